@@ -1,0 +1,39 @@
+// The CPU as a device: huge-page memory that only grows, synchronous ops.
+#pragma once
+#include "engine/backend/cpu/cpu_ops.h"
+
+namespace mbench::cpu {
+
+// Anonymous memory in one reserved range of addresses, committed from the bottom in huge pages.
+class HostMemory final : public RawMemory {
+ public:
+  explicit HostMemory(std::size_t capacity);  // bytes of address space
+  ~HostMemory() override;
+  std::byte* base() const override { return base_; }
+  bool commit(std::size_t bytes) override;
+  std::size_t granule() const override { return std::size_t{2} << 20; }
+
+ private:
+  std::byte* base_ = nullptr;
+  std::size_t capacity_ = 0, committed_ = 0;
+};
+
+class CpuDevice final : public Device {
+ public:
+  explicit CpuDevice(std::size_t memory_limit = 0);
+  OpTable& ops() override { return ops_; }
+  std::string name() const override;
+  bool real() const override { return true; }
+  void write(const Tensor& to, std::span<const std::byte> source) override;
+  float read(const Tensor& scalar, float declared) override;
+  void read(const Tensor& from, std::span<std::byte> to) override;
+  double synchronize() override;
+
+ private:
+  CpuOps ops_;
+};
+
+// FLOP/s that this process's threads reach on a large square f32 product: the peak that CPU rows are held against.
+double measure_gemm_peak(double seconds);
+
+}  // namespace mbench::cpu

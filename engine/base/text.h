@@ -1,0 +1,24 @@
+// Text for people: sizes, durations, and the nearest valid choice to a misspelt word.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mbench {
+
+// "need one of a, b, c" with "; did you mean b?" when one is close to what was typed.
+std::string nearest_choice(std::string_view got, const std::vector<std::string>& choices);
+
+// "1.50 GiB", "512 B": powers of 1024.
+std::string format_bytes(std::uint64_t bytes);
+// Parses "2GiB", "512 MiB", "1e9", "4096"; bad_input naming `where` otherwise.
+std::uint64_t parse_bytes(std::string_view text, std::string_view where);
+
+// "1.2 s", "3 min 20 s", "2 h 05 min", "12 days".
+std::string format_duration(double seconds);
+
+// FNV-1a, 64 bit: a stable hash for ids and random-generator sites.
+std::uint64_t fnv1a(std::string_view text);
+
+}  // namespace mbench

@@ -1,0 +1,31 @@
+// Counts what was executed on a device: FLOPs, bytes moved by kernels, bytes and seconds of communication.
+// The metrics come from here; the closed formulas are what the tests compare them with.
+#pragma once
+#include <cstdint>
+
+namespace mbench {
+
+// What one op costs on any device: arithmetic, and bytes that must cross the memory bus at least once.
+struct Cost {
+  double flops = 0;
+  double bytes = 0;
+  bool matmul = false;  // runs on the matrix units and counts towards hfu
+};
+
+struct Meter {
+  double flops = 0;         // of every op
+  double matmul_flops = 0;  // of matrix products, recompute included
+  double bytes = 0;
+  std::uint64_t launches = 0;
+  double communication_bytes = 0;    // handed to collectives and messages by this rank
+  double communication_seconds = 0;  // host time spent in them
+  void charge(const Cost& c) {
+    flops += c.flops;
+    if (c.matmul) matmul_flops += c.flops;
+    bytes += c.bytes;
+    ++launches;
+  }
+  void reset() { *this = Meter(); }
+};
+
+}  // namespace mbench

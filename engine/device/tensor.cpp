@@ -1,0 +1,36 @@
+#include "engine/device/tensor.h"
+
+namespace mbench {
+
+Tensor::Tensor(Allocator& memory, Shape shape, DType dtype, Category category, std::string_view what)
+    : storage_(std::make_shared<Storage>(memory, static_cast<std::size_t>(shape.numel()) * size_of(dtype), category,
+                                         what)),
+      dtype_(dtype),
+      shape_(shape) {}
+
+Tensor Tensor::view(const Shape& shape) const {
+  check(shape.numel() == numel(), "tensor", "view of {} as {}", shape_.str(), shape.str());
+  Tensor t = *this;
+  t.shape_ = shape;
+  return t;
+}
+
+Tensor Tensor::slice(std::int64_t begin, std::int64_t count) const {
+  Shape shape = shape_;
+  check(shape.rank() > 0 && begin >= 0 && count >= 0 && begin + count <= shape[0], "tensor",
+        "slice [{}, {}) of {}", begin, begin + count, shape_.str());
+  const std::int64_t row = shape[0] == 0 ? 0 : numel() / shape[0];
+  shape[0] = count;
+  return part(begin * row, shape);
+}
+
+Tensor Tensor::part(std::int64_t begin, const Shape& shape) const {
+  check(begin >= 0 && begin + shape.numel() <= numel(), "tensor", "part {} + {} of {}", begin, shape.str(),
+        shape_.str());
+  Tensor t = *this;
+  t.offset_ += static_cast<std::size_t>(begin) * size_of(dtype_);
+  t.shape_ = shape;
+  return t;
+}
+
+}  // namespace mbench

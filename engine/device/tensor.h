@@ -1,0 +1,53 @@
+// A typed view of device memory. Copies share the memory; it returns to the allocator with the last of them.
+// data() is an address of the device, not of the host: only backends follow it.
+#pragma once
+#include <memory>
+#include <string_view>
+
+#include "engine/base/dtype.h"
+#include "engine/base/shape.h"
+#include "engine/device/allocator.h"
+
+namespace mbench {
+
+class Tensor {
+ public:
+  Tensor() = default;
+  Tensor(Allocator& memory, Shape shape, DType dtype, Category category, std::string_view what);
+
+  explicit operator bool() const { return storage_ != nullptr; }
+  std::byte* data() const { return storage_->data + offset_; }
+  template <class T>
+  T* as() const {
+    return reinterpret_cast<T*>(data());
+  }
+  DType dtype() const { return dtype_; }
+  const Shape& shape() const { return shape_; }
+  std::int64_t numel() const { return shape_.numel(); }
+  std::size_t bytes() const { return static_cast<std::size_t>(numel()) * size_of(dtype_); }
+
+  // The same elements in another shape.
+  Tensor view(const Shape& shape) const;
+  // Entries [begin, begin + count) of dim 0.
+  Tensor slice(std::int64_t begin, std::int64_t count) const;
+  // `shape` elements starting at element `begin` of the flattened tensor.
+  Tensor part(std::int64_t begin, const Shape& shape) const;
+  void reset() { *this = Tensor(); }
+
+ private:
+  struct Storage {
+    Storage(Allocator& m, std::size_t bytes, Category c, std::string_view what)
+        : memory(m), data(m.allocate(bytes, c, what)) {}
+    ~Storage() { memory.release(data); }
+    Storage(const Storage&) = delete;
+    Storage& operator=(const Storage&) = delete;
+    Allocator& memory;
+    std::byte* data;
+  };
+  std::shared_ptr<Storage> storage_;
+  std::size_t offset_ = 0;  // bytes
+  DType dtype_ = DType::f32;
+  Shape shape_;
+};
+
+}  // namespace mbench

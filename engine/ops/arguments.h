@@ -1,0 +1,41 @@
+// Pieces that the arguments of several ops are made of.
+#pragma once
+#include <string_view>
+
+#include "engine/base/philox.h"
+#include "engine/device/meter.h"
+#include "engine/device/tensor.h"
+
+namespace mbench::ops {
+
+// Throws an internal error naming the op and the argument unless `t` has that shape.
+void need_shape(std::string_view op, std::string_view argument, const Tensor& t, const Shape& shape);
+void need_dtype(std::string_view op, std::string_view argument, const Tensor& t, DType dtype);
+void need_float(std::string_view op, std::string_view argument, const Tensor& t);
+void need_same(std::string_view op, std::string_view argument, const Tensor& t, const Tensor& like);
+
+inline double bytes_of(const Tensor& t) { return t ? static_cast<double>(t.bytes()) : 0; }
+
+// Where a local [seq, batch, width] tensor lies in the global one of [seq, samples, width]: the random word of a
+// local element (s, b, w) is that of global element ((sample0 + b) * seq + (seq0 + s)) * width + w.
+struct HiddenMap {
+  std::int64_t seq = 0;      // global sequence length
+  std::int64_t seq0 = 0;     // first local position
+  std::int64_t sample0 = 0;  // first local sample within the global batch
+};
+
+// Likewise for attention probabilities, local [batch, heads, seq, seq]: global element
+// (((sample0 + b) * heads + head0 + a) * seq + q) * seq + k.
+struct HeadMap {
+  std::int64_t heads = 0;  // global number of heads
+  std::int64_t head0 = 0;  // first local head
+  std::int64_t sample0 = 0;
+};
+
+// Dropout: elements whose word is below p * 2^32 become zero, the others are scaled by 1 / (1 - p).
+struct DropoutSpec {
+  float p = 0;
+  RngKey key;
+};
+
+}  // namespace mbench::ops

@@ -1,0 +1,43 @@
+// Fused attention: out = dropout(softmax(scale * Q K^T, masked)) V for every sample and head, block by block,
+// without whole score matrices in memory. With `probs` given, the probabilities (before dropout) are kept for the
+// gradient; without, only the log-sum-exp of every row is, and the gradient computes them again.
+#pragma once
+#include "engine/ops/arguments.h"
+#include "engine/ops/matmul.h"
+
+namespace mbench::ops {
+
+struct AttentionShape {
+  std::int64_t batch = 0, heads = 0, seq = 0, head_dim = 0;  // local
+  float scale = 1;
+  bool causal = false;
+  Tensor keep;          // optional [batch, seq] u8, 1 = a real key
+  DropoutSpec dropout;  // p = 0: none
+  HeadMap map;
+  std::int64_t batches() const { return batch * heads; }
+};
+
+struct Attention {
+  static constexpr std::string_view name = "attention";
+  AttentionShape shape;
+  Matrix q, k, v;  // [seq, head_dim], batch index b * heads + a; strided views
+  Matrix out;      // likewise
+  Tensor lse;      // [batch, heads, seq] f32: log of the sum of exp(scale * score) of a row
+  Tensor probs;    // optional [batch, heads, seq, seq]
+  void check() const;
+  Cost cost() const;
+};
+
+struct AttentionGrad {
+  static constexpr std::string_view name = "attention_grad";
+  AttentionShape shape;
+  Matrix dout;
+  Matrix q, k, v, out;
+  Tensor lse;
+  Tensor probs;       // as kept by the forward, or empty
+  Matrix dq, dk, dv;  // overwritten
+  void check() const;
+  Cost cost() const;
+};
+
+}  // namespace mbench::ops

@@ -1,0 +1,25 @@
+// Initial weights: normal draws of mean 0, a function of the global element alone, so a shard holds exactly the
+// numbers the whole tensor would. Element e = global_row * global_cols + global_col. Box-Muller on the Philox
+// block e / 4: words (w0, w1) give elements 0, 1 and (w2, w3) elements 2, 3, as
+// r = sqrt(-2 ln u), u = (w + 1) / 2^32 of the first word; r cos(2 pi w' / 2^32), r sin(...) of the second.
+#pragma once
+#include "engine/ops/arguments.h"
+
+namespace mbench::ops {
+
+struct RandomNormal {
+  static constexpr std::string_view name = "random_normal";
+  Tensor x;  // [rows, cols] (or [cols]), f32
+  float stddev = 1;
+  RngKey key;
+  std::int64_t global_cols = 0;  // row length of the whole tensor
+  std::int64_t row0 = 0, col0 = 0;
+  void check() const {
+    need_dtype(name, "x", x, DType::f32);
+    mbench::check(col0 + x.shape().cols() <= global_cols, name, "columns, got {} + {}, need at most {}", col0,
+                  x.shape().cols(), global_cols);
+  }
+  Cost cost() const { return {20.0 * static_cast<double>(x.numel()), bytes_of(x)}; }
+};
+
+}  // namespace mbench::ops

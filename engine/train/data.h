@@ -1,0 +1,50 @@
+// Where tokens come from. A sample is a function of (step, index within the global batch) alone, so every
+// layout trains on the same data.
+//
+// Draws use Philox with the run's seed, site fnv1a("data.<what>") (low 32 bits) and the step; w(what, e) is word e.
+//   synthetic:   token p of sample g = w(tokens, g * (seq + 1) + p) mod vocab, p in [0, seq]
+//   text, tokens: the seq + 1 tokens from position (w(start, g) * (n - seq)) >> 32 of the n tokens of the file
+// GPT: inputs are tokens [0, seq), labels tokens [1, seq], every weight 1.
+// BERT: labels are tokens [0, seq); the sample's length is seq/2 + w(length, g) mod (seq - seq/2 + 1), positions
+// from there on are padding; a position below it is masked (weight 1, input = vocab - 1) if it is 1 or
+// w(mask, g * seq + p) < 0.15 * 2^32, else its weight is 0; token type 1 from position length/2 on, else 0;
+// binary label = w(order, g) & 1.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/api/model_spec.h"
+#include "engine/base/philox.h"
+
+namespace mbench {
+
+// One micro batch on the host, [batch, seq] samples stored position-major ([seq, batch]) as the engine uses them,
+// but for keep, [batch, seq].
+struct HostBatch {
+  std::vector<std::int64_t> tokens, labels, positions;
+  std::vector<float> weights;
+  double weight_sum = 0;
+  // BERT only:
+  std::vector<std::int64_t> token_types;
+  std::vector<std::uint8_t> keep;
+  std::vector<std::int64_t> order_labels;  // [batch]
+};
+
+class TokenSource {
+ public:
+  virtual ~TokenSource() = default;
+  // Fills out[0 .. seq] with the tokens of sample `sample` of step `step`.
+  virtual void fill(std::int64_t step, std::int64_t sample, std::int64_t seq, std::int64_t* out) const = 0;
+};
+
+// "synthetic", "text:FILE" or "tokens:FILE". A file that is missing, empty, shorter than one sample, of an odd
+// size or with tokens outside the vocabulary is bad_input by name.
+std::unique_ptr<TokenSource> open_data(const std::string& data, std::int64_t vocab, std::int64_t seq,
+                                       std::uint64_t seed);
+
+HostBatch make_batch(const TokenSource& source, const ModelSpec& model, std::uint64_t seed, std::int64_t step,
+                     std::int64_t first_sample, std::int64_t batch, std::int64_t seq);
+
+}  // namespace mbench
