@@ -14,9 +14,11 @@ namespace mbench {
 
 enum class Recompute { none, selective, full };
 enum class ScheduleKind { gpipe, one_f_one_b, interleaved };  // "gpipe", "1f1b", "interleaved"
-enum class Precision { f32, bf16, fp16 };
+enum class Precision { f32, bf16, fp16, tf32, fp8 };          // the last two are known, but unsupported
 enum class AttentionKind { core, flash };
-enum class Graph { eager, fused };
+enum class Graph { eager, fused, captured };  // captured is known, but unsupported
+enum class Offload { none, optimizer, all };  // known, but unsupported
+enum class Framework { mbench, megatron };    // whose host costs a simulation charges
 
 struct Point {
   ModelSpec model;
@@ -34,7 +36,8 @@ struct Point {
   std::string strategy;  // the named bundle that set the two fields above; empty if none was named
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
   std::int64_t virtual_stages = 1;  // chunks per stage, interleaved only
-  std::int64_t zero = 0;
+  std::int64_t zero = 0;            // 0 to 3; "oss", "oss+sdp" and "fsdp" name 1, 2 and 3
+  Offload offload = Offload::none;
 
   Precision precision = Precision::f32;
   AttentionKind attention = AttentionKind::core;
@@ -50,14 +53,17 @@ struct Point {
   double max_seconds = 0;          // 0: no limit
   std::map<std::string, std::string> env;
 
-  std::string device = "cpu";  // "cpu", "cuda" or "sim:<N>x<MACHINE>"
+  Framework framework = Framework::mbench;  // simulation only
+  std::string device = "cpu";               // "cpu", "cuda" or "sim:<N>x<MACHINE>"
 
   std::int64_t world() const { return tp * pp * dp * cp; }
   std::int64_t micro_batches() const { return global_batch / (micro_batch * dp); }
+  bool operator==(const Point&) const = default;
 };
 
-// Reads a point from JSON. `where` names the file and JSON path for messages. An unknown key, a wrong type, an
-// unknown choice or a value out of range is bad_input with the nearest valid choice.
+// Reads a point from JSON. `where` names the file and JSON path for messages ("p.json: $"). An unknown key, a
+// wrong type, an unknown choice or a value out of range is bad_input with the nearest valid choice. Whether
+// the layout can be is not judged here: see why_infeasible.
 Point point_from_json(const nlohmann::json& json, const std::string& where);
 // Every field, in the order of the declaration; point_from_json(point_to_json(p)) == p.
 nlohmann::ordered_json point_to_json(const Point& point);
@@ -65,12 +71,15 @@ nlohmann::ordered_json point_to_json(const Point& point);
 // The keys a point may have, for spec expansion and messages.
 const std::vector<std::string>& point_keys();
 
-// Sixteen hex digits that name the configuration: equal points have equal ids on any machine.
+// Sixteen hex digits that name the configuration: equal points have equal ids on any machine. The names of
+// the model and of the strategy are labels and do not count; fields at their default do not either, so that a
+// field added later keeps the ids of stored baselines.
 std::string point_id(const Point& point);
 
 // Why this layout cannot be (tp does not divide heads, seq over positions, ...), or nothing.
 std::optional<std::string> why_infeasible(const Point& point);
-// Why this binary cannot run it though the layout is valid (an axis or mode that it does not have), or nothing.
+// Why this binary cannot run it though the layout is valid (an axis or mode that it does not have), or
+// nothing.
 std::optional<std::string> why_unsupported(const Point& point);
 
 std::string_view name_of(Family);
@@ -79,5 +88,7 @@ std::string_view name_of(ScheduleKind);
 std::string_view name_of(Precision);
 std::string_view name_of(AttentionKind);
 std::string_view name_of(Graph);
+std::string_view name_of(Offload);
+std::string_view name_of(Framework);
 
 }  // namespace mbench

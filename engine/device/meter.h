@@ -18,7 +18,8 @@ struct Meter {
   double bytes = 0;
   std::uint64_t launches = 0;
   double communication_bytes = 0;    // handed to collectives and messages by this rank
-  double communication_seconds = 0;  // host time spent in them
+  double communication_seconds = 0;  // host time spent in collectives
+  double bubble_seconds = 0;         // host time a pipeline stage waited for its neighbours' messages
   void charge(const Cost& c) {
     flops += c.flops;
     if (c.matmul) matmul_flops += c.flops;

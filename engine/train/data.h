@@ -9,6 +9,15 @@
 // from there on are padding; a position below it is masked (weight 1, input = vocab - 1) if it is 1 or
 // w(mask, g * seq + p) < 0.15 * 2^32, else its weight is 0; token type 1 from position length/2 on, else 0;
 // binary label = w(order, g) & 1.
+//
+// text:FILE     every byte is a token.
+// tokens:FILE   little-endian tokens, as one of
+//   - llm.c's .bin: a header of 256 int32 - magic, version, tokens - with magic 20240520, version 1 for uint16 tokens
+//     and magic 20240801, version 7 for uint32. Its count must agree with the size of the file.
+//   - raw uint32 where the file's name ends in .u32 or .uint32;
+//   - raw uint16 (nanoGPT's .bin) otherwise. Read as raw tokens the magics begin with 55432 and 55713.
+// Raw uint16 tokens are refused for a vocabulary of more than 65536: such a file holds something else. Files are
+// mapped, and tokens checked as they are drawn: one outside the vocabulary stops the run before it is trained on.
 #pragma once
 #include <cstdint>
 #include <memory>

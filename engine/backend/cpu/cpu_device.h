@@ -10,12 +10,15 @@ class HostMemory final : public RawMemory {
   explicit HostMemory(std::size_t capacity);  // bytes of address space
   ~HostMemory() override;
   std::byte* base() const override { return base_; }
-  bool commit(std::size_t bytes) override;
+  HostMemory(const HostMemory&) = delete;
+  HostMemory& operator=(const HostMemory&) = delete;
+  bool commit(std::size_t bytes) override;  // prefaults; false rather than driving the machine out of memory
   std::size_t granule() const override { return std::size_t{2} << 20; }
 
  private:
+  std::byte* mapping_ = nullptr;  // what mmap gave; base_ is its first huge-page boundary
   std::byte* base_ = nullptr;
-  std::size_t capacity_ = 0, committed_ = 0;
+  std::size_t reserved_ = 0, capacity_ = 0, committed_ = 0;
 };
 
 class CpuDevice final : public Device {
@@ -33,7 +36,8 @@ class CpuDevice final : public Device {
   CpuOps ops_;
 };
 
-// FLOP/s that this process's threads reach on a large square f32 product: the peak that CPU rows are held against.
+// FLOP/s that this process's threads reach on a large square f32 product: the peak that CPU rows are held
+// against.
 double measure_gemm_peak(double seconds);
 
 }  // namespace mbench::cpu

@@ -1,6 +1,7 @@
-// The CPU's table of ops: f32 arithmetic on f32, bf16 or f16 storage, OpenMP threads, matrix products by CBLAS.
-// Every run() stands in the source file named after its op's header.
+// The CPU's table of ops: f32 arithmetic on f32, bf16 or f16 storage, OpenMP threads, matrix products by
+// CBLAS. Every run() stands in the source file named after its op's header.
 #pragma once
+#include "engine/backend/cpu/scratch.h"
 #include "engine/ops/ops.h"
 
 namespace mbench::cpu {
@@ -36,6 +37,9 @@ class CpuOps final : public OpTable {
   void run(const ops::RandomNormal&) override;
   void run(const ops::Tanh&) override;
   void run(const ops::TanhGrad&) override;
+
+ private:
+  Scratch scratch_;
 };
 
 }  // namespace mbench::cpu

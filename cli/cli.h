@@ -1,0 +1,37 @@
+// The commands of mbench: each lives in one file of this folder with its own options and help text, and main
+// only assembles them. A command adds its subcommand to the app; the subcommand's callback does the work and
+// leaves the exit code in `exit`. It throws Error for what the user must mend; main prints it and picks the
+// code.
+#pragma once
+#include <CLI/CLI.hpp>
+
+#include "engine/api/point.h"
+#include "engine/base/error.h"
+#include "sweeps/runner.h"
+
+namespace mbench::cli {
+
+struct Exit {
+  static constexpr int kDone = 0;
+  static constexpr int kRegression = 1;  // compare found one
+  static constexpr int kBadInput = 2;    // bad usage or bad input
+  static constexpr int kFailed = 3;      // some point crashed, hung or gave a wrong loss
+  int code = kDone;
+};
+
+// What an Error that reaches main makes the program return.
+int exit_code_of(ErrorKind kind);
+
+void add_sweep(CLI::App& app, Exit& exit);     // sweep.cpp
+void add_run(CLI::App& app, Exit& exit);       // run.cpp
+void add_plan(CLI::App& app, Exit& exit);      // plan.cpp
+void add_devices(CLI::App& app, Exit& exit);   // devices.cpp
+void add_report(CLI::App& app, Exit& exit);    // report.cpp
+void add_compare(CLI::App& app, Exit& exit);   // compare.cpp
+void add_baseline(CLI::App& app, Exit& exit);  // baseline.cpp
+void add_trend(CLI::App& app, Exit& exit);     // baseline.cpp
+
+// What a point needs, told without running it: whether it fits and about how long it takes. preflight.cpp
+sweeps::Forecast preflight(const Point& point);
+
+}  // namespace mbench::cli

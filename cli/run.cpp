@@ -1,0 +1,150 @@
+// mbench run: one point, in this MPI job. The sweep starts it; so does a person, with mpirun or srun.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "cli/cli.h"
+#include "engine/api/result.h"
+#include "engine/train/registry.h"
+#include "engine/train/run_point.h"
+#include "reports/report.h"
+#include "strategies/strategies.h"
+
+namespace mbench::cli {
+namespace {
+
+constexpr const char* kHelp =
+    "Trains one point in this MPI job and prints what it cost. Start it with as many ranks as the point's\n"
+    "tp x pp x dp:  mpirun -np 8 mbench run point.json   or   srun -n 8 mbench run point.json";
+
+struct Options {
+  std::string point;
+  std::string result;
+  bool progress = false;
+};
+
+Point read_point(const std::string& path) {
+  std::ifstream in(path);
+  if (!in) fail(ErrorKind::bad_input, path, "cannot be read, need a point as JSON");
+  nlohmann::json json;
+  try {
+    json = nlohmann::json::parse(in);
+  } catch (const nlohmann::json::parse_error& e) {
+    fail(ErrorKind::bad_input, path, "not JSON at byte {}, got: {}", e.byte, e.what());
+  }
+  return point_from_json(json, path + ": $");
+}
+
+void print_line(const nlohmann::ordered_json& json) {
+  fmt::print("{}\n", json.dump());
+  std::fflush(stdout);
+}
+
+void print_progress(const Options& options, const Progress& p) {
+  const char* phase = p.warmup ? "warmup" : "iteration";
+  if (options.progress) {
+    print_line({{"progress", {{"phase", phase}, {"iteration", p.iteration}, {"of", p.of}, {"ms", p.ms}, {"loss", p.loss}}}});
+  } else {
+    fmt::print("{:>9} {:>4}/{}  {:>10.2f} ms  loss {:.5f}\n", phase, p.iteration, p.of, p.ms, p.loss);
+    std::fflush(stdout);
+  }
+}
+
+PointResult failed(const Point& point, Outcome outcome, const std::string& reason) {
+  PointResult r;
+  r.point = point;
+  r.id = point_id(point);
+  r.world = point.world();
+  r.device = point.device;
+  r.outcome = outcome;
+  r.reason = reason;
+  return r;
+}
+
+// Tells the others what became of the point: the result file where one is wanted, else a person.
+void hand_over(const Options& options, const PointResult& r) {
+  if (!options.result.empty()) {
+    write_file_atomically(options.result, result_to_json(r).dump(1) + "\n");
+    return;
+  }
+  if (r.outcome != Outcome::ok) {
+    fmt::print(stderr, "{}: {}\n", name_of(r.outcome), r.reason);
+    return;
+  }
+  ResultFile file;
+  file.points.push_back(r);
+  ReportOptions report;
+  fmt::print("\n{}", render_report(file, report));
+}
+
+int exit_code(Outcome outcome) {
+  return outcome == Outcome::wrong || outcome == Outcome::crashed ? Exit::kFailed : Exit::kDone;
+}
+
+Outcome outcome_of(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::out_of_memory: return Outcome::oom;
+    case ErrorKind::infeasible: return Outcome::infeasible;
+    case ErrorKind::unsupported: return Outcome::unsupported;
+    case ErrorKind::wrong: return Outcome::wrong;
+    default: return Outcome::crashed;
+  }
+}
+
+int run(const Options& options) {
+  const auto job = join_job();
+  World& world = job->world();
+  const bool first = world.rank() == 0;
+  Point point;
+  Plan plan;
+  // What every rank finds wrong alike, one of them says.
+  try {
+    point = read_point(options.point);
+    if (world.size() != point.world())
+      fail(ErrorKind::bad_input, options.point, "ranks, got {} from the launcher, need tp {} x pp {} x dp {} = {}",
+           world.size(), point.tp, point.pp, point.dp, point.world());
+    plan = strategies::make_plan(point);
+  } catch (const Error& e) {
+    if (e.kind() == ErrorKind::bad_input) {
+      if (!first) return Exit::kBadInput;
+      throw;
+    }
+    if (first) hand_over(options, failed(point, outcome_of(e.kind()), e.what()));
+    return Exit::kDone;
+  }
+  // From here on an error may be this rank's alone while others wait for it: say it and end the job.
+  try {
+    const auto device = open_device(point.device, point.memory_limit);
+    RunOptions run_options;
+    run_options.progress = [&](const Progress& p) { print_progress(options, p); };
+    run_options.measure_peak_flops = [&](double seconds) { return measured_peak_flops(point.device, seconds); };
+    run_options.peak_source = "f32 matrix product measured on this machine by each rank, slowest rank";
+    const PointResult result = run_point(plan, *device, world, run_options);
+    if (first) hand_over(options, result);
+    return exit_code(result.outcome);
+  } catch (const Error& e) {
+    if (e.kind() == ErrorKind::bad_input) {
+      if (first) fmt::print(stderr, "mbench: {}\n", e.what());
+      job->abort(Exit::kBadInput);
+    }
+    const Outcome outcome = outcome_of(e.kind());
+    const std::string reason = world.size() > 1 ? fmt::format("rank {}: {}", world.rank(), e.what()) : e.what();
+    hand_over(options, failed(point, outcome, reason));
+    job->abort(outcome == Outcome::oom ? 77 : Exit::kFailed);
+  }
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, Exit& exit) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("run", kHelp);
+  command->add_option("POINT", options->point, "The point: a JSON object with the fields of a spec")->required();
+  command->add_option("--result", options->result, "Write the point's record to this file instead of printing it");
+  command->add_flag("--progress", options->progress, "Print progress as JSON lines, for a program that reads them");
+  command->callback([options, &exit] { exit.code = run(*options); });
+}
+
+}  // namespace mbench::cli

@@ -1,0 +1,69 @@
+#include "engine/ops/bias_gelu.h"
+
+#include "engine/backend/cpu/convert.h"
+#include "engine/backend/cpu/cpu_ops.h"
+#include "engine/backend/cpu/parallel.h"
+#include "engine/backend/cpu/vector_math.h"
+
+namespace mbench::cpu {
+namespace {
+
+// 0.5 z (1 + tanh(u)) = z / (1 + e^(-2u)), u = sqrt(2/pi) (z + 0.044715 z^3).
+constexpr float kTwoRoot = 1.5957691216f;  // 2 sqrt(2 / pi)
+constexpr float kCubic = 0.044715f;
+
+inline float gelu(float z) {
+  return z / (1.0f + exp_f32(-kTwoRoot * (z + kCubic * z * z * z)));
+}
+
+inline float gelu_slope(float z) {
+  const float s = 1.0f / (1.0f + exp_f32(-kTwoRoot * (z + kCubic * z * z * z)));
+  return s + z * s * (1.0f - s) * (kTwoRoot * (1.0f + 3 * kCubic * z * z));
+}
+
+// The bias as floats, or zeros where there is none.
+template <class T>
+const float* bias_tile(const Tensor& bias, std::int64_t col, std::int64_t n, float* buffer) {
+  if (bias) return load(bias.as<T>() + col, buffer, n);
+  std::fill(buffer, buffer + n, 0.0f);
+  return buffer;
+}
+
+}  // namespace
+
+void CpuOps::run(const ops::BiasGelu& op) {
+  with_type(op.x.dtype(), [&](auto type) {
+    using T = decltype(type);
+    const std::int64_t cols = op.x.shape().cols();
+    parallel_row_tiles(op.x.shape().rows(), cols, [&](std::int64_t row, std::int64_t col, std::int64_t n) {
+      float xb[kTile], bb[kTile], yb[kTile];
+      const std::int64_t at = row * cols + col;
+      const float* x = load(op.x.as<T>() + at, xb, n);
+      const float* bias = bias_tile<T>(op.bias, col, n, bb);
+      float* y = target(op.y.as<T>() + at, yb);
+#pragma omp simd
+      for (std::int64_t i = 0; i < n; ++i) y[i] = gelu(x[i] + bias[i]);
+      store(y, op.y.as<T>() + at, n);
+    });
+  });
+}
+
+void CpuOps::run(const ops::BiasGeluGrad& op) {
+  with_type(op.x.dtype(), [&](auto type) {
+    using T = decltype(type);
+    const std::int64_t cols = op.x.shape().cols();
+    parallel_row_tiles(op.x.shape().rows(), cols, [&](std::int64_t row, std::int64_t col, std::int64_t n) {
+      float xb[kTile], bb[kTile], db[kTile], yb[kTile];
+      const std::int64_t at = row * cols + col;
+      const float* x = load(op.x.as<T>() + at, xb, n);
+      const float* dy = load(op.dy.as<T>() + at, db, n);
+      const float* bias = bias_tile<T>(op.bias, col, n, bb);
+      float* dx = target(op.dx.as<T>() + at, yb);
+#pragma omp simd
+      for (std::int64_t i = 0; i < n; ++i) dx[i] = dy[i] * gelu_slope(x[i] + bias[i]);
+      store(dx, op.dx.as<T>() + at, n);
+    });
+  });
+}
+
+}  // namespace mbench::cpu

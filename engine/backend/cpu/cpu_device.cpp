@@ -1,0 +1,91 @@
+#include "engine/backend/cpu/cpu_device.h"
+
+#include <cblas.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+
+#include "engine/base/half.h"
+
+namespace mbench::cpu {
+namespace {
+
+// Addresses to reserve: all the memory the machine has, or what the device may hold if that is less.
+std::size_t capacity_for(std::size_t memory_limit) {
+  const std::size_t physical =
+      static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  return memory_limit == 0 ? physical : std::min(memory_limit, physical);
+}
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+CpuDevice::CpuDevice(std::size_t memory_limit)
+    : Device(std::make_unique<HostMemory>(capacity_for(memory_limit)), memory_limit) {}
+
+std::string CpuDevice::name() const {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t colon = line.find(':');
+    if (line.compare(0, 10, "model name") == 0 && colon != std::string::npos && colon + 2 < line.size())
+      return line.substr(colon + 2);
+  }
+  return "CPU";
+}
+
+void CpuDevice::write(const Tensor& to, std::span<const std::byte> source) {
+  check(source.size() == to.bytes(), "cpu", "write of {} bytes into a tensor of {}", source.size(),
+        to.bytes());
+  if (!source.empty()) std::memcpy(to.data(), source.data(), source.size());
+}
+
+float CpuDevice::read(const Tensor& scalar, float) {
+  check(scalar.numel() == 1, "cpu", "read of a scalar from a tensor of shape {}", scalar.shape().str());
+  switch (scalar.dtype()) {
+    case DType::f32:
+      return *scalar.as<float>();
+    case DType::bf16:
+      return to_float(*scalar.as<bf16>());
+    case DType::f16:
+      return to_float(*scalar.as<f16>());
+    default:
+      fail(ErrorKind::internal, "cpu", "read of a scalar of type {}", name_of(scalar.dtype()));
+  }
+}
+
+void CpuDevice::read(const Tensor& from, std::span<std::byte> to) {
+  check(to.size() == from.bytes(), "cpu", "read of {} bytes from a tensor of {}", to.size(), from.bytes());
+  if (!to.empty()) std::memcpy(to.data(), from.data(), to.size());
+}
+
+double CpuDevice::synchronize() {
+  return now();
+}
+
+double measure_gemm_peak(double seconds) {
+  constexpr int n = 2048;  // three matrices of 16 MiB: large enough that packing and threads cost nothing
+  Scratch scratch;
+  float* a = scratch.floats(std::int64_t{3} * n * n);
+  float *b = a + n * n, *c = b + n * n;
+  for (int i = 0; i < n * n; ++i) {
+    a[i] = static_cast<float>(i % 17) * 0.125f - 1;
+    b[i] = static_cast<float>(i % 23) * 0.0625f - 0.5f;
+    c[i] = 0;
+  }
+  double best = 0;
+  const double start = now();
+  do {
+    const double begin = now();
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, n, n, 1, a, n, b, n, 0, c, n);
+    best = std::max(best, 2.0 * n * n * n / (now() - begin));
+  } while (now() - start < seconds);
+  return best;
+}
+
+}  // namespace mbench::cpu

@@ -1,0 +1,115 @@
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include "engine/backend/cpu/cpu_device.h"
+#include "engine/base/text.h"
+
+namespace mbench::cpu {
+namespace {
+
+constexpr std::size_t kHuge = std::size_t{2} << 20;
+// Memory is taken in pieces, and what the machine has left is read before each: several ranks may grow at
+// once.
+constexpr std::size_t kPiece = std::size_t{256} << 20;
+// Left to everybody else, so that the system is never driven to kill a process.
+constexpr std::size_t kReserve = std::size_t{256} << 20;
+
+// The number in a file that holds just one; `otherwise` if there is no such file or it says "max".
+std::size_t number_in(const std::string& path, std::size_t otherwise) {
+  std::ifstream in(path);
+  std::size_t n = 0;
+  return in >> n ? n : otherwise;
+}
+
+// A field of /proc/meminfo or memory.stat: "name[:] value".
+std::size_t field_of(const std::string& path, const std::string& name, std::size_t otherwise) {
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);)
+    if (line.compare(0, name.size(), name) == 0 && line.size() > name.size() &&
+        (line[name.size()] == ':' || line[name.size()] == ' '))
+      return std::stoull(line.substr(name.size() + 1));
+  return otherwise;
+}
+
+// What the control group (v1 or v2) that limits this process still allows, page cache counted as free.
+std::size_t left_in_group() {
+  constexpr std::size_t unlimited = ~std::size_t{0};
+  std::size_t left = unlimited;
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const bool v2 = controllers.empty(), v1 = controllers.find("memory") != std::string::npos;
+    if (!v2 && !v1) continue;
+    // A limit may stand on the group itself or on any above it; in a container the path is the outer one.
+    const std::string root = v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+    for (std::string path = line.substr(second + 1);;) {
+      const std::string folder = root + path + "/";
+      const std::size_t limit = number_in(folder + (v2 ? "memory.max" : "memory.limit_in_bytes"), unlimited);
+      const std::size_t used = number_in(folder + (v2 ? "memory.current" : "memory.usage_in_bytes"), 0);
+      const std::size_t cache =
+          field_of(folder + "memory.stat", v2 ? "inactive_file" : "total_inactive_file", 0);
+      if (limit != unlimited)
+        left =
+            std::min(left, limit > used - std::min(used, cache) ? limit - (used - std::min(used, cache)) : 0);
+      if (path.empty() || path == "/") break;
+      path.erase(path.rfind('/'));
+    }
+  }
+  return left;
+}
+
+std::size_t left_on_machine() {
+  const std::size_t kib = field_of("/proc/meminfo", "MemAvailable", ~std::size_t{0} >> 10);
+  return std::min(kib << 10, left_in_group());
+}
+
+}  // namespace
+
+HostMemory::HostMemory(std::size_t capacity) : capacity_((capacity + kHuge - 1) / kHuge * kHuge) {
+  // Reserved without access; one huge page more, so that the base can be aligned.
+  reserved_ = capacity_ + kHuge;
+  void* p = mmap(nullptr, reserved_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (p == MAP_FAILED)
+    fail(ErrorKind::out_of_memory, "memory", "cannot reserve {} of addresses: {}", format_bytes(reserved_),
+         std::strerror(errno));
+  mapping_ = static_cast<std::byte*>(p);
+  const auto address = reinterpret_cast<std::uintptr_t>(p);
+  base_ = mapping_ + ((address + kHuge - 1) / kHuge * kHuge - address);
+}
+
+HostMemory::~HostMemory() {
+  munmap(mapping_, reserved_);
+}
+
+bool HostMemory::commit(std::size_t bytes) {
+  if (bytes > capacity_) return false;
+  const std::size_t before = committed_;
+  const std::size_t page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  while (committed_ < bytes) {
+    const std::size_t piece = std::min(kPiece, bytes - committed_);
+    std::byte* start = base_ + committed_;
+    if (left_on_machine() < bytes - committed_ + kReserve ||
+        mprotect(start, piece, PROT_READ | PROT_WRITE) != 0) {
+      // Nothing of a request that cannot be met is kept.
+      madvise(base_ + before, committed_ - before, MADV_DONTNEED);
+      committed_ = before;
+      return false;
+    }
+    madvise(start, piece, MADV_HUGEPAGE);  // only advice
+    const std::size_t pages = piece / page;
+#pragma omp parallel for schedule(static)
+    for (std::size_t i = 0; i < pages; ++i) *reinterpret_cast<volatile char*>(start + i * page) = 0;
+    committed_ += piece;
+  }
+  return true;
+}
+
+}  // namespace mbench::cpu

@@ -1,0 +1,173 @@
+#include "engine/ops/matmul.h"
+
+#include <cblas.h>
+#include <omp.h>
+
+#include <limits>
+
+#include "engine/backend/cpu/convert.h"
+#include "engine/backend/cpu/cpu_ops.h"
+#include "engine/backend/cpu/parallel.h"
+
+namespace mbench::cpu {
+namespace {
+
+using ops::Matmul;
+using ops::Matrix;
+
+// Largest panels that 16-bit operands are converted into: 4 MiB of a, 4 MiB of b, 1 MiB of c.
+constexpr std::int64_t kRows = 512, kCols = 512, kDepth = 2048;
+// Batches whose panels are smaller than this (in floats) are shared out among the threads whole.
+constexpr std::int64_t kSmallPanels = 256 * 1024;
+
+void sgemm(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t k, float alpha, const float* a,
+           std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c, std::int64_t ldc) {
+  cblas_sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans,
+              static_cast<int>(m), static_cast<int>(n), static_cast<int>(k), alpha, a, static_cast<int>(lda),
+              b, static_cast<int>(ldb), beta, c, static_cast<int>(ldc));
+}
+
+// The part [row, row + rows) x [col, col + cols) of an operand as BLAS wants it.
+struct Panel {
+  const float* data;
+  std::int64_t ld;
+};
+
+template <class T>
+Panel panel_of(const Matrix& x, std::int64_t index, std::int64_t row, std::int64_t col, std::int64_t rows,
+               std::int64_t cols, float* buffer) {
+  if (x.transposed) {
+    std::swap(row, col);
+    std::swap(rows, cols);
+  }
+  const T* from = x.data.as<T>() + x.offset + index * x.batch_stride + row * x.ld + col;
+  if constexpr (std::is_same_v<T, float>) {
+    return {from, x.ld};
+  } else {
+    parallel_rows(rows, cols, [&](std::int64_t r) { to_floats(from + r * x.ld, buffer + r * cols, cols); });
+    return {buffer, cols};
+  }
+}
+
+struct PanelSizes {
+  std::int64_t rows, cols, depth;
+  std::int64_t a() const { return rows * depth; }
+  std::int64_t b() const { return depth * cols; }
+  std::int64_t c() const { return rows * cols; }
+  std::int64_t total() const { return a() + b() + c(); }
+};
+
+template <class TC>
+void scale_row(TC* row, std::int64_t n, float beta) {
+  float buffer[kTile];
+  for (std::int64_t j = 0; j < n; j += kTile) {
+    const std::int64_t count = std::min(kTile, n - j);
+    const float* x = load(row + j, buffer, count);
+    float* y = target(row + j, buffer);
+#pragma omp simd
+    for (std::int64_t i = 0; i < count; ++i) y[i] = beta == 0 ? 0 : beta * x[i];
+    store(y, row + j, count);
+  }
+}
+
+// row = tile + beta * row
+template <class TC>
+void merge_row(const float* tile, TC* row, std::int64_t n, float beta) {
+  if (beta == 0) {
+    from_floats(tile, row, n);
+    return;
+  }
+  float old[kTile], sum[kTile];
+  for (std::int64_t j = 0; j < n; j += kTile) {
+    const std::int64_t count = std::min(kTile, n - j);
+    to_floats(row + j, old, count);
+#pragma omp simd
+    for (std::int64_t i = 0; i < count; ++i) sum[i] = tile[j + i] + beta * old[i];
+    from_floats(sum, row + j, count);
+  }
+}
+
+// One product of the batch where an operand or the result is 16 bits wide.
+template <class T, class TC>
+void convert_and_multiply(const Matmul& op, std::int64_t index, const PanelSizes& size, float* scratch) {
+  const std::int64_t m = op.c.rows, n = op.c.cols, k = op.a.cols;
+  float *abuf = scratch, *bbuf = abuf + size.a(), *tile = bbuf + size.b();
+  TC* c = op.c.data.as<TC>() + op.c.offset + index * op.c.batch_stride;
+  constexpr bool direct = std::is_same_v<TC, float>;
+  for (std::int64_t j0 = 0; j0 < n; j0 += size.cols) {
+    const std::int64_t nj = std::min(size.cols, n - j0);
+    Panel b{};
+    for (std::int64_t i0 = 0; i0 < m; i0 += size.rows) {
+      const std::int64_t mi = std::min(size.rows, m - i0);
+      TC* out = c + i0 * op.c.ld + j0;
+      for (std::int64_t p0 = 0; p0 < k; p0 += size.depth) {
+        const std::int64_t kp = std::min(size.depth, k - p0);
+        if (i0 == 0 || size.depth < k) b = panel_of<T>(op.b, index, p0, j0, kp, nj, bbuf);
+        const Panel a = panel_of<T>(op.a, index, i0, p0, mi, kp, abuf);
+        const float beta = p0 > 0 ? 1.0f : direct ? op.beta : 0.0f;
+        float* to = tile;
+        std::int64_t ld = nj;
+        if constexpr (direct) {
+          to = out;
+          ld = op.c.ld;
+        }
+        sgemm(op.a.transposed, op.b.transposed, mi, nj, kp, op.alpha, a.data, a.ld, b.data, b.ld, beta, to,
+              ld);
+      }
+      if constexpr (!direct)
+        parallel_rows(mi, nj,
+                      [&](std::int64_t r) { merge_row(tile + r * nj, out + r * op.c.ld, nj, op.beta); });
+    }
+  }
+}
+
+void multiply_f32(const Matmul& op, std::int64_t index) {
+  const auto at = [&](const Matrix& x) { return x.data.as<float>() + x.offset + index * x.batch_stride; };
+  sgemm(op.a.transposed, op.b.transposed, op.c.rows, op.c.cols, op.a.cols, op.alpha, at(op.a), op.a.ld,
+        at(op.b), op.b.ld, op.beta, at(op.c), op.c.ld);
+}
+
+}  // namespace
+
+void CpuOps::run(const Matmul& op) {
+  const std::int64_t m = op.c.rows, n = op.c.cols, k = op.a.cols;
+  if (m == 0 || n == 0 || op.batch == 0) return;
+  constexpr std::int64_t limit = std::numeric_limits<int>::max();
+  check(std::max({m, n, k, op.a.ld, op.b.ld, op.c.ld}) <= limit, "matmul",
+        "sizes, got {} x {} x {}, need at most {}", m, n, k, limit);
+  if (k == 0) {  // nothing to add, and no leading dim that BLAS would take
+    with_type(op.c.data.dtype(), [&](auto type) {
+      using T = decltype(type);
+      for (std::int64_t row = 0; row < op.batch * m; ++row)
+        scale_row(op.c.data.as<T>() + op.c.offset + row / m * op.c.batch_stride + row % m * op.c.ld, n,
+                  op.beta);
+    });
+    return;
+  }
+  const int threads = omp_get_max_threads();
+  const DType in = op.a.data.dtype(), out = op.c.data.dtype();
+  if (in == DType::f32 && out == DType::f32) {
+    if (op.batch >= threads && threads > 1) {
+      // Inside a parallel region BLAS runs on the calling thread alone.
+#pragma omp parallel for schedule(dynamic)
+      for (std::int64_t i = 0; i < op.batch; ++i) multiply_f32(op, i);
+    } else {
+      for (std::int64_t i = 0; i < op.batch; ++i) multiply_f32(op, i);
+    }
+    return;
+  }
+  const PanelSizes size{std::min(kRows, m), std::min(kCols, n), std::min(kDepth, k)};
+  with_type(in, [&](auto in_type) {
+    with_type(out, [&](auto out_type) {
+      using T = decltype(in_type);
+      using TC = decltype(out_type);
+      const bool shared_out = op.batch >= threads && threads > 1 && size.total() <= kSmallPanels;
+      float* scratch = scratch_.floats(size.total() * (shared_out ? threads : 1));
+#pragma omp parallel for schedule(dynamic) if (shared_out)
+      for (std::int64_t i = 0; i < op.batch; ++i)
+        convert_and_multiply<T, TC>(op, i, size, scratch + omp_get_thread_num() * size.total());
+    });
+  });
+}
+
+}  // namespace mbench::cpu

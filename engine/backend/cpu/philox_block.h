@@ -1,0 +1,83 @@
+// Philox words of consecutive elements, many blocks at a time: exactly Philox::word of each.
+#pragma once
+#if defined(__AVX2__) || defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
+#include <cstring>
+
+#include "engine/base/philox.h"
+
+namespace mbench::cpu {
+
+#if defined(__AVX512F__)
+inline constexpr int kBlocks = 8;  // Philox blocks computed side by side, one in each 64-bit lane
+#else
+inline constexpr int kBlocks = 4;
+#endif
+inline constexpr int kWords = 4 * kBlocks;
+// Floats or words a buffer needs beyond `count` for draw().
+inline constexpr int kDrawSlack = kWords + 4;
+
+typedef std::uint64_t Lanes __attribute__((vector_size(8 * kBlocks)));
+
+// The 64-bit products of the low halves of the lanes.
+inline Lanes multiply_low(Lanes a, Lanes b) {
+#if defined(__AVX512F__)
+  // The zero-masked form with a full mask: the plain one makes GCC 12 warn of an undefined operand.
+  return reinterpret_cast<Lanes>(
+      _mm512_maskz_mul_epu32(0xFF, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
+#elif defined(__AVX2__)
+  return reinterpret_cast<Lanes>(
+      _mm256_mul_epu32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
+#else
+  return (a & 0xFFFFFFFFull) * (b & 0xFFFFFFFFull);
+#endif
+}
+
+// The words of blocks first ... first + kBlocks - 1. Only the low half of a lane counts until the end.
+inline void philox_blocks(const RngKey& key, std::uint64_t first, std::uint32_t* out) {
+  Lanes c0{}, c2{}, c3{};
+  for (int i = 0; i < kBlocks; ++i) c0[i] = first + static_cast<std::uint64_t>(i);
+  Lanes c1 = c0 >> 32;
+  c2 += key.site;
+  c3 += key.step;
+  auto k0 = static_cast<std::uint32_t>(key.seed), k1 = static_cast<std::uint32_t>(key.seed >> 32);
+  const Lanes mul0 = Lanes{} + Philox::kMul0, mul1 = Lanes{} + Philox::kMul1;
+#pragma GCC unroll 10
+  for (int round = 0; round < 10; ++round) {
+    const Lanes p0 = multiply_low(c0, mul0), p1 = multiply_low(c2, mul1);
+    c0 = (p1 >> 32) ^ c1 ^ std::uint64_t{k0};
+    c2 = (p0 >> 32) ^ c3 ^ std::uint64_t{k1};
+    c1 = p1;
+    c3 = p0;
+    k0 += Philox::kWeyl0;
+    k1 += Philox::kWeyl1;
+  }
+  const Lanes low = (c0 & 0xFFFFFFFFull) | (c1 << 32), high = (c2 & 0xFFFFFFFFull) | (c3 << 32);
+#if defined(__AVX512F__)
+  const Lanes first_half = __builtin_shufflevector(low, high, 0, 8, 1, 9, 2, 10, 3, 11);
+  const Lanes second_half = __builtin_shufflevector(low, high, 4, 12, 5, 13, 6, 14, 7, 15);
+#else
+  const Lanes first_half = __builtin_shufflevector(low, high, 0, 4, 1, 5);
+  const Lanes second_half = __builtin_shufflevector(low, high, 2, 6, 3, 7);
+#endif
+  std::memcpy(out, &first_half, sizeof first_half);
+  std::memcpy(out + kWords / 2, &second_half, sizeof second_half);
+}
+
+// The words of elements element ... element + count - 1, inside `buffer` (count + kDrawSlack words long).
+inline const std::uint32_t* draw(const RngKey& key, std::uint64_t element, std::int64_t count,
+                                 std::uint32_t* buffer) {
+  const std::int64_t lead = static_cast<std::int64_t>(element & 3);
+  std::uint64_t block = element >> 2;
+  std::int64_t i = 0;
+  do {
+    philox_blocks(key, block, buffer + i);
+    block += kBlocks;
+    i += kWords;
+  } while (i < lead + count);
+  return buffer + lead;
+}
+
+}  // namespace mbench::cpu

@@ -1,0 +1,53 @@
+// Softmax of one row of attention scores, in place or not; shared by the eager and the fused op.
+#pragma once
+#include "engine/backend/cpu/vector_math.h"
+
+namespace mbench::cpu {
+
+// The keys hidden from a row: keep[k] == 0 or hidden[k] != 0; either may be null.
+struct KeyMask {
+  const std::uint8_t* keep = nullptr;
+  const std::uint8_t* hidden = nullptr;
+  explicit operator bool() const { return keep != nullptr || hidden != nullptr; }
+  bool hides(std::int64_t k) const {
+    return (keep != nullptr && keep[k] == 0) || (hidden != nullptr && hidden[k] != 0);
+  }
+};
+
+// Hidden scores become -infinity.
+inline void hide_keys(float* scores, std::int64_t n, const KeyMask& mask) {
+  if (mask.keep != nullptr) {
+#pragma omp simd
+    for (std::int64_t k = 0; k < n; ++k) scores[k] = mask.keep[k] == 0 ? -kInf : scores[k];
+  }
+  if (mask.hidden != nullptr) {
+#pragma omp simd
+    for (std::int64_t k = 0; k < n; ++k) scores[k] = mask.hidden[k] != 0 ? -kInf : scores[k];
+  }
+}
+
+// probs = softmax(scale * scores) over n keys; returns the log of the sum of exp(scale * score), -infinity
+// where no key is left (probs are zero then). Scores that are NaN make the row NaN. probs may be scores.
+inline float softmax_row(const float* scores, float* probs, std::int64_t n, float scale,
+                         const KeyMask& mask) {
+#pragma omp simd
+  for (std::int64_t k = 0; k < n; ++k) probs[k] = scale * scores[k];
+  if (mask) hide_keys(probs, n, mask);
+  const float top = max_of(n, [probs](std::int64_t k) { return probs[k]; });
+  if (top == -kInf) {  // nothing but hidden keys, NaN and -infinity
+    float lse = -kInf;
+    for (std::int64_t k = 0; k < n; ++k) {
+      const bool hidden = mask.hides(k);
+      probs[k] = hidden ? 0.0f : kNan;
+      if (!hidden) lse = kNan;
+    }
+    return lse;
+  }
+  const float sum = sum_of(n, [probs, top](std::int64_t k) { return probs[k] = exp_f32(probs[k] - top); });
+  const float inverse = 1.0f / sum;
+#pragma omp simd
+  for (std::int64_t k = 0; k < n; ++k) probs[k] *= inverse;
+  return top + std::log(sum);
+}
+
+}  // namespace mbench::cpu

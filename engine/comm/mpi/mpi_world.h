@@ -1,0 +1,38 @@
+// Groups over MPI. Tensors must be host memory.
+#pragma once
+#include <mpi.h>
+
+#include "engine/comm/group.h"
+
+namespace mbench {
+
+// Initialises MPI for as long as it lives; one per process, owned by whoever runs a point or a test.
+class MpiSession {
+ public:
+  MpiSession();
+  ~MpiSession();
+  MpiSession(const MpiSession&) = delete;
+  MpiSession& operator=(const MpiSession&) = delete;
+  // Ends every rank of the job at once, this one included.
+  [[noreturn]] static void abort(int exit_code);
+  static std::string library();
+};
+
+class MpiWorld final : public World {
+ public:
+  // All ranks of the job.
+  MpiWorld();
+  // The first `size` ranks of the job; the others get a world they are not part of (member() is false). Collective.
+  explicit MpiWorld(int size);
+  ~MpiWorld() override;
+  bool member() const { return comm_ != MPI_COMM_NULL; }
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  std::unique_ptr<Group> group(Device& device, const std::string& name, const std::vector<int>& members) override;
+
+ private:
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  int rank_ = 0, size_ = 0;
+};
+
+}  // namespace mbench

@@ -1,0 +1,46 @@
+// The part of a model that one rank holds: for each chunk of its stage a run of layers, the first chunk of all with
+// the embedding before them, the last with the head behind.
+#pragma once
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "engine/model/head.h"
+#include "engine/nn/embedding.h"
+#include "engine/nn/transformer_layer.h"
+
+namespace mbench {
+
+class ModelChunk {
+ public:
+  // What one micro batch's forward keeps for its backward.
+  struct Saved {
+    InputEmbedding::Saved embedding;
+    std::vector<TransformerLayer::Saved> layers;
+    Head::Saved head;
+  };
+  // Called in backward with the unit whose parameter gradients of this micro batch are complete.
+  using Ready = std::function<void(int unit)>;
+
+  // `word`: the word table if an earlier chunk of this rank has it.
+  ModelChunk(ParameterStore& store, const Plan& plan, const ChunkPlan& chunk, Parameter* word);
+
+  // `x` is the activation received, empty for the first chunk. Returns the output to send, empty for the last.
+  Tensor forward(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const;
+  // `dy` is the gradient received, empty for the last chunk. Returns the one to send, empty for the first.
+  Tensor backward(Context& context, const MicroBatch& batch, Tensor dy, Saved& saved, const Ready& ready) const;
+
+  // The units of this chunk, in the order of the layers.
+  int first_unit() const { return first_unit_; }
+  int last_unit() const { return last_unit_; }
+  Parameter* word() const { return embedding_ ? embedding_->word() : nullptr; }
+
+ private:
+  std::optional<InputEmbedding> embedding_;
+  std::vector<TransformerLayer> layers_;
+  std::unique_ptr<Head> head_;
+  int first_unit_ = 0, last_unit_ = 0;
+};
+
+}  // namespace mbench

@@ -1,0 +1,22 @@
+// Runs the collective that a transition resolved to on the tensor-parallel group.
+#pragma once
+#include "engine/nn/context.h"
+
+namespace mbench {
+
+// Returns x in its new place. all_reduce works in place on x, which must be the caller's alone; where the graph has a
+// global buffer, all_gather gathers into it.
+Tensor communicate(Context& context, Collective collective, const Tensor& x);
+
+// The same, started; finish() waits for it and hands out the tensor.
+class Communication {
+ public:
+  Communication(Context& context, Collective collective, const Tensor& x);
+  Tensor finish();
+
+ private:
+  Tensor x_;
+  std::unique_ptr<Pending> pending_;
+};
+
+}  // namespace mbench

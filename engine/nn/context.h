@@ -1,0 +1,59 @@
+// What modules run in: the device, the plan, the groups, the step; and one micro batch of inputs.
+#pragma once
+#include "engine/base/philox.h"
+#include "engine/comm/group.h"
+#include "engine/plan/plan.h"
+
+namespace mbench {
+
+// Megatron's global memory buffer: one persistent buffer that only grows, shared by everything that asks for it.
+class GlobalBuffer {
+ public:
+  Tensor get(Device& device, const Shape& shape, DType dtype) {
+    if (!buffer_ || buffer_.numel() < shape.numel() || buffer_.dtype() != dtype) {
+      buffer_.reset();
+      buffer_ = device.empty({shape.numel()}, dtype, Category::workspace, "global memory buffer");
+    }
+    return buffer_.part(0, shape);
+  }
+
+ private:
+  Tensor buffer_;
+};
+
+struct Context {
+  Device& device;
+  const Plan& plan;
+  Group& tp;
+  GlobalBuffer buffer;
+  std::int64_t step = 0;  // optimizer steps since the start: which dropout masks are drawn
+
+  const Point& point() const { return plan.point; }
+  const GraphStyle& graph() const { return plan.graph; }
+  DType dtype() const { return plan.model_dtype(); }
+  // Positions of the sequence that this rank holds between blocks, and the first of them.
+  std::int64_t local_seq() const { return plan.hidden_is_sharded() ? point().seq / tp.size() : point().seq; }
+  std::int64_t seq0() const { return plan.hidden_is_sharded() ? local_seq() * tp.rank() : 0; }
+  Shape hidden_shape() const { return {local_seq(), point().micro_batch, point().model.hidden}; }
+
+  Tensor activation(const Shape& shape, std::string_view what) {
+    return device.empty(shape, dtype(), Category::activations, what);
+  }
+};
+
+// One micro batch on the device. Ids are [seq, batch].
+struct MicroBatch {
+  std::int64_t sample0 = 0;  // first sample within the global batch
+  Tensor tokens, labels, positions, weights;
+  float inv_weight_sum = 1;
+  Tensor token_types, keep, order_labels;  // BERT
+  Tensor attention_mask;                   // where the graph keeps one
+  Tensor loss;                             // [1] f32, written by the head
+  float gradient_scale = 1;                // of d(loss): loss scale over the number of micro batches
+};
+
+// The key of a random draw at a named site of the model, e.g. "layers.3.attention.dropout".
+RngKey rng_key(const Context& context, std::uint32_t site);
+std::uint32_t site_of(const std::string& name);
+
+}  // namespace mbench

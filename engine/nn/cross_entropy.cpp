@@ -1,0 +1,57 @@
+#include "engine/nn/cross_entropy.h"
+
+#include <algorithm>
+
+#include "engine/ops/ops.h"
+
+namespace mbench {
+
+void CrossEntropy::forward(Context& c, Tensor logits, const Targets& t, const Tensor& loss, Saved& saved) const {
+  const std::int64_t rows = logits.shape().rows(), n = logits.shape().cols();
+  const std::int64_t first = split_ ? c.tp.rank() * n : 0;
+  const std::int64_t valid = std::clamp<std::int64_t>(columns_ - first, 0, n);
+  const auto row_values = [&](const char* what) {
+    return c.device.empty({rows}, DType::f32, Category::activations, what);
+  };
+  const bool keep_exp = c.graph().logits_in_f32;
+  if (keep_exp && logits.dtype() != DType::f32) {
+    const Tensor copy = c.device.empty(logits.shape(), DType::f32, Category::activations, "logits in f32");
+    run(c.device, ops::Copy{logits, copy});
+    // The 16-bit logits live on until the loss is known, as the caller's output does in Megatron.
+    forward(c, copy, t, loss, saved);
+    return;
+  }
+  const Tensor max = row_values("row maxima"), target = row_values("target logits");
+  saved.sum = row_values("sums of exponentials");
+  run(c.device, ops::RowMax{logits, max, valid});
+  if (split_) c.tp.all_reduce(max, ReduceOp::max);
+  if (keep_exp) saved.exp = c.device.empty(logits.shape(), DType::f32, Category::activations, "exponentials");
+  run(c.device, ops::ExpSum{logits, max, t.labels, first, valid, saved.sum, target, saved.exp});
+  if (split_) {
+    c.tp.all_reduce(target);
+    c.tp.all_reduce(saved.sum);
+  }
+  run(c.device, ops::CrossEntropyLoss{saved.sum, target, t.weights, t.inv_weight_sum, loss});
+  if (keep_exp) return;
+  run(c.device, ops::CrossEntropyGrad{logits, Tensor(), max, saved.sum, t.labels, t.weights,
+                                      t.gradient_scale * t.inv_weight_sum, first, valid, logits});
+  saved.sum.reset();
+  saved.dlogits = logits;
+}
+
+Tensor CrossEntropy::backward(Context& c, const Targets& t, Saved& saved) const {
+  if (saved.dlogits) return std::exchange(saved.dlogits, Tensor());
+  const std::int64_t n = saved.exp.shape().cols(), first = split_ ? c.tp.rank() * n : 0;
+  const std::int64_t valid = std::clamp<std::int64_t>(columns_ - first, 0, n);
+  run(c.device, ops::CrossEntropyGrad{Tensor(), saved.exp, Tensor(), saved.sum, t.labels, t.weights,
+                                      t.gradient_scale * t.inv_weight_sum, first, valid, saved.exp});
+  Tensor dlogits = saved.exp;
+  if (c.dtype() != DType::f32) {
+    dlogits = c.activation(saved.exp.shape(), "logits gradient");
+    run(c.device, ops::Copy{saved.exp, dlogits});
+  }
+  saved = {};
+  return dlogits;
+}
+
+}  // namespace mbench

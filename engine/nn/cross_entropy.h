@@ -1,0 +1,31 @@
+// Cross entropy of logits that are whole or split by columns over the tensor-parallel ranks.
+#pragma once
+#include "engine/nn/context.h"
+
+namespace mbench {
+
+class CrossEntropy {
+ public:
+  struct Saved {
+    Tensor exp, sum;    // eager: exponentials and their sums, for the gradient
+    Tensor dlogits;     // fused: the gradient itself, computed in place of the logits
+  };
+  struct Targets {
+    Tensor labels;             // [rows]
+    Tensor weights;            // optional [rows] f32
+    float inv_weight_sum = 1;  // loss = inv_weight_sum * sum of weight * loss of the row
+    float gradient_scale = 1;
+  };
+  // `columns`: real columns of the whole vocabulary; those beyond pad it.
+  CrossEntropy(std::int64_t columns, bool split_over_tp) : columns_(columns), split_(split_over_tp) {}
+  // Writes the loss; the logits are the callee's to overwrite.
+  void forward(Context& context, Tensor logits, const Targets& targets, const Tensor& loss, Saved& saved) const;
+  // d(loss)/d(logits), in the model's dtype.
+  Tensor backward(Context& context, const Targets& targets, Saved& saved) const;
+
+ private:
+  std::int64_t columns_;
+  bool split_;
+};
+
+}  // namespace mbench

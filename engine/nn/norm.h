@@ -1,0 +1,22 @@
+// Layer normalisation over the hidden dim. Its parameters are whole on every rank.
+#pragma once
+#include "engine/nn/context.h"
+#include "engine/nn/parameters.h"
+
+namespace mbench {
+
+class Norm {
+ public:
+  struct Saved {
+    Tensor x, mean, rstd;
+  };
+  Norm(ParameterStore& store, const Plan& plan, const std::string& name);
+  Tensor forward(Context& context, const Tensor& x, Saved& saved) const;
+  // Gradient of x; `residual`, if given, is the gradient that by-passed the norm and is added.
+  Tensor backward(Context& context, const Tensor& dy, const Tensor& residual, Saved& saved) const;
+
+ private:
+  Parameter *gamma_, *beta_;
+};
+
+}  // namespace mbench

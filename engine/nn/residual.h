@@ -1,0 +1,26 @@
+// The end of a residual branch: y = x + dropout(branch + bias), on this rank's part of the hidden activations.
+#pragma once
+#include "engine/nn/context.h"
+#include "engine/ops/arguments.h"
+
+namespace mbench {
+
+class ResidualDropout {
+ public:
+  struct Saved {
+    Tensor mask;  // empty where masks are drawn again
+  };
+  explicit ResidualDropout(const std::string& site) : site_(site_of(site)) {}
+  // An empty bias adds none.
+  Tensor forward(Context& context, const MicroBatch& batch, const Tensor& branch, const Tensor& bias,
+                 const Tensor& residual, Saved& saved) const;
+  // The gradient of the branch; that of the residual is dy itself.
+  Tensor backward(Context& context, const MicroBatch& batch, const Tensor& dy, Saved& saved) const;
+
+ private:
+  std::uint32_t site_;
+};
+
+ops::HiddenMap hidden_map(const Context& context, const MicroBatch& batch);
+
+}  // namespace mbench

@@ -1,0 +1,30 @@
+// A pipeline schedule: for each stage, the list of what it does in a step, in order.
+//
+// A send is started and not waited for; it is completed before the stage's next send of the same kind to the same
+// stage, a fixed place, so that memory does not depend on timing. Under this rule none of the schedules
+// deadlocks even where every send waits for its receive (a test proves it).
+#pragma once
+#include <string_view>
+#include <vector>
+
+namespace mbench {
+
+struct Action {
+  enum class Kind {
+    receive_activation,  // the input of forward(chunk, micro) from the stage before
+    forward,
+    send_activation,   // its output to the stage after
+    receive_gradient,  // the gradient of that output from the stage after
+    backward,
+    send_gradient  // the gradient of the input to the stage before
+  } kind;
+  int chunk = 0;  // which of the stage's chunks
+  int micro = 0;  // which micro batch
+  bool operator==(const Action&) const = default;
+};
+
+using Schedule = std::vector<Action>;
+
+std::string_view name_of(Action::Kind kind);
+
+}  // namespace mbench

@@ -1,0 +1,103 @@
+#include "engine/train/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/ops/ops.h"
+
+namespace mbench {
+
+void LossScaler::update(bool overflow) {
+  if (!dynamic_) return;
+  if (overflow) {
+    scale_ = std::max(1.0f, scale_ / 2);
+    good_steps_ = 0;
+  } else if (++good_steps_ == kGrowthInterval) {
+    scale_ *= 2;
+    good_steps_ = 0;
+  }
+}
+
+Optimizer::Optimizer(Device& device, const Plan& plan, ParameterStore& store, Group& tp, Group& model_parallel)
+    : device_(device),
+      plan_(plan),
+      store_(store),
+      model_parallel_(model_parallel),
+      scaler_(plan.point.precision == Precision::fp16) {
+  m_ = device.empty({store.size()}, DType::f32, Category::optimizer, "Adam first moment");
+  v_ = device.empty({store.size()}, DType::f32, Category::optimizer, "Adam second moment");
+  norm_ = device.empty({1}, DType::f32, Category::optimizer, "gradient norm");
+  run(device, ops::Fill{m_, 0});
+  run(device, ops::Fill{v_, 0});
+  // A parameter that all tp ranks hold is counted by the first of them alone. The alignment gaps between
+  // parameters have zero gradients and weights and so may be part of any range.
+  const auto& all = store.all();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Parameter& p = *all[i];
+    const Range range{p.offset, i + 1 < all.size() ? all[i + 1]->offset : store.size()};
+    if (p.counted && (tp.rank() == 0 || p.placement.kind == Placement::Kind::shard)) {
+      if (!counted_.empty() && counted_.back().end == range.begin)
+        counted_.back().end = range.end;
+      else
+        counted_.push_back(range);
+    }
+    if (!segments_.empty() && segments_.back().second == p.decays())
+      segments_.back().first.end = range.end;
+    else
+      segments_.push_back({range, p.decays()});
+  }
+}
+
+float Optimizer::global_norm(const Tensor& gradients, float scale) {
+  run(device_, ops::Fill{norm_, 0});
+  for (const Range& r : counted_)
+    run(device_, ops::SumSquares{gradients.part(r.begin, {r.end - r.begin}), norm_});
+  model_parallel_.all_reduce(norm_);
+  return std::sqrt(device_.read(norm_, 1.0f)) * scale;
+}
+
+float Optimizer::learning_rate() const {
+  const Point& p = plan_.point;
+  const double ramp =
+      p.lr_warmup > 0 ? std::min(1.0, static_cast<double>(steps_seen_ + 1) / static_cast<double>(p.lr_warmup)) : 1.0;
+  return static_cast<float>(p.learning_rate * ramp);
+}
+
+Optimizer::Outcome Optimizer::step() {
+  const Point& p = plan_.point;
+  float scale = 1 / scaler_.scale();
+  Tensor gradients = store_.gradients();
+  if (plan_.graph.gradient_copy_in_f32 && gradients.dtype() != DType::f32) {
+    const Tensor copy = device_.empty(gradients.shape(), DType::f32, Category::gradients, "f32 copy of the gradients");
+    run(device_, ops::Copy{gradients, copy, scale});
+    gradients = copy;
+    scale = 1;
+  }
+  Outcome outcome;
+  outcome.gradient_norm = global_norm(gradients, scale);
+  const bool overflow = !std::isfinite(outcome.gradient_norm);
+  outcome.skipped = overflow && p.precision == Precision::fp16;
+  scaler_.update(outcome.skipped);
+  const float lr = learning_rate();
+  ++steps_seen_;
+  if (overflow) return outcome;  // in other precisions the caller calls the point wrong
+
+  if (p.clip_grad > 0)
+    scale *= std::min(1.0f, static_cast<float>(p.clip_grad) / (outcome.gradient_norm + 1e-6f));
+  ++steps_taken_;
+  const bool separate = store_.main().data() != store_.weights().data();
+  for (const auto& [range, decays] : segments_) {
+    const Shape shape{range.end - range.begin};
+    ops::Adam adam{store_.main().part(range.begin, shape), gradients.part(range.begin, shape),
+                   m_.part(range.begin, shape), v_.part(range.begin, shape)};
+    if (separate) adam.model = store_.weights().part(range.begin, shape);
+    adam.lr = lr;
+    adam.weight_decay = decays ? static_cast<float>(p.weight_decay) : 0;
+    adam.grad_scale = scale;
+    adam.step = steps_taken_;
+    run(device_, adam);
+  }
+  return outcome;
+}
+
+}  // namespace mbench

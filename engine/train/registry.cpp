@@ -1,0 +1,50 @@
+#include "engine/train/registry.h"
+
+#include <cblas.h>
+
+#include "engine/backend/cpu/cpu_device.h"
+#include "engine/backend/sim/sim_device.h"
+#include "engine/comm/mpi/mpi_world.h"
+#include "engine/comm/sim/sim_world.h"
+
+namespace mbench {
+namespace {
+
+class MpiJob final : public Job {
+ public:
+  World& world() override { return world_; }
+  void abort(int exit_code) override { MpiSession::abort(exit_code); }
+
+ private:
+  MpiSession session_;
+  MpiWorld world_;
+};
+
+}  // namespace
+
+std::unique_ptr<Job> join_job() { return std::make_unique<MpiJob>(); }
+
+std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit) {
+  if (kind == "cpu") return std::make_unique<cpu::CpuDevice>(memory_limit);
+  fail(ErrorKind::unsupported, "device", "this binary has no device \"{}\", need cpu", kind);
+}
+
+std::unique_ptr<Device> open_counting_device(std::size_t memory_limit) {
+  return std::make_unique<sim::SimDevice>(memory_limit);
+}
+
+std::unique_ptr<World> lone_world(int rank, int size) { return std::make_unique<SimWorld>(rank, size); }
+
+double measured_peak_flops(const std::string&, double seconds) { return cpu::measure_gemm_peak(seconds); }
+
+std::string mpi_library() { return MpiSession::library(); }
+
+std::string blas_library() {
+#ifdef OPENBLAS_VERSION
+  return openblas_get_config();
+#else
+  return "CBLAS";
+#endif
+}
+
+}  // namespace mbench

@@ -1,0 +1,174 @@
+#include "engine/train/trainer.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "engine/ops/ops.h"
+
+namespace mbench {
+namespace {
+
+std::vector<int> first_and_last(const std::vector<int>& pipeline) {
+  if (pipeline.size() == 1) return pipeline;
+  return {pipeline.front(), pipeline.back()};
+}
+
+bool contains(const std::vector<int>& ranks, int rank) {
+  return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+}
+
+template <class T>
+std::span<const std::byte> bytes_of(const std::vector<T>& v) {
+  return std::as_bytes(std::span(v));
+}
+
+}  // namespace
+
+Groups::Groups(Device& device, World& world, const Mesh& mesh) {
+  const int me = world.rank();
+  std::vector<int> everyone(static_cast<std::size_t>(world.size()));
+  std::iota(everyone.begin(), everyone.end(), 0);
+  all = world.group(device, "world", everyone);
+  tp = world.group(device, "tp", mesh.members(me, {Axis::tp}));
+  dp = world.group(device, "dp", mesh.members(me, {Axis::dp}));
+  pp = world.group(device, "pp", mesh.members(me, {Axis::pp}));
+  model_parallel = world.group(device, "tp x pp", mesh.members(me, {Axis::tp, Axis::pp}));
+  const std::vector<int> ends = first_and_last(mesh.members(me, {Axis::pp}));
+  if (ends.size() > 1 && contains(ends, me)) tied = world.group(device, "first and last stage", ends);
+}
+
+Trainer::Trainer(const Plan& plan, Device& device, World& world, const TokenSource* data)
+    : plan_(plan),
+      device_(device),
+      groups_(device, world, plan.mesh),
+      data_(data),
+      stage_(plan.mesh.coordinate(world.rank(), Axis::pp)),
+      dp_rank_(plan.mesh.coordinate(world.rank(), Axis::dp)),
+      context_{device, plan, *groups_.tp, {}, 0},
+      store_(device, plan, *groups_.tp) {
+  Parameter* word = nullptr;
+  for (const ChunkPlan& chunk : plan.chunks[stage_]) {
+    chunks_.emplace_back(store_, plan, chunk, word);
+    if (!word) word = chunks_.back().word();
+  }
+  store_.allocate_and_initialise();
+  sync_ = std::make_unique<GradientSync>(device, plan, store_, *groups_.dp, *groups_.tp, groups_.tied.get());
+  optimizer_ = std::make_unique<Optimizer>(device, plan, store_, *groups_.tp, *groups_.model_parallel);
+  losses_ = device.empty({plan.point.micro_batches()}, DType::f32, Category::other, "losses");
+}
+
+MicroBatch Trainer::upload(int micro) {
+  const Point& p = plan_.point;
+  const std::int64_t b = p.micro_batch;
+  MicroBatch batch;
+  batch.sample0 = (static_cast<std::int64_t>(micro) * p.dp + dp_rank_) * b;
+  const auto make = [&](const Shape& shape, DType dtype, const char* what) {
+    return device_.empty(shape, dtype, Category::activations, what);
+  };
+  HostBatch host;
+  if (data_) host = make_batch(*data_, p.model, p.seed, context_.step, batch.sample0, b, p.seq);
+  const auto put = [&](const auto& values, const Shape& shape, DType dtype, const char* what) {
+    const Tensor t = make(shape, dtype, what);
+    if (data_) device_.write(t, bytes_of(values));
+    return t;
+  };
+  batch.tokens = put(host.tokens, {p.seq, b}, DType::i64, "tokens");
+  batch.labels = put(host.labels, {p.seq, b}, DType::i64, "labels");
+  batch.positions = put(host.positions, {p.seq, b}, DType::i64, "positions");
+  batch.weights = put(host.weights, {p.seq, b}, DType::f32, "loss weights");
+  batch.inv_weight_sum = data_ ? static_cast<float>(1 / host.weight_sum) : 1;
+  const bool bert = p.model.family == Family::bert;
+  if (bert) {
+    batch.token_types = put(host.token_types, {p.seq, b}, DType::i64, "token types");
+    batch.keep = put(host.keep, {b, p.seq}, DType::u8, "padding mask");
+    batch.order_labels = put(host.order_labels, {b}, DType::i64, "sentence-order labels");
+  }
+  if (plan_.graph.attention_mask) {
+    batch.attention_mask = make({bert ? b : 1, p.seq, p.seq}, DType::u8, "attention mask");
+    run(device_, ops::AttentionMask{batch.keep, batch.attention_mask});
+  }
+  batch.loss = losses_.slice(micro, 1);
+  batch.gradient_scale = optimizer_->loss_scale() / static_cast<float>(p.micro_batches() * p.dp);
+  return batch;
+}
+
+// Distinct for every message of a step: which chunk it is for, which micro batch, activation or gradient.
+int Trainer::tag(int chunk_position, const Action& action) const {
+  const bool gradient = action.kind == Action::Kind::send_gradient || action.kind == Action::Kind::receive_gradient;
+  return (chunk_position * static_cast<int>(plan_.point.micro_batches()) + action.micro) * 2 + (gradient ? 1 : 0);
+}
+
+void Trainer::send(const Action& action, int to, int tag_chunk, Tensor& tensor) {
+  Sending& slot = sending_[{to, action.kind == Action::Kind::send_activation}];
+  if (slot.pending) slot.pending->wait();
+  slot.tensor = std::exchange(tensor, Tensor());
+  slot.pending = groups_.pp->start_send(slot.tensor, to, tag(tag_chunk, action));
+}
+
+Tensor Trainer::receive(int from, int tag_chunk, const Action& action) {
+  const Tensor x = context_.activation(context_.hidden_shape(), "received from the neighbouring stage");
+  groups_.pp->receive(x, from, tag(tag_chunk, action));
+  return x;
+}
+
+void Trainer::forward(const Action& a, Slot& slot) {
+  slot.batch = upload(a.micro);
+  slot.output = chunks_[a.chunk].forward(context_, slot.batch, slot.input, slot.saved);
+  slot.input.reset();
+}
+
+void Trainer::backward(const Action& a, Slot& slot) {
+  const bool last = --backwards_left_[a.chunk] == 0;
+  slot.dinput = chunks_[a.chunk].backward(context_, slot.batch, std::exchange(slot.doutput, Tensor()), slot.saved,
+                                          [&](int unit) {
+                                            if (last) sync_->ready(unit);
+                                          });
+  slot.saved = {};
+  slot.batch = {};
+}
+
+void Trainer::perform(const Action& a) {
+  const int stages = plan_.mesh.size(Axis::pp);
+  const int position = plan_.chunks[stage_][a.chunk].position;
+  const int next = (stage_ + 1) % stages, previous = (stage_ + stages - 1) % stages;
+  Slot& slot = slots_[{a.chunk, a.micro}];
+  switch (a.kind) {
+    case Action::Kind::receive_activation: slot.input = receive(previous, position, a); break;
+    case Action::Kind::forward: forward(a, slot); break;
+    case Action::Kind::send_activation: send(a, next, position + 1, slot.output); break;
+    case Action::Kind::receive_gradient: slot.doutput = receive(next, position, a); break;
+    case Action::Kind::backward: backward(a, slot); break;
+    case Action::Kind::send_gradient: send(a, previous, position - 1, slot.dinput); break;
+  }
+}
+
+float Trainer::mean_loss() {
+  // Only the last stage knows the losses, and every tp rank of it the same ones.
+  if (!device_.real()) return std::numeric_limits<float>::quiet_NaN();
+  double sum = 0;
+  if (stage_ == plan_.mesh.size(Axis::pp) - 1 && groups_.tp->rank() == 0) {
+    std::vector<float> values(static_cast<std::size_t>(losses_.numel()));
+    device_.read(losses_, std::as_writable_bytes(std::span(values)));
+    for (const float v : values) sum += v;
+  }
+  double total = 0;
+  for (const double v : groups_.all->host_gather({sum})) total += v;
+  return static_cast<float>(total / static_cast<double>(plan_.point.micro_batches() * plan_.point.dp));
+}
+
+StepResult Trainer::step() {
+  run(device_, ops::Fill{store_.gradients(), 0});
+  backwards_left_.assign(chunks_.size(), static_cast<int>(plan_.point.micro_batches()));
+  for (const Action& action : plan_.schedule[stage_]) perform(action);
+  for (auto& [key, sending] : sending_)
+    if (sending.pending) sending.pending->wait();
+  sending_.clear();
+  slots_.clear();
+  sync_->finish();
+  const Optimizer::Outcome outcome = optimizer_->step();
+  ++context_.step;
+  return {mean_loss(), outcome.gradient_norm, outcome.skipped};
+}
+
+}  // namespace mbench

@@ -1,0 +1,75 @@
+// One rank's part of a training run: builds the model that the Plan gives it and runs optimizer steps by the
+// stage's schedule.
+#pragma once
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "engine/model/model.h"
+#include "engine/train/data.h"
+#include "engine/train/gradient_sync.h"
+#include "engine/train/optimizer.h"
+
+namespace mbench {
+
+struct StepResult {
+  float loss = 0;           // mean over the global batch; the same on every rank; NaN on a simulated device
+  float gradient_norm = 0;  // before clipping
+  bool skipped = false;
+};
+
+// The groups of ranks that a run talks in.
+struct Groups {
+  Groups(Device& device, World& world, const Mesh& mesh);
+  std::unique_ptr<Group> all, tp, dp, pp, model_parallel, tied;  // tied: null on middle stages
+};
+
+class Trainer {
+ public:
+  // `data` may be null on a simulated device.
+  Trainer(const Plan& plan, Device& device, World& world, const TokenSource* data);
+  StepResult step();
+
+  Group& all_ranks() { return *groups_.all; }
+  Group& pipeline() { return *groups_.pp; }
+  const ParameterStore& parameters() const { return store_; }
+
+ private:
+  struct Slot {  // one micro batch in one chunk
+    MicroBatch batch;
+    ModelChunk::Saved saved;
+    Tensor input, output;        // activations in and out, until consumed or sent
+    Tensor dinput, doutput;      // gradients likewise
+  };
+  struct Sending {
+    std::unique_ptr<Pending> pending;
+    Tensor tensor;
+  };
+  using SlotKey = std::pair<int, int>;  // chunk, micro batch
+
+  void perform(const Action& action);
+  void forward(const Action& action, Slot& slot);
+  void backward(const Action& action, Slot& slot);
+  void send(const Action& action, int to, int tag_chunk, Tensor& tensor);
+  Tensor receive(int from, int tag_chunk, const Action& action);
+  int tag(int chunk_position, const Action& action) const;
+  MicroBatch upload(int micro);
+  float mean_loss();
+
+  const Plan& plan_;
+  Device& device_;
+  Groups groups_;
+  const TokenSource* data_;
+  int stage_, dp_rank_;
+  Context context_;
+  ParameterStore store_;
+  std::vector<ModelChunk> chunks_;
+  std::unique_ptr<GradientSync> sync_;
+  std::unique_ptr<Optimizer> optimizer_;
+  Tensor losses_;  // [micro batches] f32, written on the last stage
+  std::map<SlotKey, Slot> slots_;
+  std::map<std::pair<int, bool>, Sending> sending_;  // by (stage, is activation)
+  std::vector<int> backwards_left_;                  // by chunk, in this step
+};
+
+}  // namespace mbench

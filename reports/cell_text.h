@@ -1,0 +1,60 @@
+// The text of a heading, label or cell, with values in it: "{tp}-way Tensor Parallelism", "{samples_per_s:2}
+// +/- {samples_per_s.stddev:2}". Grammar:
+//   {name}          the value; a number that is no integer gets 3 significant digits
+//   {name*2} {name/1024}   scaled by a constant
+//   {name:2}        two decimals; {name:4s} as many decimals as give the column's smallest value 4
+//   significant digits {name:,0}       with thousands separators [ ... ]         vanishes when a value in it
+//   is null or its text is empty
+//   {{ [[ ]] }}     the characters themselves
+// Decimals of {..s} are those of all records of the report, so that a column of numbers lines up.
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reports/record.h"
+
+namespace mbench {
+
+class CellText {
+ public:
+  struct Part {
+    std::string literal;  // or, where a name is given, a value:
+    std::string name;
+    double scale = 1;
+    bool thousands = false;
+    bool significant = true;
+    int digits = 3;
+    int group = 0;  // of [ ]; 0: none
+  };
+
+  // `where` names the place for messages about the grammar.
+  static CellText parse(std::string_view text, std::string_view where);
+  const std::vector<Part>& parts() const { return parts_; }
+  std::vector<std::string> names() const;
+
+ private:
+  std::vector<Part> parts_;
+};
+
+// field -> value's text -> what to print instead
+using Labels = std::map<std::string, std::map<std::string, std::string>>;
+
+class Formatter {
+ public:
+  explicit Formatter(const std::vector<const Record*>& records) : records_(records) {}
+  // All values null: "n/a".
+  std::string format(const CellText& text, const Record& record, const Labels& labels);
+  std::string number(double value, const CellText::Part& part);
+
+ private:
+  int decimals(const CellText::Part& part);
+  const std::vector<const Record*>& records_;
+  std::map<std::string, int> decimals_;
+};
+
+std::string with_thousands(const std::string& digits);
+
+}  // namespace mbench

@@ -1,0 +1,92 @@
+// How results are laid out as a table, as a declaration: which fields make sections, rows and columns, and
+// what a cell holds. Layouts are JSON, both those built in (builtin_layouts.cpp: the one file to touch for
+// another table shape) and those of a spec's "tables". Fields and metrics have the names of the spec and of
+// the result file; texts have the grammar of cell_text.h.
+//
+//   "name"      what --table calls it
+//   "title"     printed above it (optional)
+//   "note"      printed below it (optional)
+//   "where"     {"field": value or [values]}: only these points (optional)
+//   "sections"  headings, outermost first: ["{model} ({tp}-way Tensor Parallelism)", "{seq} Sequence
+//   Length"].
+//               A text without braces is a list of fields: "tp,pp" is "tp {tp}, pp {pp}".
+//   "rows"      the columns that label a row: "field", or {"header", "text"}, or {"header", "names":
+//   [{"text", "where"}]}
+//               for rows that several fields tell apart, printed in this order. "*": a column for each swept
+//               field.
+//   "pivot"     "{world} GPUs": the columns below repeat for each value, under this header (optional)
+//   "columns"   what a row shows: "metric" (its usual header and format), or an object of
+//                 "header", "text" (or an array: one line each), "where" (the points it shows, for columns
+//                 such as "w/ --fp16"); or a comparison with another point of the same section: "value":
+//                 metric, "against": {"strategy": "baseline"} or "first" (row of the section), "as": overhead
+//                 | saved | difference | ratio | speedup | efficiency
+//   "labels"    {"field": {"value": "printed instead"}} (optional)
+//
+// A swept field that no heading, row or column names is added to the innermost heading: points are never
+// merged.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reports/cell_text.h"
+#include "reports/record.h"
+
+namespace mbench {
+
+// new / old of a metric, said in one of these ways. v: this point, r: the other.
+enum class Relation {
+  overhead,    // (v - r) / r, "+18.1 %"
+  saved,       // (r - v) / r, "14.2 %"
+  difference,  // v - r
+  ratio,       // v / r, "0.52x"
+  speedup,     // r / v, "1.92x"
+  efficiency   // (r / v) / (world of v / world of r), "96.0 %"
+};
+
+struct LayoutRowName {
+  CellText text;
+  Filter where;
+};
+
+struct LayoutRow {
+  std::string header;
+  std::string name;                  // of the field, for machines
+  std::optional<CellText> text;      // or:
+  std::vector<LayoutRowName> names;  // the first whose condition holds
+  bool swept = false;                // "*"
+};
+
+struct LayoutColumn {
+  std::string header;
+  std::string name;
+  std::vector<CellText> lines;
+  Filter where;
+  // Comparison, if set; lines are empty then.
+  std::optional<Relation> relation;
+  std::string value;
+  Filter against;  // empty: the first row of the section
+};
+
+struct Layout {
+  std::string name, title, note;
+  Filter where;
+  std::vector<CellText> sections;
+  std::vector<LayoutRow> rows;
+  std::optional<CellText> pivot;
+  std::vector<LayoutColumn> columns;
+  Labels labels;
+
+  // Every field or metric that it names, for checks.
+  std::vector<std::string> names() const;
+};
+
+// `where` is the file and JSON path for messages.
+Layout layout_from_json(const nlohmann::ordered_json& json, const std::string& where);
+
+// The usual column of a metric or field: header and format from the catalogue (metrics.h), else the bare
+// name.
+LayoutColumn column_of(const std::string& name);
+LayoutRow row_of(const std::string& field);
+
+}  // namespace mbench

@@ -1,0 +1,19 @@
+// Tables as GitHub markdown that also reads well raw, in a terminal: columns are padded to line up, what
+// markdown or HTML would take for its own is escaped.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "reports/table.h"
+
+namespace mbench {
+
+// `level`: of the table's own heading; its sections' headings follow below it.
+std::string to_markdown(const Table& table, int level = 2);
+// Only the grid of one section, and its footnotes.
+std::string grid_to_markdown(const Section& section);
+
+// One line of text: pipes, angle brackets, backslashes and line breaks cannot leave their cell.
+std::string escape_markdown(std::string_view text);
+
+}  // namespace mbench

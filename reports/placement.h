@@ -1,0 +1,33 @@
+// Where each point stands in a table: its section, its row's labels and the columns that show it. The first
+// half of build_table.h; the second, fill, turns places into text.
+#pragma once
+#include <set>
+#include <string>
+#include <vector>
+
+#include "reports/build_table.h"
+#include "reports/cell_text.h"
+#include "reports/layout.h"
+#include "reports/record.h"
+
+namespace mbench {
+
+struct Place {
+  const Record* record = nullptr;
+  std::vector<std::string> headings;
+  std::vector<std::string> labels;
+  std::size_t rank = 0;  // of the row's name in a layout that names rows
+  std::string pivot;
+  std::vector<std::size_t> columns;  // indices into the layout's columns
+};
+
+struct Placement {
+  Layout layout;               // with "*" rows written out
+  std::vector<Place> places;   // in the order they are to be printed
+  std::set<std::string> axes;  // fields that headings, labels and pivot distinguish
+};
+
+Placement place_records(const Layout& layout, const std::vector<const Record*>& records,
+                        const std::vector<std::string>& swept, const SortBy& sort, Formatter& formatter);
+
+}  // namespace mbench

@@ -1,0 +1,117 @@
+#include "reports/provenance.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "engine/base/text.h"
+
+namespace mbench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string field(const Json& environment, const char* key) {
+  if (!environment.is_object()) return "";
+  const auto it = environment.find(key);
+  if (it == environment.end() || it->is_null()) return "";
+  if (it->is_string()) return it->get<std::string>();
+  if (it->is_object()) return text_of(*it);
+  return it->dump();
+}
+
+void add(std::string& line, const std::string& text) {
+  if (!text.empty()) line += (line.empty() ? "" : ", ") + text;
+}
+
+std::string line_or(const char* title, const std::string& line) {
+  return fmt::format("{}: {}", title, line.empty() ? "not recorded" : line);
+}
+
+}  // namespace
+
+std::vector<std::string> measured_on(const ResultFile& file) {
+  const Json& e = file.environment;
+  std::string machine, software, others;
+  add(machine, field(e, "host"));
+  add(machine, field(e, "cpu"));
+  if (const std::string cores = field(e, "cores"); !cores.empty()) add(machine, cores + " cores");
+  if (e.is_object() && e.contains("memory_bytes") && e["memory_bytes"].is_number())
+    add(machine, format_bytes(e["memory_bytes"].get<std::uint64_t>()) + " memory");
+  if (const std::string device = field(e, "device"); !device.empty()) add(machine, "device " + device);
+
+  if (const std::string version = field(e, "mbench_version"); !version.empty())
+    add(software, "mbench " + version);
+  if (const std::string git = field(e, "git_revision"); !git.empty()) add(software, "git " + git);
+  for (const char* key : {"compiler", "mpi", "blas"}) add(software, field(e, key));
+
+  static const std::set<std::string> said = {
+      "host",     "cpu", "cores", "memory_bytes",        "device", "mbench_version", "git_revision",
+      "compiler", "mpi", "blas",  "flop_formula_version"};
+  if (e.is_object())
+    for (const auto& [key, value] : e.items())
+      if (!said.count(key) && !value.is_null()) add(others, key + " " + text_of(value));
+
+  const auto simulated =
+      std::count_if(file.points.begin(), file.points.end(), [](const auto& p) { return p.simulated; });
+  const bool all = simulated > 0 && static_cast<std::size_t>(simulated) == file.points.size();
+  std::vector<std::string> lines = {line_or(all ? "Simulated on" : "Measured on", machine),
+                                    line_or("Software", software)};
+  if (!others.empty()) lines.push_back("Also: " + others);
+  if (simulated > 0) {
+    std::set<std::string> devices;
+    for (const PointResult& p : file.points)
+      if (p.simulated) devices.insert(p.point.device);
+    std::string names;
+    for (const std::string& device : devices) add(names, device);
+    lines.push_back(
+        fmt::format("{} of {} points are simulated ({}): computed by a model of that machine, not measured.",
+                    simulated, file.points.size(), names));
+  }
+  return lines;
+}
+
+std::string common_to_all(const std::vector<const Record*>& records) {
+  static const std::set<std::string> always = {
+      "model", "seq", "micro_batch", "global_batch", "iterations", "warmup", "tp",
+      "pp",    "dp",  "precision",   "attention",    "graph",      "data",   "device"};
+  const Point unset;
+  const Json defaults = point_to_json(unset);
+  std::string line;
+  for (const std::string& key : point_keys()) {
+    if (records.empty()) break;
+    const Json value = records.front()->value(key);
+    if (!always.count(key) && value == defaults.at(key)) continue;
+    if (std::all_of(records.begin(), records.end(), [&](const Record* r) { return r->value(key) == value; }))
+      add(line, key + " " + text_of(value));
+  }
+  return line;
+}
+
+std::vector<std::string> how_counted(const ResultFile& file) {
+  const std::string version = field(file.environment, "flop_formula_version");
+  std::vector<std::string> lines = {
+      fmt::format("Model FLOPs (formula version {}): per token, 6 per weight of every matrix multiplication "
+                  "(logits in, embedding "
+                  "look-up out) plus 12 x layers x heads x head_dim x seq for attention (full square; "
+                  "\"causal\" counts half of it). "
+                  "MFU = model FLOPs / (time x world x peak); HFU counts what was executed, recompute in.",
+                  version.empty() ? "not recorded" : version)};
+  std::set<std::string> peaks;
+  for (const PointResult& p : file.points)
+    if (p.peak_tflops)
+      peaks.insert(fmt::format("{:.4g} TFLOP/s per device ({}{})", *p.peak_tflops,
+                               p.peak_source.empty() ? "source not recorded" : p.peak_source,
+                               fmt::format(", {}", name_of(p.point.precision))));
+  std::string line;
+  for (const std::string& peak : peaks) line += (line.empty() ? "" : "; ") + peak;
+  lines.push_back("Peak: " + (line.empty() ? "n/a, so MFU and HFU are n/a" : line) + ".");
+  lines.push_back(
+      "Time is one optimizer step on the slowest rank, warm-up excluded. Peak memory is what the engine's "
+      "allocator "
+      "handed out, on the rank with the most. n/a: unknown. -: nothing to say.");
+  return lines;
+}
+
+}  // namespace mbench

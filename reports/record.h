@@ -1,0 +1,64 @@
+// A point's result under names: every field of the spec and every value of the result file, through their
+// JSON form. A name is a path of keys joined by dots: "tp", "iteration_ms.p95", "model.layers",
+// "env.NCCL_P2P_DISABLE". An object that has a mean stands for its mean ("iteration_ms" is
+// "iteration_ms.mean"); an array has "first", "last" and "size".
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/api/result.h"
+
+namespace mbench {
+
+class Record {
+ public:
+  explicit Record(const PointResult& result);
+  // Null where the value is unknown or there is none of that name.
+  nlohmann::ordered_json value(std::string_view name) const;
+  std::string text(std::string_view name) const;  // "n/a" for null
+
+  const nlohmann::ordered_json& json() const { return json_; }
+  nlohmann::ordered_json model() const;  // its name and sizes, where json() may have a preset's name alone
+  Outcome outcome() const { return outcome_; }
+  bool simulated() const { return simulated_; }
+  const std::string& reason() const { return reason_; }
+
+ private:
+  nlohmann::ordered_json json_;
+  ModelSpec model_;
+  Outcome outcome_;
+  bool simulated_;
+  std::string reason_;
+};
+
+std::vector<Record> records_of(const ResultFile& file);
+
+// A field's value in a table: "n/a" for null, a model by its name, an object as "key=value, ...".
+std::string text_of(const nlohmann::ordered_json& value);
+
+// bad_input with the nearest choice unless some record could have a value of that name.
+void require_name(const std::vector<Record>& records, std::string_view name, std::string_view where);
+
+// The fields in which the points differ: those of the spec's "sweep" in its order, then any other whose value
+// does not follow from the ones before (a strategy decides recompute and sequence_parallel).
+std::vector<std::string> swept_fields(const nlohmann::ordered_json& spec,
+                                      const std::vector<const Record*>& records);
+
+// A condition "field=value" on records: fields that are named twice may have either value.
+class Filter {
+ public:
+  void add(std::string field, std::string value) { terms_.push_back({std::move(field), std::move(value)}); }
+  bool matches(const Record& record) const;
+  bool empty() const { return terms_.empty(); }
+  struct Term {
+    std::string field, value;
+  };
+  const std::vector<Term>& terms() const { return terms_; }
+
+ private:
+  std::vector<Term> terms_;
+};
+
+}  // namespace mbench

@@ -1,0 +1,23 @@
+// A result file as text for people (markdown) or programs (csv, json). Names that do not exist are bad_input
+// with the nearest choice.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "engine/api/result.h"
+
+namespace mbench {
+
+struct ReportOptions {
+  std::string format = "md";  // md, csv, json
+  std::vector<std::string>
+      tables;  // by name; empty: the spec's "tables", else strategies if swept, else long
+  std::vector<std::string> metrics;  // instead of the tables' own columns, their rows kept
+  std::vector<std::string> columns;  // fields and metrics: the whole table is these, one row per point
+  std::string sort;                  // FIELD or FIELD:desc
+  std::vector<std::string> filters;  // field=value; a field twice: either value
+};
+
+std::string render_report(const ResultFile& file, const ReportOptions& options);
+
+}  // namespace mbench

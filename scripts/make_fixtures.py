@@ -1,0 +1,40 @@
+#!/usr/bin/env python3
+"""Writes test/fixtures/*.json: what numpy and PyTorch compute where the engine must compute the same.
+
+The tests read the files and need no Python; this is run by hand when a fixture is added.
+    python3 scripts/make_fixtures.py [--only NAME]     needs numpy and torch
+The reference computes in float64 from float32 inputs and initial weights.
+"""
+import argparse
+import pathlib
+import sys
+
+import torch
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from fixtures import draw_cases, model_cases, op_cases, text  # noqa: E402
+
+OUT = pathlib.Path(__file__).resolve().parent.parent / "test" / "fixtures"
+
+
+def main():
+    jobs = {"draws": lambda: ("draws.json", "Philox words, normal draws and synthetic samples, by numpy",
+                              {"words": draw_cases.words(), "normals": draw_cases.normals(),
+                               "samples": draw_cases.samples()})}
+    for name, make in op_cases.OPS.items():
+        jobs[name] = lambda name=name, make=make: (
+            f"ops/{name}.json", f"PyTorch {torch.__version__.split('+')[0]}, float64", {"cases": make()})
+    for name in model_cases.MODELS:
+        jobs[name] = lambda name=name: (f"models/{name}.json",
+                                        f"PyTorch {torch.__version__.split('+')[0]}, float64, Philox weights and data",
+                                        model_cases.run(name))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", metavar="NAME", choices=sorted(jobs), action="append",
+                        help="write this fixture alone (repeatable): " + ", ".join(jobs))
+    for name in parser.parse_args().only or jobs:
+        path, comment, body = jobs[name]()
+        text.write(OUT / path, comment + "; written by scripts/make_fixtures.py", body)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+// Pipeline parallelism: layers are cut into stages of equal length; micro batches flow through them in the order of a
+// schedule. GPipe (Huang et al. 2019): all forwards, then all backwards. 1F1B (Narayanan et al. 2019): after a warm-up of
+// as many forwards as there are stages behind, one forward and one backward in turn. Interleaved 1F1B (Narayanan et al.
+// 2021): a stage holds several chunks of layers, stage s the chunks s, s + p, s + 2p, ..., which shortens the bubble.
+#include <algorithm>
+
+#include "strategies/strategies.h"
+
+namespace mbench::strategies {
+namespace {
+
+struct Step {  // one forward or backward
+  bool forward;
+  int chunk, micro;
+};
+
+Step interleaved_step(bool forward, int index, int stages, int chunks) {
+  const int group = stages * chunks;
+  const int chunk = index % group / stages;
+  return {forward, forward ? chunk : chunks - 1 - chunk, index / group * stages + index % stages};
+}
+
+std::vector<Step> steps_of(ScheduleKind kind, int stages, int stage, int chunks, int micro_batches) {
+  std::vector<Step> steps;
+  const int total = micro_batches * chunks;
+  int warmup = total;  // forwards before the first backward
+  if (kind == ScheduleKind::one_f_one_b) warmup = std::min(stages - stage - 1, total);
+  if (kind == ScheduleKind::interleaved && micro_batches > stages)
+    warmup = std::min((stages - stage - 1) * 2 + (chunks - 1) * stages, total);
+  const auto step = [&](bool forward, int index) {
+    return kind == ScheduleKind::interleaved ? interleaved_step(forward, index, stages, chunks)
+                                             : Step{forward, 0, index};
+  };
+  for (int i = 0; i < warmup; ++i) steps.push_back(step(true, i));
+  for (int i = warmup; i < total; ++i) {
+    steps.push_back(step(true, i));
+    steps.push_back(step(false, i - warmup));
+  }
+  for (int i = total - warmup; i < total; ++i) steps.push_back(step(false, i));
+  return steps;
+}
+
+}  // namespace
+
+Schedule make_schedule(ScheduleKind kind, int stages, int stage, int chunks, int micro_batches) {
+  Schedule schedule;
+  for (const Step& s : steps_of(kind, stages, stage, chunks, micro_batches)) {
+    const int position = s.chunk * stages + stage, last = stages * chunks - 1;
+    const auto add = [&](Action::Kind k) { schedule.push_back({k, s.chunk, s.micro}); };
+    if (s.forward) {
+      if (position > 0) add(Action::Kind::receive_activation);
+      add(Action::Kind::forward);
+      if (position < last) add(Action::Kind::send_activation);
+    } else {
+      if (position < last) add(Action::Kind::receive_gradient);
+      add(Action::Kind::backward);
+      if (position > 0) add(Action::Kind::send_gradient);
+    }
+  }
+  return schedule;
+}
+
+void write_pipeline(const Point& point, Plan& plan) {
+  const int stages = static_cast<int>(point.pp), chunks = static_cast<int>(point.virtual_stages);
+  plan.mesh.sizes[static_cast<int>(Axis::pp)] = stages;
+  const std::int64_t layers = point.model.layers / (stages * chunks);
+  plan.chunks.assign(stages, {});
+  for (int stage = 0; stage < stages; ++stage) {
+    for (int c = 0; c < chunks; ++c) {
+      const int position = c * stages + stage;
+      plan.chunks[stage].push_back(
+          {stage, position, position * layers, layers, position == 0, position == stages * chunks - 1});
+    }
+    plan.schedule.push_back(
+        make_schedule(point.schedule, stages, stage, chunks, static_cast<int>(point.micro_batches())));
+  }
+}
+
+}  // namespace mbench::strategies

@@ -1,0 +1,174 @@
+#include "sweeps/failure.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+#include <regex>
+
+#include "engine/base/text.h"
+
+namespace mbench::sweeps {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+// Lines by which a launcher says that it could not start the ranks: Open MPI, MPICH, Slurm.
+constexpr std::array kNotLaunched = {
+    "There are not enough slots available",
+    "All nodes which are allocated for this job are already filled",
+    "unable to find the specified executable",
+    "was unable to launch the specified application",
+    "could not find an executable",
+    "was unable to reliably start one or more daemons",
+    "mpirun has detected an attempt to run as root",
+    "execvp error on file",
+    "unable to connect to",
+    "Unable to create step",
+    "Unable to allocate resources",
+    "More processors requested than permitted",
+    "Requested node configuration is not available",
+    "task launch for",
+    "error: execve()",
+};
+
+// What launchers print around the ranks' own words.
+constexpr std::array kBoilerplate = {
+    "Primary job ",
+    "a non-zero exit code. Per user-direction",
+    "mpirun detected that one or more processes",
+    "non-zero status, thus causing the job",
+    "Process name: [[",
+    "Exit code: ",
+    "mpirun noticed that process",
+    "with errorcode",
+    "NOTE: invoking MPI_ABORT",
+    "You may or may not see output",
+    "exactly when Open MPI kills",
+    "MPI_ABORT was invoked",
+    "BAD TERMINATION OF ONE",
+    "CLEANING UP REMAINING",
+    "YOU CAN IGNORE THE BELOW",
+    "srun: Job step aborted",
+    "srun: error:",
+};
+
+template <std::size_t N>
+bool mentions(const std::string& line, const std::array<const char*, N>& phrases) {
+  return std::any_of(phrases.begin(), phrases.end(),
+                     [&](const char* phrase) { return line.find(phrase) != std::string::npos; });
+}
+
+bool is_ruler(const std::string& line) {
+  return line.find_first_not_of("-=| \t\r") == std::string::npos;
+}
+
+std::string signal_text(int number) {
+  const char* name = ::strsignal(number);
+  return fmt::format("killed by signal {} ({})", number, name ? name : "unknown");
+}
+
+std::optional<std::smatch> match(const std::string& line, const std::regex& pattern) {
+  std::smatch found;
+  return std::regex_search(line, found, pattern) ? std::optional(found) : std::nullopt;
+}
+
+// "rank 1 killed by signal 9 (Killed)", as the launcher tells it; empty if it tells nothing.
+std::string rank_end(const Lines& lines) {
+  static const std::regex open_mpi_signal(R"(process rank (\d+) with PID .* exited on signal (\d{1,3}))");
+  static const std::regex abort(R"(MPI_ABORT was invoked on rank (\d+))");
+  static const std::regex open_mpi_name(R"(Process name: \[\[\d+,\d+\],(\d+)\])");
+  static const std::regex exit_code(R"(Exit code:\s+(\d+))");
+  static const std::regex hydra_string(R"(EXIT STRING: .*\(signal (\d{1,3})\))");
+  static const std::regex hydra_code(R"(EXIT CODE: (\d+))");
+  static const std::regex slurm(R"(srun: error: .*tasks? ([\d,\-]+): (.+))");
+  std::string rank, text;
+  for (const std::string& line : lines) {
+    if (const auto m = match(line, open_mpi_signal))
+      return fmt::format("rank {} {}", (*m)[1].str(), signal_text(std::stoi((*m)[2])));
+    if (const auto m = match(line, hydra_string)) return "a rank was " + signal_text(std::stoi((*m)[1]));
+    if (const auto m = match(line, abort)) text = fmt::format("rank {} called MPI_Abort", (*m)[1].str());
+    if (const auto m = match(line, slurm)) text = fmt::format("rank {}: {}", (*m)[1].str(), (*m)[2].str());
+    if (const auto m = match(line, open_mpi_name)) rank = (*m)[1];
+    if (const auto m = match(line, exit_code); m && text.empty())
+      text = rank.empty() ? fmt::format("a rank exited with code {}", (*m)[1].str())
+                          : fmt::format("rank {} exited with code {}", rank, (*m)[1].str());
+    if (const auto m = match(line, hydra_code); m && text.empty())
+      text = fmt::format("a rank exited with code {}", (*m)[1].str());
+  }
+  return text;
+}
+
+// The last words of the ranks: mbench's own message if there is one, else the last three lines.
+std::string last_words(const Lines& lines) {
+  static const std::regex own_message(R"(mbench: (\[.*\] .*))");
+  Lines words;
+  for (const std::string& line : lines) {
+    if (const auto m = match(line, own_message)) return (*m)[1];
+    if (!is_ruler(line) && !mentions(line, kBoilerplate)) words.push_back(line);
+  }
+  std::string text;
+  for (std::size_t i = words.size() > 3 ? words.size() - 3 : 0; i < words.size(); ++i) {
+    const std::size_t first = words[i].find_first_not_of(" \t");
+    text += (text.empty() ? "" : " | ") + words[i].substr(first == std::string::npos ? 0 : first);
+  }
+  return text.size() > 400 ? "..." + text.substr(text.size() - 397) : text;
+}
+
+std::string with_words(std::string reason, const Lines& lines) {
+  const std::string words = last_words(lines);
+  return words.empty() ? reason : reason + "; last output: " + words;
+}
+
+}  // namespace
+
+Failure explain_failure(const ProcessEnd& end, const Launcher& launcher, const std::string& progress,
+                        double timeout_s) {
+  const std::string reached = progress.empty() ? "before its first sign of life" : "after " + progress;
+  switch (end.how) {
+    case ProcessEnd::How::not_started:
+      return {Outcome::launch_failed, fmt::format("{} could not be started: {}",
+                                                  launcher.program.empty() ? "the program" : launcher.program,
+                                                  std::strerror(end.code))};
+    case ProcessEnd::How::timed_out:
+      return {Outcome::timeout,
+              with_words(fmt::format("killed by the time-out of {}, {}", format_duration(timeout_s), reached),
+                         end.tail)};
+    case ProcessEnd::How::interrupted:
+      return {Outcome::crashed, "interrupted"};
+    case ProcessEnd::How::signalled:
+    case ProcessEnd::How::exited:
+      break;
+  }
+  if (progress.empty()) {
+    const auto told = std::find_if(end.tail.begin(), end.tail.end(),
+                                   [](const std::string& line) { return mentions(line, kNotLaunched); });
+    if (told != end.tail.end()) {
+      // The sentence may run on over the lines that follow, and after a colon beyond an empty one.
+      std::string reason;
+      for (auto line = told; line != end.tail.end() && line->find("----") != 0 && reason.size() < 300;
+           ++line) {
+        const std::size_t first = line->find_first_not_of(" \t\r");
+        if (first != std::string::npos)
+          reason += (reason.empty() ? "" : " ") + line->substr(first);
+        else if (!reason.ends_with(':'))
+          break;
+      }
+      return {Outcome::launch_failed, reason};
+    }
+  }
+  std::string how = rank_end(end.tail);
+  const bool signalled = end.how == ProcessEnd::How::signalled;
+  if (how.empty() && signalled) how = signal_text(end.code);
+  // The ranks may die by a signal and a shell between them and the launcher may say it as a code above 128.
+  if (how.empty() && end.code > 128 && end.code < 128 + 65) how = signal_text(end.code - 128);
+  if (how.empty() && end.code != 0) how = fmt::format("exited with code {}", end.code);
+  if (how.empty()) how = "ended without a result";
+  if (how.find("signal 9 ") != std::string::npos)
+    how += ", which is also how the kernel ends what fills the memory";
+  return {Outcome::crashed, with_words(fmt::format("{}, {}", how, reached), end.tail)};
+}
+
+}  // namespace mbench::sweeps

@@ -1,0 +1,21 @@
+// Why a program left no result, told from how it ended and from what its launcher and its ranks printed.
+#pragma once
+#include <string>
+#include <utility>
+
+#include "engine/api/result.h"
+#include "sweeps/launcher.h"
+#include "sweeps/process.h"
+
+namespace mbench::sweeps {
+
+struct Failure {
+  Outcome outcome = Outcome::crashed;  // crashed, launch_failed or timeout
+  std::string reason;                  // one line
+};
+
+// `progress` is what the ranks last said of themselves ("iteration 3 of 10"); empty if they never spoke.
+Failure explain_failure(const ProcessEnd& end, const Launcher& launcher, const std::string& progress,
+                        double timeout_s);
+
+}  // namespace mbench::sweeps

@@ -1,0 +1,127 @@
+#include "sweeps/point_run.h"
+
+#include <filesystem>
+
+#include "engine/api/json_reader.h"
+#include "sweeps/failure.h"
+
+namespace mbench::sweeps {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+// What the run wrote. If there is nothing, `trouble` stays empty; if it cannot be read, it says why.
+std::optional<PointResult> read_result(const std::string& path, std::string& trouble) {
+  if (!fs::exists(path)) return std::nullopt;
+  try {
+    return result_from_json(json(parse_json(read_text_file(path), path)), path + ": $");
+  } catch (const Error& e) {
+    trouble = e.what();
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::string ProgressMessage::str() const {
+  return of > 0 ? fmt::format("{} {} of {}", phase, iteration, of) : phase;
+}
+
+std::optional<ProgressMessage> read_progress(std::string_view line) {
+  if (!line.starts_with("{\"progress\"")) return std::nullopt;
+  const json root = json::parse(line.begin(), line.end(), nullptr, false);
+  if (root.is_discarded() || !root.is_object() || !root.at("progress").is_object()) return std::nullopt;
+  const json& p = root.at("progress");
+  ProgressMessage message;
+  const auto number = [&](const char* key) -> std::optional<double> {
+    const auto found = p.find(key);
+    return found != p.end() && found->is_number() ? std::optional(found->get<double>()) : std::nullopt;
+  };
+  const auto phase = p.find("phase");
+  if (phase == p.end() || !phase->is_string()) return std::nullopt;
+  message.phase = *phase;
+  message.iteration = static_cast<std::int64_t>(number("iteration").value_or(0));
+  message.of = static_cast<std::int64_t>(number("of").value_or(0));
+  message.ms = number("ms");
+  message.loss = number("loss");
+  return message;
+}
+
+std::string point_file(const std::string& out, const std::string& id, const std::string& suffix) {
+  return (fs::path(out) / "points" / (id + suffix)).string();
+}
+
+std::vector<std::string> run_arguments(const PointRun& run, const std::string& id) {
+  return {run.program,
+          "run",
+          point_file(run.out, id, ".point.json"),
+          "--result",
+          point_file(run.out, id, ".json"),
+          "--progress"};
+}
+
+PointResult unmeasured(const SpecPoint& p, Outcome outcome, const std::string& reason) {
+  PointResult result;
+  result.point = p.point;
+  result.id = p.id;
+  result.world = p.point.world();
+  result.device = p.point.device;
+  result.simulated = p.point.device.starts_with("sim:");
+  result.outcome = outcome;
+  result.reason = reason;
+  return result;
+}
+
+std::optional<PointResult> run_point(const SpecPoint& p, const PointRun& run) {
+  Command command;
+  try {
+    command = command_for(run.launcher, p.point, run_arguments(run, p.id));
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::launch_failed) throw;
+    return unmeasured(p, Outcome::launch_failed, e.what());
+  }
+  Point as_run = p.point;
+  as_run.data = p.data;
+  const std::string result_path = point_file(run.out, p.id, ".json");
+  write_file_atomically(point_file(run.out, p.id, ".point.json"), dump_json(point_to_json(as_run)));
+  std::error_code ignored;
+  fs::remove(result_path, ignored);  // of an earlier attempt
+
+  std::string reached;
+  ProcessRequest request;
+  request.argv = command.argv;
+  request.env = command.env;
+  request.log = point_file(run.out, p.id, ".log");
+  request.timeout_s = run.timeout_s;
+  request.interrupt = run.interrupt;
+  request.on_line = [&](std::string_view line) {
+    const auto message = read_progress(line);
+    if (!message) return false;
+    reached = message->str();
+    if (run.on_progress) run.on_progress(*message);
+    return true;
+  };
+  const ProcessEnd end = run_process(request);
+  if (end.how == ProcessEnd::How::interrupted) return std::nullopt;
+
+  std::string trouble;
+  std::optional<PointResult> result = read_result(result_path, trouble);
+  const bool clean = end.how == ProcessEnd::How::exited && end.code == 0;
+  if (!result || (!clean && result->outcome == Outcome::ok)) {
+    // A run that wrote "ok" and then failed to end is no success: its other ranks may never have got that
+    // far.
+    const Failure failure = explain_failure(end, run.launcher, reached, run.timeout_s);
+    const bool had_result = result.has_value();
+    result = unmeasured(p, failure.outcome, failure.reason);
+    if (had_result) result->reason += "; its result was written, but it did not end well";
+    if (!trouble.empty()) result->reason += "; " + trouble;
+  }
+  // The run knew the data by where it was found; the row knows it as the spec has it.
+  result->point = p.point;
+  result->id = p.id;
+  if (!end.trouble.empty()) result->reason += (result->reason.empty() ? "" : "; ") + end.trouble;
+  return result;
+}
+
+}  // namespace mbench::sweeps

@@ -1,0 +1,49 @@
+// Runs one point under its launcher and says what came of it. Files of a point, below the folder of the
+// sweep:
+//   points/<id>.point.json  what `mbench run` reads
+//   points/<id>.json        its result: written by rank 0, completed here, or written here if the run could
+//   not points/<id>.log         what the ranks and the launcher printed
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "engine/api/result.h"
+#include "sweeps/launcher.h"
+#include "sweeps/process.h"
+#include "sweeps/spec.h"
+
+namespace mbench::sweeps {
+
+// What rank 0 says of itself, a line of JSON each on stdout:
+//   {"progress": {"phase": "init"|"warmup"|"iteration", "iteration": 3, "of": 10, "ms": 12.3, "loss": 2.1}}
+struct ProgressMessage {
+  std::string phase;
+  std::int64_t iteration = 0, of = 0;
+  std::optional<double> ms, loss;
+  std::string str() const;  // "iteration 3 of 10"
+};
+// Nothing if the line is something else.
+std::optional<ProgressMessage> read_progress(std::string_view line);
+
+struct PointRun {
+  std::string program;  // this binary
+  std::string out;      // folder of the sweep
+  Launcher launcher;
+  double timeout_s = 0;
+  Interrupt* interrupt = nullptr;
+  std::function<void(const ProgressMessage&)> on_progress;
+};
+
+std::string point_file(const std::string& out, const std::string& id, const std::string& suffix);
+
+// `mbench run <point file> --result <result file> --progress`
+std::vector<std::string> run_arguments(const PointRun& run, const std::string& id);
+
+// A row for a point that was not run.
+PointResult unmeasured(const SpecPoint& point, Outcome outcome, const std::string& reason);
+
+// Nothing if it was interrupted. Throws Error only if its own files cannot be written.
+std::optional<PointResult> run_point(const SpecPoint& point, const PointRun& run);
+
+}  // namespace mbench::sweeps

@@ -1,0 +1,54 @@
+// Runs one program to its end and makes sure that nothing of it is left: it gets a session of its own, this
+// process adopts its orphans, and when it ends, hangs or is interrupted every descendant is ended, TERM first
+// and KILL after two seconds (mpirun puts each rank into a process group of its own, so a group is not
+// enough).
+#pragma once
+#include <sys/types.h>
+
+#include <csignal>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mbench::sweeps {
+
+// While it lives, SIGINT, SIGTERM and SIGHUP do not end this process but are noted.
+class Interrupt {
+ public:
+  Interrupt();
+  ~Interrupt();
+  Interrupt(const Interrupt&) = delete;
+  Interrupt& operator=(const Interrupt&) = delete;
+  bool pending();  // whether one came, now or before
+  int fd() const { return fd_; }
+
+ private:
+  int fd_ = -1;
+  sigset_t old_;
+  bool came_ = false;
+};
+
+struct ProcessRequest {
+  std::vector<std::string> argv;
+  std::map<std::string, std::string> env;  // besides what this process has
+  std::string log;                         // file for its output; none if empty
+  double timeout_s = 0;                    // 0: none
+  Interrupt* interrupt = nullptr;
+  // Gets each line of stdout; those it does not take (returns false) go to the log, as all of stderr does.
+  std::function<bool(std::string_view line)> on_line;
+};
+
+struct ProcessEnd {
+  enum class How { exited, signalled, timed_out, interrupted, not_started };
+  How how = How::exited;
+  int code = 0;  // exit status, signal number or errno, as `how` says
+  double seconds = 0;
+  std::vector<std::string> tail;  // the last lines of its log
+  std::string trouble;  // what went wrong besides: the log could not be written, a process would not end
+};
+
+ProcessEnd run_process(const ProcessRequest& request);
+
+}  // namespace mbench::sweeps

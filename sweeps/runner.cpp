@@ -1,0 +1,209 @@
+#include "sweeps/runner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <ostream>
+
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "sweeps/consistency.h"
+#include "sweeps/point_run.h"
+#include "sweeps/process.h"
+#include "sweeps/progress.h"
+#include "sweeps/store.h"
+
+namespace mbench::sweeps {
+namespace {
+
+bool is_failure(Outcome outcome) {
+  return outcome == Outcome::crashed || outcome == Outcome::timeout || outcome == Outcome::wrong ||
+         outcome == Outcome::launch_failed;
+}
+
+// "1 infeasible, 2 oom"; empty if all can run.
+std::string count_outcomes(const std::vector<Forecast>& forecasts) {
+  std::map<std::string, int> counts;
+  for (const Forecast& f : forecasts)
+    if (f.outcome) ++counts[std::string(name_of(*f.outcome))];
+  std::string text;
+  for (const auto& [name, n] : counts) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", n, name);
+  return text;
+}
+
+std::optional<double> total_seconds(const std::vector<Forecast>& forecasts) {
+  double sum = 0;
+  for (const Forecast& f : forecasts) {
+    if (f.outcome) continue;
+    if (!f.seconds) return std::nullopt;
+    sum += *f.seconds;
+  }
+  return sum;
+}
+
+// What is said before the start.
+std::string heading(const Spec& spec, const RunnerOptions& options, const std::vector<Forecast>& forecasts,
+                    std::size_t kept) {
+  const auto text_of = [&](const char* key) {
+    const auto found = options.environment.find(key);
+    return found != options.environment.end() && found->is_string() ? found->get<std::string>()
+                                                                    : std::string("n/a");
+  };
+  std::string text = fmt::format("{}: {} points on {} of {} ({}, {} cores), launched by {}", spec.name,
+                                 spec.points.size(), spec.points.front().point.device, text_of("host"),
+                                 text_of("cpu"), options.launcher.cores, options.launcher.describe());
+  if (kept > 0) text += fmt::format("\n  {} of them are done already", kept);
+  const std::string cannot = count_outcomes(forecasts);
+  if (!cannot.empty()) text += "\n  cannot run, and are recorded as such: " + cannot;
+  const auto seconds = total_seconds(forecasts);
+  text += fmt::format("\n  about {}", seconds ? format_duration(*seconds) : "an unknown time");
+  return text;
+}
+
+class Sweep {
+ public:
+  Sweep(const Spec& spec, const RunnerOptions& options)
+      : spec_(spec),
+        options_(options),
+        progress_(*options.progress, options.columns, options.quiet),
+        store_(options.out, spec, options.environment, options.resume, options.render_tables) {}
+
+  SweepEnd run() {
+    announce();
+    try {
+      run_points();
+    } catch (const Error& e) {  // the results cannot be written: nothing that follows could be kept
+      progress_.message(e.what());
+      progress_.message(
+          fmt::format("The sweep ends here; {} keeps what was written before.", store_.results_path()));
+      end_.failed = true;
+    }
+    end_.file = store_.file();
+    finish();
+    return end_;
+  }
+
+ private:
+  void announce() {
+    for (const std::string& note : store_.notes()) progress_.message(note);
+    for (const SpecPoint& p : spec_.points) {
+      if (store_.has(p.id)) continue;
+      todo_.push_back(&p);
+      forecasts_.push_back(forecast_of(p.point, options_));
+      if (!forecasts_.back().outcome) time_left_.expect(forecasts_.back().seconds);
+    }
+    progress_.line(heading(spec_, options_, forecasts_, spec_.points.size() - todo_.size()));
+    progress_.line(fmt::format("  results in {}", options_.out));
+  }
+
+  void run_points() {
+    store_.write();  // a folder that cannot be written shows before the first point has run
+    const std::size_t kept = spec_.points.size() - todo_.size();
+    for (std::size_t i = 0; i < todo_.size(); ++i) {
+      if (interrupt_.pending()) end_.interrupted = true;
+      if (end_.interrupted) return;
+      const SpecPoint& p = *todo_[i];
+      progress_.start(kept + i + 1, spec_.points.size(), p.label);
+      std::optional<PointResult> result;
+      double seconds = 0;
+      if (forecasts_[i].outcome) {
+        result = unmeasured(p, *forecasts_[i].outcome, forecasts_[i].reason);
+      } else {
+        result = run_one(p, forecasts_[i]);
+        if (!result) {
+          end_.interrupted = true;
+          return;
+        }
+        seconds = progress_.elapsed();
+        time_left_.done(seconds);
+        check_losses(*result, store_.file().points);
+      }
+      end_.failed = end_.failed || is_failure(result->outcome);
+      progress_.finish(*result, seconds);
+      store_.keep(*result);
+    }
+  }
+
+  std::optional<PointResult> run_one(const SpecPoint& p, const Forecast& forecast) {
+    PointRun run;
+    run.program = options_.program;
+    run.out = options_.out;
+    run.launcher = options_.launcher;
+    run.timeout_s =
+        options_.timeout_s > 0 ? options_.timeout_s : std::max(600.0, 20 * forecast.seconds.value_or(0));
+    run.interrupt = &interrupt_;
+    run.on_progress = [&](const ProgressMessage& message) {
+      progress_.update(message, time_left_.left(progress_.elapsed()));
+    };
+    return run_point(p, run);
+  }
+
+  void finish() {
+    if (options_.render_tables && !end_.file.points.empty()) {
+      try {
+        *options_.tables << options_.render_tables(end_.file) << std::flush;
+      } catch (const Error& e) {
+        progress_.message(e.what());
+        end_.failed = true;
+      }
+    }
+    if (end_.interrupted)
+      progress_.message(fmt::format("Interrupted: {} of {} points are done and kept. To go on: {}",
+                                    end_.file.points.size(), spec_.all_ids.size(), options_.resume_command));
+    else if (!end_.failed)
+      progress_.line(fmt::format("results: {}", store_.results_path()));
+    else
+      progress_.message(fmt::format("Some points failed: see {}, and the logs in {}/points",
+                                    store_.results_path(), options_.out));
+  }
+
+  const Spec& spec_;
+  const RunnerOptions& options_;
+  Interrupt interrupt_;
+  Progress progress_;
+  ResultStore store_;
+  TimeLeft time_left_;
+  std::vector<const SpecPoint*> todo_;
+  std::vector<Forecast> forecasts_;
+  SweepEnd end_;
+};
+
+}  // namespace
+
+Forecast forecast_of(const Point& point, const RunnerOptions& options) {
+  if (const auto why = why_infeasible(point)) return {Outcome::infeasible, *why, {}};
+  if (const auto why = why_unsupported(point)) return {Outcome::unsupported, *why, {}};
+  return options.preflight ? options.preflight(point) : Forecast{};
+}
+
+SweepEnd run_sweep(const Spec& spec, const RunnerOptions& options) {
+  return Sweep(spec, options).run();
+}
+
+std::string describe_sweep(const Spec& spec, const RunnerOptions& options) {
+  std::vector<Forecast> forecasts;
+  for (const SpecPoint& p : spec.points) forecasts.push_back(forecast_of(p.point, options));
+  std::string text = heading(spec, options, forecasts, 0) + "\n";
+  PointRun run;
+  run.program = options.program;
+  run.out = options.out;
+  for (std::size_t i = 0; i < spec.points.size(); ++i) {
+    const SpecPoint& p = spec.points[i];
+    const Forecast& f = forecasts[i];
+    text +=
+        fmt::format("[{}/{}] {}  {} ranks  {}\n", i + 1, spec.points.size(), p.label, p.point.world(), p.id);
+    if (f.outcome) {
+      text += fmt::format("    {}: {}\n", name_of(*f.outcome), f.reason);
+      continue;
+    }
+    try {
+      text += "    " + shell_text(command_for(options.launcher, p.point, run_arguments(run, p.id))) + "\n";
+    } catch (const Error& e) {
+      text += fmt::format("    launch_failed: {}\n", e.what());
+    }
+  }
+  return text;
+}
+
+}  // namespace mbench::sweeps

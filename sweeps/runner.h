@@ -1,0 +1,56 @@
+// Runs the points of a sweep one after another, each with a session of its own and a hard time-out, and keeps
+// what came of every one: results.json and results.md are rewritten after each point. An OOM, a hang or a
+// crash is a row; only Ctrl-C or a disk that cannot be written ends a sweep early, and then what was measured
+// stands.
+#pragma once
+#include <functional>
+#include <iosfwd>
+#include <optional>
+#include <string>
+
+#include "engine/api/result.h"
+#include "sweeps/launcher.h"
+#include "sweeps/spec.h"
+
+namespace mbench::sweeps {
+
+// What is known of a point before it starts.
+struct Forecast {
+  std::optional<Outcome> outcome;  // infeasible, unsupported or oom: it is recorded, not started
+  std::string reason;              // why, where outcome is set
+  std::optional<double> seconds;   // how long it will about take, its start and warm-up in
+};
+
+struct RunnerOptions {
+  std::string program;  // this binary
+  std::string out;      // folder of the results
+  Launcher launcher;
+  bool resume = false;
+  bool quiet = false;          // no progress, only what went wrong and the tables
+  double timeout_s = 0;        // per point; 0: max(600, 20 x its forecast)
+  int columns = 0;             // of the terminal behind `progress`; 0 if it is none
+  std::string resume_command;  // what to type to go on after Ctrl-C
+  nlohmann::ordered_json environment;
+  std::function<Forecast(const Point&)> preflight;              // besides why_infeasible and why_unsupported
+  std::function<std::string(const ResultFile&)> render_tables;  // results.md, and the tables at the end
+  std::ostream* progress = nullptr;                             // stderr
+  std::ostream* tables = nullptr;                               // stdout
+};
+
+struct SweepEnd {
+  ResultFile file;
+  bool interrupted = false;
+  // Some point crashed, hung, could not be launched or gave a wrong loss, or results could not be written.
+  bool failed = false;
+};
+
+// Throws Error before anything runs: the folder holds other results, or cannot be made.
+SweepEnd run_sweep(const Spec& spec, const RunnerOptions& options);
+
+// What --dry-run prints: each point, its command, whether it can run and how long. Writes nothing.
+std::string describe_sweep(const Spec& spec, const RunnerOptions& options);
+
+// why_infeasible, why_unsupported, then the preflight.
+Forecast forecast_of(const Point& point, const RunnerOptions& options);
+
+}  // namespace mbench::sweeps

@@ -1,0 +1,52 @@
+// A sweep's spec: read, changed by --set, expanded into points and narrowed by --filter.
+//
+// Top-level keys are the fields of a point, and name, sweep and tables. `sweep` crosses its entries in the
+// order written, the last one fastest; a comma-joined key zips its fields ("tp,pp": [[4, 2], [8, 1]]). A
+// field stands in one place only, and no two points may be the same.
+//
+// --set field=value puts a value at the top level and takes the field out of `sweep`, out of a zip too; what
+// the zip then has twice stands once. An array sweeps over its values; "tp,pp=[[1,2],[2,1]]" zips. Values are
+// JSON where they parse as such, text otherwise. --filter field=value keeps the points with that value; the
+// same field twice keeps either.
+//
+// A relative FILE of `data` is looked for in the current folder, then beside the spec. The point keeps it as
+// written, so that its id is the same everywhere; SpecPoint::data is what was found.
+#pragma once
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/api/point.h"
+
+namespace mbench::sweeps {
+
+struct SpecOptions {
+  std::string path;
+  std::vector<std::string> set;     // "field=value"
+  std::vector<std::string> filter;  // "field=value"
+  std::string device = "cpu";       // of every point: --on
+};
+
+struct SpecPoint {
+  Point point;
+  std::string id;     // point_id(point)
+  std::string label;  // its swept fields, "tp=2 pp=1 seq=128"; the model's name where none is swept
+  std::string data;   // point.data with the file that was found
+};
+
+struct Spec {
+  std::string path;
+  std::string name;             // of the file if it gives none
+  nlohmann::ordered_json json;  // the file with --set done to it; kept in the result file
+  std::vector<SpecPoint> points;
+  std::vector<std::string> all_ids;  // of every point, those outside the filter too, in order
+};
+
+// bad_input naming the file and JSON path, or the option, for anything that is not as above.
+Spec read_spec(const SpecOptions& options);
+
+// Where a point's data lies: the current folder, then beside `spec_path`; bad_input if in neither.
+std::string find_data(const std::string& data, const std::string& spec_path, const std::string& where);
+
+}  // namespace mbench::sweeps

@@ -1,0 +1,37 @@
+#include "engine/device/tensor.h"
+
+#include "engine/backend/cpu/cpu_device.h"
+#include "test/catch.h"
+
+using namespace mbench;
+
+TEST_CASE("views, slices and parts share their memory, which returns with the last of them") {
+  cpu::CpuDevice device;
+  Tensor t = device.empty({4, 3, 2}, DType::f32, Category::weights, "t");
+  CHECK(device.memory().in_use().by_category[static_cast<int>(Category::weights)] == 512);
+  for (int i = 0; i < 24; ++i) t.as<float>()[i] = static_cast<float>(i);
+  Tensor flat = t.view({24}), rows = t.slice(1, 2), piece = t.part(5, {2, 2});
+  t.reset();
+  CHECK_FALSE(static_cast<bool>(t));
+  CHECK(flat.as<float>()[23] == 23);
+  CHECK(rows.shape() == Shape{2, 3, 2});
+  CHECK(rows.as<float>()[0] == 6);
+  CHECK(rows.slice(1, 1).as<float>()[0] == 12);
+  CHECK(piece.as<float>()[3] == 8);
+  CHECK(piece.bytes() == 16);
+  flat.reset();
+  rows.reset();
+  CHECK(device.memory().in_use().total == 512);
+  piece.reset();
+  CHECK(device.memory().in_use().total == 0);
+}
+
+TEST_CASE("a view or slice that does not fit its tensor is refused") {
+  cpu::CpuDevice device;
+  const Tensor t = device.empty({4, 3}, DType::bf16, Category::weights, "t");
+  CHECK_THROWS_AS(t.view({5, 3}), Error);
+  CHECK_THROWS_AS(t.slice(3, 2), Error);
+  CHECK_THROWS_AS(t.slice(-1, 1), Error);
+  CHECK_THROWS_AS(t.part(10, {3}), Error);
+  CHECK_NOTHROW(t.slice(4, 0));
+}

@@ -1,0 +1,59 @@
+#include "engine/ops/copy.h"
+
+#include "test/engine/ops/op_test.h"
+
+using namespace mbench;
+using namespace mbench::test;
+
+TEST_CASE("copy casts and scales between all types") {
+  for (DType from : kFloatTypes)
+    for (DType to : kFloatTypes)
+      for (float scale : {1.0f, 0.25f, -3.0f})
+        for (std::int64_t n : {0, 1, 1029, 20001}) {
+          CAPTURE(name_of(from), name_of(to), scale, n);
+          OpTest test;
+          const Tensor x = test.random({n}, from, 1, -8, 8), y = test.garbage({n}, to);
+          test.run(ops::Copy{x, y, scale});
+          Values want = OpTest::get(x);
+          for (double& v : want) v *= scale;
+          check_close(OpTest::get(y), want, from == to && scale == 1 ? 0 : epsilon(to),
+                      to == DType::f16 ? 1e-7 : 0);
+        }
+}
+
+TEST_CASE("copy rounds to nearest even and keeps infinities and NaN") {
+  for (DType type : {DType::bf16, DType::f16}) {
+    CAPTURE(name_of(type));
+    // Every finite value of the type, its neighbours' midpoints and points beside them, through the vector
+    // code.
+    Values v;
+    for (std::uint32_t bits = 0; bits < 0x7C00; bits += 37) {
+      const auto low = static_cast<std::uint16_t>(bits), high = static_cast<std::uint16_t>(bits + 1);
+      const double a = type == DType::bf16 ? to_float(bf16{low}) : to_float(f16{low});
+      const double b = type == DType::bf16 ? to_float(bf16{high}) : to_float(f16{high});
+      for (double part : {0.0, 0.25, 0.5, 0.75}) v.push_back((bits & 1 ? -1 : 1) * (a + part * (b - a)));
+    }
+    v.insert(v.end(), {INFINITY, -INFINITY, std::nan(""), 1e39, 0.0, -0.0});
+    OpTest test;
+    const auto n = static_cast<std::int64_t>(v.size());
+    const Tensor x = test.put({n}, DType::f32, v), y = test.empty({n}, type),
+                 expected = test.put({n}, type, v);
+    test.run(ops::Copy{x, y});
+    for (std::int64_t i = 0; i < n; ++i)
+      if (!std::isnan(v[static_cast<std::size_t>(i)]))
+        REQUIRE(y.as<bf16>()[i].bits == expected.as<bf16>()[i].bits);
+    CHECK(std::isnan(OpTest::get(y)[v.size() - 4]));
+  }
+}
+
+TEST_CASE("fill writes its value everywhere and nowhere else") {
+  for (DType type : kFloatTypes)
+    for (std::int64_t n : {0, 1, 9000}) {
+      OpTest test;
+      const Tensor whole = test.put({n + 2}, type, Values(static_cast<std::size_t>(n) + 2, 7.0));
+      test.run(ops::Fill{whole.part(1, {n}), -1.5f});
+      Values want(static_cast<std::size_t>(n) + 2, -1.5);
+      want.front() = want.back() = 7;
+      CHECK(OpTest::get(whole) == want);
+    }
+}

@@ -1,0 +1,26 @@
+// Trains a point on the first ranks of the job and returns what every rank of it saw.
+#pragma once
+#include "engine/api/result.h"
+#include "engine/comm/mpi/mpi_world.h"
+#include "engine/train/registry.h"
+#include "engine/train/run_point.h"
+#include "strategies/strategies.h"
+
+namespace mbench::test {
+
+// Collective over the whole job. The record is complete on rank 0; ranks beyond the point's world return an empty one.
+inline PointResult run_layout(const Point& point) {
+  MpiWorld world(static_cast<int>(point.world()));
+  if (!world.member()) return {};
+  const Plan plan = strategies::make_plan(point);
+  const auto device = open_device("cpu", 0);
+  return run_point(plan, *device, world, {});
+}
+
+inline bool first_rank() {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  return rank == 0;
+}
+
+}  // namespace mbench::test

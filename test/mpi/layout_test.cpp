@@ -1,0 +1,76 @@
+// Every layout trains the same model: losses and gradient norms of five steps equal the serial run's.
+#include "test/mpi/layouts.h"
+
+#include <map>
+
+#include "test/catch.h"
+#include "test/mpi/layout_run.h"
+
+using namespace mbench;
+using namespace mbench::test;
+
+namespace {
+
+// Relative, on losses; norms of gradients, sums of many more roundings, get ten times as much.
+double tolerance(Precision p) { return p == Precision::f32 ? 1e-5 : p == Precision::bf16 ? 5e-3 : 1e-3; }
+
+const PointResult& serial_run(const Layout& layout) {
+  static std::map<std::string, PointResult> cache;
+  const Point p = serial_point_of(layout);
+  const auto [it, fresh] = cache.try_emplace(point_id(p));
+  if (fresh) it->second = run_layout(p);
+  return it->second;
+}
+
+}  // namespace
+
+TEST_CASE("every layout gives the serial run's losses and gradient norms") {
+  REQUIRE(layouts().size() >= 40);
+  for (const Layout& layout : layouts()) {
+    const PointResult& serial = serial_run(layout);
+    const PointResult result = run_layout(point_of(layout));
+    if (!first_rank()) continue;
+    INFO(describe(layout));
+    CHECK(result.outcome == Outcome::ok);
+    REQUIRE(result.losses.size() == 5);
+    const double allowed = tolerance(layout.precision);
+    for (std::size_t i = 0; i < 5; ++i) {
+      INFO("step " << i);
+      CHECK(result.losses[i] == Approx(serial.losses[i]).epsilon(allowed));
+      CHECK(result.gradient_norms[i] == Approx(serial.gradient_norms[i]).epsilon(10 * allowed));
+    }
+    CHECK(serial.losses.back() != serial.losses.front());
+  }
+}
+
+TEST_CASE("recompute changes no bit") {
+  for (const Graph graph : {Graph::eager, Graph::fused}) {
+    for (const Family family : {Family::gpt, Family::bert}) {
+      Layout layout{"recompute", family, 2, 2, 2, true};
+      layout.dropout = 0.1;
+      layout.graph = graph;
+      const PointResult kept = run_layout(point_of(layout));
+      for (const Recompute mode : {Recompute::selective, Recompute::full}) {
+        layout.recompute = mode;
+        const PointResult again = run_layout(point_of(layout));
+        if (!first_rank()) continue;
+        INFO(describe(layout));
+        CHECK(again.losses == kept.losses);
+        CHECK(again.gradient_norms == kept.gradient_norms);
+        CHECK(*again.peak_memory_mib < *kept.peak_memory_mib);
+      }
+    }
+  }
+}
+
+TEST_CASE("two runs of one point give the same bits") {
+  for (const Precision precision : {Precision::f32, Precision::bf16, Precision::fp16}) {
+    Layout layout{"repeat", Family::gpt, 2, 2, 2, true};
+    layout.dropout = 0.1;
+    layout.precision = precision;
+    const PointResult first = run_layout(point_of(layout)), second = run_layout(point_of(layout));
+    if (!first_rank()) continue;
+    CHECK(first.losses == second.losses);
+    CHECK(first.gradient_norms == second.gradient_norms);
+  }
+}

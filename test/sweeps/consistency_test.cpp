@@ -1,0 +1,82 @@
+#include "sweeps/consistency.h"
+
+#include <cmath>
+
+#include "sweeps/progress.h"
+#include "test/catch.h"
+
+using namespace mbench;
+using namespace mbench::sweeps;
+using Catch::Contains;
+
+namespace {
+
+PointResult with_losses(std::int64_t tp, std::vector<double> losses, Precision precision = Precision::f32) {
+  PointResult r;
+  r.point.model = find_preset("gpt-bytes-tiny", "test");
+  r.point.tp = tp;
+  r.point.precision = precision;
+  r.id = point_id(r.point);
+  r.world = tp;
+  r.losses = std::move(losses);
+  return r;
+}
+
+}  // namespace
+
+TEST_CASE("layout does not change what must agree, everything else does") {
+  Point p;
+  p.model = find_preset("gpt-bytes-tiny", "test");
+  Point q = p;
+  q.tp = 2, q.pp = 2, q.dp = 2, q.sequence_parallel = true, q.recompute = Recompute::full;
+  q.schedule = ScheduleKind::interleaved, q.virtual_stages = 2, q.graph = Graph::eager, q.memory_limit = 5;
+  q.strategy = "full", q.max_seconds = 3, q.env["A"] = "1";
+  CHECK(agreement_key(q) == agreement_key(p));
+  const auto differs = [&](auto change) {
+    Point other = p;
+    change(other);
+    return agreement_key(other) != agreement_key(p);
+  };
+  CHECK(differs([](Point& x) { x.seq = 5; }));
+  CHECK(differs([](Point& x) { x.seed = 5; }));
+  CHECK(differs([](Point& x) { x.precision = Precision::bf16; }));
+  CHECK(differs([](Point& x) { x.global_batch = 8; }));
+  CHECK(differs([](Point& x) { x.warmup = 8; }));
+  CHECK(differs([](Point& x) { x.learning_rate = 8; }));
+}
+
+TEST_CASE("losses that leave the reference make a point wrong") {
+  const std::vector<PointResult> before = {with_losses(4, {5.0, 4.0}), with_losses(1, {5.0, 4.0, 3.0})};
+  PointResult same = with_losses(2, {5.0002, 4.0, 3.0});
+  check_losses(same, before);
+  CHECK(same.outcome == Outcome::ok);
+  PointResult apart = with_losses(2, {5.0, 4.0, 3.01});
+  check_losses(apart, before);
+  CHECK(apart.outcome == Outcome::wrong);
+  CHECK_THAT(apart.reason, Contains("the loss of iteration 3 is 3.01 and that of tp 1 pp 1 dp 1 (" +
+                                    before[1].id + ") is 3: 3.3e-03 apart, need 1e-04"));
+  PointResult coarse = with_losses(2, {5.05, 4.0}, Precision::fp16);
+  check_losses(coarse, {with_losses(1, {5.0, 4.0}, Precision::fp16)});
+  CHECK(coarse.outcome == Outcome::ok);
+  PointResult alone = with_losses(2, {9.0}, Precision::bf16);
+  check_losses(alone, before);
+  CHECK(alone.outcome == Outcome::ok);
+  PointResult nan = with_losses(2, {5.0, NAN});
+  check_losses(nan, {});
+  CHECK(nan.outcome == Outcome::wrong);
+  CHECK_THAT(nan.reason, Contains("iteration 2 is not a finite number"));
+}
+
+TEST_CASE("the time left follows the forecasts, scaled by what the finished points took") {
+  TimeLeft t;
+  for (const double s : {10.0, 10.0, 20.0}) t.expect(s);
+  CHECK(*t.left(4) == 36);
+  CHECK(*t.left(50) == 30);  // late, but the others are still to come
+  t.done(20);
+  CHECK(*t.left(0) == 60);
+  TimeLeft unknown;
+  unknown.expect({}), unknown.expect({});
+  CHECK_FALSE(unknown.left(0));
+  unknown.done(3);
+  CHECK(*unknown.left(1) == 2);
+}

@@ -1,0 +1,345 @@
+#include "sweeps/runner.h"
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include <csignal>
+#include <sstream>
+
+#include "sweeps/environment.h"
+#include "sweeps/process_tree.h"
+#include "test/sweeps/fixture.h"
+
+using namespace mbench;
+using namespace mbench::sweeps;
+using namespace sweeps_test;
+using Catch::Contains;
+
+namespace {
+
+struct Runner {
+  Folder folder;
+  std::ostringstream progress, tables;
+  RunnerOptions options;
+
+  Runner() {
+    options.program = fake_program(folder);
+    options.out = folder / "out";
+    options.launcher = local_launcher();
+    options.timeout_s = 20;
+    options.resume_command = "mbench sweep ... --resume";
+    options.environment = host_environment(options.launcher, "test");
+    options.render_tables = [](const ResultFile& file) {
+      std::string text = "table of " + std::to_string(file.points.size()) + "\n";
+      for (const PointResult& r : file.points) text += std::string(name_of(r.outcome)) + "\n";
+      return text;
+    };
+    options.progress = &progress;
+    options.tables = &tables;
+  }
+  // One point for each object of environment variables.
+  Spec spec(const std::string& envs, const std::string& more = "\"global_batch\": 4") const {
+    return spec_of(folder, more + R"(, "sweep": {"env": [)" + envs + "]}");
+  }
+  SweepEnd run(const Spec& s) { return run_sweep(s, options); }
+  PointResult one(const std::string& env) { return run(spec(env)).file.points.at(0); }
+};
+
+}  // namespace
+
+TEST_CASE("a sweep runs every point and writes results and tables") {
+  Runner r;
+  const Spec spec = r.spec(R"({"MODE": "ok"}, {"MODE": "oom"}, {"MODE": "threads"})");
+  const SweepEnd end = r.run(spec);
+  CHECK_FALSE(end.failed);
+  CHECK_FALSE(end.interrupted);
+  REQUIRE(end.file.points.size() == 3);
+  CHECK(end.file.points[0].outcome == Outcome::ok);
+  CHECK(end.file.points[0].losses == std::vector<double>{5.5});
+  CHECK(end.file.points[0].id == spec.points[0].id);  // the sweep's, not the run's
+  CHECK(end.file.points[1].outcome == Outcome::oom);
+  const ResultFile file = read_result_file(r.options.out + "/results.json");
+  CHECK(file.points.size() == 3);
+  CHECK(file.spec.at("name") == "spec");
+  CHECK(file.environment.at("cores") == 2);
+  CHECK(read_text_file(r.options.out + "/results.md") == "table of 3\nok\noom\nok\n");
+  CHECK(r.tables.str() == "table of 3\nok\noom\nok\n");
+  CHECK_THAT(r.progress.str(), Contains("spec: 3 points on cpu of ") && Contains("launched by local") &&
+                                   Contains("[1/3] env={\"MODE\":\"ok\"}: ok, 2 ms, loss 5.5000 -> 5.5000") &&
+                                   Contains("[2/3] env={\"MODE\":\"oom\"}: oom"));
+  CHECK(r.progress.str().find('\r') == std::string::npos);  // no terminal, nothing redrawn
+  CHECK_THAT(read_text_file(r.options.out + "/points/" + spec.points[2].id + ".log"),
+             Contains("threads 2") && Contains("run run ") && Contains(".point.json --result --progress"));
+  CHECK_THAT(message_of([&] { r.run(spec); }), Contains("holds the results of a sweep, need --resume"));
+}
+
+TEST_CASE("a terminal sees one line redrawn") {
+  Runner r;
+  r.options.columns = 60;
+  r.run(r.spec(R"({"MODE": "ok"})"));
+  CHECK_THAT(r.progress.str(), Contains("\r[1/1] env={\"MODE\":\"ok\"} | starting\x1b[K") &&
+                                   Contains("| iteration 1/2 | 2.5 ms"));
+}
+
+TEST_CASE("quiet leaves only the tables") {
+  Runner r;
+  r.options.quiet = true;
+  r.run(r.spec(R"({"MODE": "ok"})"));
+  CHECK(r.progress.str().empty());
+  CHECK(r.tables.str() == "table of 1\nok\n");
+}
+
+TEST_CASE("a crash is a row with its reason, and the sweep goes on") {
+  Runner r;
+  const SweepEnd end =
+      r.run(r.spec(R"({"MODE": "signal"}, {"MODE": "code"}, {"MODE": "silent"}, {"MODE": "partial"},
+                                       {"MODE": "late"}, {"MODE": "leaves"}, {"MODE": "chatty"})"));
+  CHECK(end.failed);
+  const auto& p = end.file.points;
+  REQUIRE(p.size() == 7);
+  CHECK(p[0].outcome == Outcome::crashed);
+  CHECK_THAT(p[0].reason,
+             Contains("killed by signal 11 (Segmentation fault), after warmup 1 of 2; last output: ") &&
+                 Contains("about to fall over"));
+  CHECK(p[1].outcome == Outcome::crashed);
+  CHECK(p[1].reason ==
+        "exited with code 3, before its first sign of life; last output: [weights] cannot be, got 3, need 4");
+  CHECK(p[2].outcome == Outcome::crashed);
+  CHECK_THAT(p[2].reason, Contains("ended without a result"));
+  CHECK(p[3].outcome == Outcome::crashed);
+  CHECK_THAT(p[3].reason, Contains("cut short: the file ends at byte"));
+  CHECK(p[4].outcome == Outcome::crashed);
+  CHECK_THAT(p[4].reason,
+             Contains("exited with code 9") && Contains("its result was written, but it did not end well"));
+  CHECK(p[4].losses.empty());
+  CHECK(p[5].outcome == Outcome::ok);
+  CHECK(p[6].outcome == Outcome::ok);
+  CHECK(live_descendants(0).empty());
+  CHECK(read_result_file(r.options.out + "/results.json").points.size() == 7);
+}
+
+TEST_CASE("a hang ends by its time-out with all its processes") {
+  Runner r;
+  r.options.timeout_s = 0.5;
+  const PointResult p = r.one(R"({"MODE": "hang"})");
+  CHECK(p.outcome == Outcome::timeout);
+  CHECK_THAT(p.reason, Contains("killed by the time-out of 500 ms, before its first sign of life"));
+  CHECK(live_descendants(0).empty());
+}
+
+TEST_CASE("a program or launcher that is not there fails to launch") {
+  Runner r;
+  r.options.program = "/no/such/mbench";
+  CHECK(r.one(R"({"MODE": "ok"})").outcome == Outcome::launch_failed);
+  r.options.out += "2";
+  r.options.launcher.kind = LauncherKind::mpirun;
+  r.options.launcher.program = "/no/such/mpirun";
+  const PointResult p = r.one(R"({"MODE": "ok"})");
+  CHECK(p.outcome == Outcome::launch_failed);
+  CHECK(p.reason == "/no/such/mpirun could not be started: No such file or directory");
+  r.options.out += "3";
+  r.options.launcher = local_launcher();
+  const SweepEnd end = r.run(spec_of(r.folder, R"("tp": 2, "global_batch": 4)"));
+  CHECK(end.file.points[0].outcome == Outcome::launch_failed);
+  CHECK(end.failed);
+}
+
+TEST_CASE("what cannot be is recorded without a launch") {
+  Runner r;
+  r.options.program = "/no/such/mbench";
+  r.options.preflight = [](const Point& p) {
+    Forecast f;
+    if (p.seq == 128) f = {Outcome::oom, "needs 3 GiB", {}};
+    f.seconds = 90;
+    return f;
+  };
+  const Spec spec =
+      spec_of(r.folder, R"("global_batch": 4, "sweep": {"tp,precision": [[3, "f32"], [1, "fp8"]]})");
+  Spec all = spec;
+  SpecPoint big = spec.points[0];
+  big.point.tp = 1, big.point.seq = 128, big.id = point_id(big.point);
+  all.points.push_back(big);
+  all.all_ids.push_back(big.id);
+  const SweepEnd end = r.run(all);
+  REQUIRE(end.file.points.size() == 3);
+  CHECK(end.file.points[0].outcome == Outcome::infeasible);
+  CHECK_THAT(end.file.points[0].reason, Contains("tp 3 does not divide the 4 heads"));
+  CHECK(end.file.points[1].outcome == Outcome::unsupported);
+  CHECK(end.file.points[2].outcome == Outcome::oom);
+  CHECK(end.file.points[2].reason == "needs 3 GiB");
+  CHECK_FALSE(end.failed);
+  CHECK_THAT(r.progress.str(),
+             Contains("cannot run, and are recorded as such: 1 infeasible, 1 oom, 1 unsupported"));
+}
+
+TEST_CASE("points that differ in layout alone must have the same losses") {
+  Runner r;
+  const SweepEnd end =
+      r.run(r.spec(R"({"MODE": "ok"}, {"MODE": "ok", "LOSS": "5.6"}, {"MODE": "ok", "LOSS": "null"})"));
+  CHECK(end.failed);
+  CHECK(end.file.points[0].outcome == Outcome::ok);
+  CHECK(end.file.points[1].outcome == Outcome::wrong);
+  CHECK_THAT(end.file.points[1].reason,
+             Contains("the loss of iteration 1 is 5.6") && Contains(end.file.points[0].id));
+  CHECK(end.file.points[2].outcome == Outcome::wrong);
+}
+
+TEST_CASE("an interrupted sweep keeps what is done, says how to go on, and does") {
+  Runner r;
+  // The second point tells this process to stop, as Ctrl-C would, and then hangs.
+  const std::string script = read_text_file(r.options.program);
+  put(r.options.program, "#!/bin/sh\nif [ -n \"$STOP\" ] && [ ! -e " + (r.folder / "stopped") +
+                             " ]; then touch " + (r.folder / "stopped") +
+                             "; kill -INT $PPID; sleep 30; fi\n" + script);
+  const Spec spec =
+      r.spec(R"({"MODE": "ok"}, {"MODE": "code"}, {"MODE": "ok", "STOP": "1"}, {"MODE": "ok", "A": "1"})");
+  const SweepEnd end = r.run(spec);
+  CHECK(end.interrupted);
+  CHECK(end.file.points.size() == 2);
+  CHECK_THAT(r.progress.str(),
+             Contains("Interrupted: 2 of 4 points are done and kept. To go on: mbench sweep ... --resume"));
+  CHECK(live_descendants(0).empty());
+
+  r.options.resume = true;
+  r.progress.str("");
+  const SweepEnd again = r.run(spec);
+  CHECK_FALSE(again.interrupted);
+  REQUIRE(again.file.points.size() == 4);
+  for (std::size_t i = 0; i < 4; ++i) CHECK(again.file.points[i].id == spec.points[i].id);
+  CHECK(again.file.points[2].outcome == Outcome::ok);
+  // The ok one is kept, the crashed one ran again.
+  CHECK_THAT(r.progress.str(),
+             Contains("1 of them are done already") && Contains("[2/4] env={\"MODE\":\"code\"}: crashed"));
+  CHECK(r.progress.str().find("[1/4]") == std::string::npos);
+}
+
+TEST_CASE("a results file that is cut short is rebuilt from the points") {
+  Runner r;
+  const Spec spec = r.spec(R"({"MODE": "ok"}, {"MODE": "ok", "A": "1"}, {"MODE": "ok", "A": "2"})");
+  r.run(spec);
+  const std::string path = r.options.out + "/results.json";
+  const std::string whole = read_text_file(path);
+  r.options.resume = true;
+  for (const std::string& damage : {whole.substr(0, whole.size() / 2), std::string()}) {
+    put(path, damage);
+    put(r.options.out + "/points/" + spec.points[1].id + ".json", "{");
+    r.progress.str("");
+    const SweepEnd end = r.run(spec);
+    CHECK(end.file.points.size() == 3);
+    CHECK_FALSE(end.failed);
+    CHECK_THAT(r.progress.str(), Contains("rebuilt from 2 of the 3 files in points/, the others run again") &&
+                                     Contains("[3/3] env={\"A\":\"1\",\"MODE\":\"ok\"}: ok"));
+    CHECK(read_result_file(path).points.size() == 3);
+  }
+  put(path, R"({"schema": "other/1"})");
+  CHECK_THAT(message_of([&] { r.run(spec); }), Contains("$.schema] another schema, got \"other/1\""));
+}
+
+TEST_CASE("resume refuses what is not its own") {
+  Runner r;
+  r.options.resume = true;
+  CHECK_THAT(message_of([&] { r.run(r.spec(R"({"MODE": "ok"})")); }), Contains("nothing to resume"));
+  r.options.resume = false;
+  r.run(r.spec(R"({"MODE": "ok"})"));
+  r.options.resume = true;
+  CHECK_THAT(message_of([&] { r.run(r.spec(R"({"MODE": "silent"})")); }), Contains("does not expand to"));
+  r.options.environment["cores"] = 64;
+  CHECK_THAT(message_of([&] { r.run(r.spec(R"({"MODE": "ok"})")); }),
+             Contains("was measured with cores 2, this machine has 64"));
+}
+
+TEST_CASE("a filter narrows a resumed sweep without losing its other points") {
+  Runner r;
+  SpecOptions options;
+  options.path = r.folder / "spec.json";
+  r.spec(R"({"MODE": "ok"}, {"MODE": "ok", "A": "1"})");  // writes the file
+  options.filter = {R"(env={"MODE": "ok"})"};
+  CHECK(run_sweep(read_spec(options), r.options).file.points.size() == 1);
+  r.options.resume = true;
+  options.filter = {R"(env={"MODE": "ok", "A": "1"})"};
+  CHECK(run_sweep(read_spec(options), r.options).file.points.size() == 2);
+}
+
+TEST_CASE("a disk that is full ends the sweep with what was measured") {
+  Runner r;
+  const Spec spec = r.spec(R"({"MODE": "ok"}, {"MODE": "ok", "A": "1"}, {"MODE": "ok", "A": "2"})");
+  // In a child, because the limit on the size of files holds for the whole process.
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{6000, 6000};  // results.json of two points no longer fits
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    int code = 1;
+    try {
+      const SweepEnd end = r.run(spec);
+      if (end.failed && end.file.points.size() == 2 && r.tables.str().find("table of 2") == 0 &&
+          r.progress.str().find("results.json] could not be written: File too large, need") !=
+              std::string::npos)
+        code = 0;
+      else
+        fprintf(stderr, "%zu points\n%s\n", end.file.points.size(), r.progress.str().c_str());
+    } catch (const Error& e) {
+      fprintf(stderr, "%s\n", e.what());
+    }
+    ::_exit(code);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
+  CHECK(read_result_file(r.options.out + "/results.json").points.size() == 1);
+}
+
+TEST_CASE("two sweeps do not share a folder") {
+  Runner r;
+  int ready[2];
+  REQUIRE(::pipe(ready) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    r.options.render_tables = [&](const ResultFile&) {
+      const ssize_t n = ::write(ready[1], "x", 1);  // it has the folder now
+      ::usleep(n == 1 ? 3000000 : 0);
+      return std::string("t");
+    };
+    try {
+      r.run(r.spec(R"({"MODE": "silent"})"));
+    } catch (const Error&) {
+    }
+    ::_exit(0);
+  }
+  char byte;
+  REQUIRE(::read(ready[0], &byte, 1) == 1);
+  r.options.resume = true;
+  CHECK_THAT(message_of([&] { r.run(r.spec(R"({"MODE": "silent"})")); }),
+             Contains("another sweep is running there"));
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  ::close(ready[0]), ::close(ready[1]);
+}
+
+TEST_CASE("a dry run shows every command and writes nothing") {
+  Runner r;
+  r.options.preflight = [](const Point&) { return Forecast{{}, "", 45.0}; };
+  const Spec spec = spec_of(r.folder, R"("global_batch": 4, "sweep": {"tp": [1, 2, 3]})");
+  const std::string text = describe_sweep(spec, r.options);
+  CHECK_THAT(text, Contains("3 points on cpu of ") && Contains("about 1 min 30 s") &&
+                       Contains("[1/3] tp=1  1 ranks") && Contains("fake-mbench run ") &&
+                       Contains("launch_failed: [local] starts one rank") &&
+                       Contains("infeasible: tp 3 does not divide the 4 heads"));
+  CHECK_FALSE(fs::exists(r.options.out));
+}
+
+TEST_CASE("under this machine's mpirun a rank that is lost is named and a hang leaves nothing") {
+  Runner r;
+  r.options.launcher = find_launcher(LauncherKind::mpirun);
+  REQUIRE_FALSE(r.options.launcher.version.empty());
+  r.options.timeout_s = 4;
+  const SweepEnd end = r.run(r.spec(R"({"MODE": "ok"}, {"MODE": "signal", "DIES": "1"}, {"MODE": "hang"})",
+                                    R"("global_batch": 4, "tp": 2)"));
+  REQUIRE(end.file.points.size() == 3);
+  CHECK(end.file.points[0].outcome == Outcome::ok);
+  CHECK(end.file.points[0].world == 2);
+  CHECK(end.file.points[1].outcome == Outcome::crashed);
+  CHECK_THAT(end.file.points[1].reason, Contains("killed by signal 11") && Contains("about to fall over"));
+  CHECK(end.file.points[2].outcome == Outcome::timeout);
+  CHECK(live_descendants(0).empty());
+}
