@@ -26,9 +26,11 @@ void add_compare(CLI::App& app, Exit& exit) {
   auto args = std::make_shared<Arguments>();
   command->add_option("NEW", args->result, "Result file to judge")->required();
   command->add_option("--baseline", args->baseline, "Result file to judge it by")->required();
-  command->add_option("--threshold", args->thresholds,
-                      "How much is a change: time=5%, memory=1%, loss=0.1%; may be repeated. "
-                      "Default: time=5%, memory=1%, loss by precision");
+  command
+      ->add_option("--threshold", args->thresholds,
+                   "How much is a change: time=5%, memory=1%, loss=0.1%; may be repeated. "
+                   "Default: time=5%, memory=1%, loss by precision")
+      ->allow_extra_args(false);
   command->add_option("--format", args->format, "md (for a pull request) or json")->capture_default_str();
   command->footer(
       "A point is slower where the whole 99 % interval of the ratio of median times lies beyond the "

@@ -29,22 +29,27 @@ void add_report(CLI::App& app, Exit&) {
           "--table", args->options.tables,
           "Table to print: strategies, long, memory, or one that the spec declares; may be repeated. "
           "Default: the spec's tables, else strategies where a strategy was swept, else long")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   command
       ->add_option(
           "--metric", args->options.metrics,
           "Metric that the table's cells hold instead of its own columns, by its name in the result file "
           "(mfu, iteration_ms.p95); may be repeated")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   command
       ->add_option("--columns", args->options.columns,
                    "Fields and metrics that make the columns of a plain table, one row per point: "
                    "--columns seq,tp,iteration_ms,mfu")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   command->add_option("--sort", args->options.sort, "Sort rows by this field or metric: FIELD or FIELD:desc");
-  command->add_option("--filter", args->options.filters,
-                      "Only points with field=value; may be repeated: one field twice means either value, "
-                      "different fields mean all of them");
+  command
+      ->add_option("--filter", args->options.filters,
+                   "Only points with field=value; may be repeated: one field twice means either value, "
+                   "different fields mean all of them")
+      ->allow_extra_args(false);
   command->footer(
       "Examples:\n"
       "  mbench report results.json\n"

@@ -14,7 +14,7 @@ constexpr const char* kLayouts = R"json([
     ],
     "rows": [{"header": "Strategy", "text": "{strategy}"}],
     "columns": [
-      {"header": "Time (ms)", "text": "{iteration_ms.mean}"},
+      {"header": "Time (ms)", "text": "{iteration_ms.mean}[ +/- {iteration_ms.stddev}]"},
       {"header": "Overhead", "value": "iteration_ms.mean", "against": {"strategy": "baseline"}, "as": "overhead"},
       {"header": "Peak Memory (MiB)", "text": "{peak_memory_mib}"},
       {"header": "Memory Saved", "value": "peak_memory_mib", "against": {"strategy": "baseline"}, "as": "saved"},
@@ -45,15 +45,15 @@ constexpr const char* kLayouts = R"json([
     "rows": ["*"],
     "columns": [
       "outcome",
-      {"header": "Weights", "text": "{memory_anatomy_mib.weights}"},
-      {"header": "Gradients", "text": "{memory_anatomy_mib.gradients}"},
-      {"header": "Optimizer", "text": "{memory_anatomy_mib.optimizer}"},
-      {"header": "Activations", "text": "{memory_anatomy_mib.activations}"},
-      {"header": "Workspace", "text": "{memory_anatomy_mib.workspace}"},
-      {"header": "Other", "text": "{memory_anatomy_mib.other}"},
-      {"header": "Peak", "text": "{peak_memory_mib}"},
-      {"header": "Reserved", "text": "{reserved_memory_mib}"},
-      {"header": "Device", "text": "{device_memory_mib}"}
+      {"header": "Weights", "text": "{memory_anatomy_mib.weights:1}"},
+      {"header": "Gradients", "text": "{memory_anatomy_mib.gradients:1}"},
+      {"header": "Optimizer", "text": "{memory_anatomy_mib.optimizer:1}"},
+      {"header": "Activations", "text": "{memory_anatomy_mib.activations:1}"},
+      {"header": "Workspace", "text": "{memory_anatomy_mib.workspace:1}"},
+      {"header": "Other", "text": "{memory_anatomy_mib.other:1}"},
+      {"header": "Peak", "text": "{peak_memory_mib:1}"},
+      {"header": "Reserved", "text": "{reserved_memory_mib:1}"},
+      {"header": "Device", "text": "{device_memory_mib:1}"}
     ],
     "note": "At the moment of the peak, on the rank with the highest peak. Peak: bytes the engine's allocator had handed out; reserved: what it held; device: what the device reports. MiB = 2^20 bytes."
   }

@@ -136,6 +136,7 @@ void refuse_unlike_files(const ResultFile& now, const ResultFile& baseline, cons
 std::vector<std::string> environment_changes(const ResultFile& now, const ResultFile& baseline) {
   std::vector<std::string> changes;
   const auto note = [&](const std::string& key) {
+    if (key == "started" || key == "finished") return;  // of course
     const Json a = value_of(now.environment, key.c_str()), b = value_of(baseline.environment, key.c_str());
     if (a != b) changes.push_back(fmt::format("{}: {}, was {}", key, text_of(a), text_of(b)));
   };

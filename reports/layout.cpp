@@ -64,11 +64,14 @@ std::string with_braces(const std::string& text) {
   return out;
 }
 
-// A name for machines where the layout gives none: the only value of the text, else the header.
+// A name for machines where the layout gives none: the only value of the text (its spread in brackets aside),
+// else the header.
 std::string machine_name(const std::vector<CellText>& lines, const std::string& header) {
-  if (lines.size() == 1)
-    if (const auto names = lines[0].names(); names.size() == 1) return names[0];
-  return header;
+  std::vector<std::string> names;
+  for (const CellText& line : lines)
+    for (const CellText::Part& part : line.parts())
+      if (!part.name.empty() && part.group == 0) names.push_back(part.name);
+  return names.size() == 1 ? names[0] : header;
 }
 
 LayoutRow row_from_json(const Json& json, const std::string& where) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "engine/base/text.h"
@@ -47,8 +48,8 @@ std::vector<std::string> measured_on(const ResultFile& file) {
   for (const char* key : {"compiler", "mpi", "blas"}) add(software, field(e, key));
 
   static const std::set<std::string> said = {
-      "host",     "cpu", "cores", "memory_bytes",        "device", "mbench_version", "git_revision",
-      "compiler", "mpi", "blas",  "flop_formula_version"};
+      "host",     "cpu", "cores", "memory_bytes",         "device",      "mbench_version", "git_revision",
+      "compiler", "mpi", "blas",  "flop_formula_version", "flop_formula"};
   if (e.is_object())
     for (const auto& [key, value] : e.items())
       if (!said.count(key) && !value.is_null()) add(others, key + " " + text_of(value));
@@ -91,21 +92,31 @@ std::string common_to_all(const std::vector<const Record*>& records) {
 
 std::vector<std::string> how_counted(const ResultFile& file) {
   const std::string version = field(file.environment, "flop_formula_version");
+  std::string formula = field(file.environment, "flop_formula");
+  if (formula.empty())
+    formula =
+        "6 per weight of every matmul and token (logits in, embedding look-up out) + "
+        "12*layers*heads*head_dim*seq per "
+        "token";
   std::vector<std::string> lines = {
-      fmt::format("Model FLOPs (formula version {}): per token, 6 per weight of every matrix multiplication "
-                  "(logits in, embedding "
-                  "look-up out) plus 12 x layers x heads x head_dim x seq for attention (full square; "
-                  "\"causal\" counts half of it). "
-                  "MFU = model FLOPs / (time x world x peak); HFU counts what was executed, recompute in.",
-                  version.empty() ? "not recorded" : version)};
-  std::set<std::string> peaks;
-  for (const PointResult& p : file.points)
-    if (p.peak_tflops)
-      peaks.insert(fmt::format("{:.4g} TFLOP/s per device ({}{})", *p.peak_tflops,
-                               p.peak_source.empty() ? "source not recorded" : p.peak_source,
-                               fmt::format(", {}", name_of(p.point.precision))));
+      fmt::format("Model FLOPs (formula version {}): {}; attention counts the full square, mfu_causal half "
+                  "of it. MFU = model FLOPs "
+                  "/ (time x world x peak). HFU counts what was executed, recompute in.",
+                  version.empty() ? "not recorded" : version, formula)};
+  // A peak that is measured differs a little from point to point: one range for each source.
+  std::map<std::string, std::pair<double, double>> peaks;
+  for (const PointResult& p : file.points) {
+    if (!p.peak_tflops) continue;
+    const std::string source = fmt::format(
+        "{}, {}", p.peak_source.empty() ? "source not recorded" : p.peak_source, name_of(p.point.precision));
+    auto& [low, high] = peaks.try_emplace(source, *p.peak_tflops, *p.peak_tflops).first->second;
+    low = std::min(low, *p.peak_tflops);
+    high = std::max(high, *p.peak_tflops);
+  }
   std::string line;
-  for (const std::string& peak : peaks) line += (line.empty() ? "" : "; ") + peak;
+  for (const auto& [source, range] : peaks)
+    line += fmt::format("{}{:.4g}{} TFLOP/s per device ({})", line.empty() ? "" : "; ", range.first,
+                        range.first == range.second ? "" : fmt::format(" to {:.4g}", range.second), source);
   lines.push_back("Peak: " + (line.empty() ? "n/a, so MFU and HFU are n/a" : line) + ".");
   lines.push_back(
       "Time is one optimizer step on the slowest rank, warm-up excluded. Peak memory is what the engine's "

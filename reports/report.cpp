@@ -161,6 +161,15 @@ std::string to_markdown_report(const ResultFile& file, const std::vector<const R
 
 }  // namespace
 
+void check_tables(const Json& spec) {
+  std::vector<Record> records;
+  records.emplace_back(PointResult());  // knows every name, if no value
+  const std::vector<Layout> layouts = layouts_of(spec);
+  for (std::size_t i = 0; i < layouts.size(); ++i)
+    for (const std::string& name : layouts[i].names())
+      if (name != "*") require_name(records, name, fmt::format("spec.tables[{}]", i));
+}
+
 std::string render_report(const ResultFile& file, const ReportOptions& options) {
   static const std::vector<std::string> formats = {"md", "csv", "json"};
   if (std::find(formats.begin(), formats.end(), options.format) == formats.end())

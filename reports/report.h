@@ -18,6 +18,9 @@ struct ReportOptions {
   std::vector<std::string> filters;  // field=value; a field twice: either value
 };
 
+// Refuses a spec whose "tables" could not be printed, so that it is found before a sweep and not after it.
+void check_tables(const nlohmann::ordered_json& spec);
+
 std::string render_report(const ResultFile& file, const ReportOptions& options);
 
 }  // namespace mbench

@@ -55,7 +55,7 @@ void check_losses(PointResult& result, const std::vector<PointResult>& before) {
   for (std::size_t i = 0; i < result.losses.size(); ++i) {
     if (std::isfinite(result.losses[i])) continue;
     result.outcome = Outcome::wrong;
-    result.reason = fmt::format("the loss of iteration {} is not a finite number", i + 1);
+    result.reason = fmt::format("the loss of step {} is not a finite number", i + 1);
     return;
   }
   const std::string key = agreement_key(result.point);
@@ -72,9 +72,9 @@ void check_losses(PointResult& result, const std::vector<PointResult>& before) {
     const double apart = std::abs(mine - theirs) / std::max({std::abs(mine), std::abs(theirs), 1e-3});
     if (apart <= tolerance) continue;
     result.outcome = Outcome::wrong;
-    result.reason = fmt::format(
-        "the loss of iteration {} is {:.6g} and that of {} ({}) is {:.6g}: {:.1e} apart, need {:.0e}", i + 1,
-        mine, layout_of(reference->point), reference->id, theirs, apart, tolerance);
+    result.reason =
+        fmt::format("the loss of step {} is {:.6g} and that of {} ({}) is {:.6g}: {:.1e} apart, need {:.0e}",
+                    i + 1, mine, layout_of(reference->point), reference->id, theirs, apart, tolerance);
     return;
   }
 }

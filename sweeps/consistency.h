@@ -16,7 +16,7 @@ std::string agreement_key(const Point& point);
 double loss_tolerance(Precision precision);
 
 // Checks an ok result against the ok results before it that must agree, the one of the smallest world first.
-// If a loss is apart, or is NaN, the result becomes `wrong` with a reason that names the iteration and the
+// If a loss is apart, or is NaN, the result becomes `wrong` with a reason that names the step and the
 // reference.
 void check_losses(PointResult& result, const std::vector<PointResult>& before);
 

@@ -50,14 +50,19 @@ std::string heading(const Spec& spec, const RunnerOptions& options, const std::v
     return found != options.environment.end() && found->is_string() ? found->get<std::string>()
                                                                     : std::string("n/a");
   };
-  std::string text = fmt::format("{}: {} points on {} of {} ({}, {} cores), launched by {}", spec.name,
-                                 spec.points.size(), spec.points.front().point.device, text_of("host"),
-                                 text_of("cpu"), options.launcher.cores, options.launcher.describe());
+  std::string text =
+      fmt::format("{}: {} point{} on {} of {} ({}, {} cores), launched by {}", spec.name, spec.points.size(),
+                  spec.points.size() == 1 ? "" : "s", spec.points.front().point.device, text_of("host"),
+                  text_of("cpu"), options.launcher.cores, options.launcher.describe());
   if (kept > 0) text += fmt::format("\n  {} of them are done already", kept);
   const std::string cannot = count_outcomes(forecasts);
   if (!cannot.empty()) text += "\n  cannot run, and are recorded as such: " + cannot;
   const auto seconds = total_seconds(forecasts);
-  text += fmt::format("\n  about {}", seconds ? format_duration(*seconds) : "an unknown time");
+  const bool idle =
+      std::all_of(forecasts.begin(), forecasts.end(), [](const Forecast& f) { return f.outcome; });
+  text += idle      ? "\n  nothing to run"
+          : seconds ? fmt::format("\n  about {}", format_duration(*seconds))
+                    : "\n  for an unknown time";
   return text;
 }
 
@@ -78,6 +83,7 @@ class Sweep {
       progress_.message(
           fmt::format("The sweep ends here; {} keeps what was written before.", store_.results_path()));
       end_.failed = true;
+      cut_off_ = true;
     }
     end_.file = store_.file();
     finish();
@@ -153,7 +159,7 @@ class Sweep {
                                     end_.file.points.size(), spec_.all_ids.size(), options_.resume_command));
     else if (!end_.failed)
       progress_.line(fmt::format("results: {}", store_.results_path()));
-    else
+    else if (!cut_off_)
       progress_.message(fmt::format("Some points failed: see {}, and the logs in {}/points",
                                     store_.results_path(), options_.out));
   }
@@ -167,6 +173,7 @@ class Sweep {
   std::vector<const SpecPoint*> todo_;
   std::vector<Forecast> forecasts_;
   SweepEnd end_;
+  bool cut_off_ = false;  // the results could not be written
 };
 
 }  // namespace

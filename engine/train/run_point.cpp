@@ -159,7 +159,8 @@ MemoryForecast forecast_memory(const Plan& plan) {
     forecast.peak_by_stage.push_back(device->memory().peak());
     forecast.reserved_by_stage.push_back(device->memory().reserved());
     forecast.total_reserved += device->memory().reserved() * static_cast<std::size_t>(ranks_per_stage);
-    forecast.matmul_flops_per_step = std::max(forecast.matmul_flops_per_step, device->meter().matmul_flops);
+    forecast.matmul_flops += device->meter().matmul_flops * ranks_per_stage;
+    forecast.launches = std::max(forecast.launches, device->meter().launches);
   }
   return forecast;
 }

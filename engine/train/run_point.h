@@ -30,7 +30,8 @@ struct MemoryForecast {
   std::vector<MemoryUse> peak_by_stage;
   std::vector<std::size_t> reserved_by_stage;
   std::size_t total_reserved = 0;  // over all ranks
-  double matmul_flops_per_step = 0;  // of the busiest stage's rank
+  double matmul_flops = 0;            // of one step, executed by all ranks, recompute included
+  std::uint64_t launches = 0;         // of one step, of the busiest rank
 };
 // Throws OutOfMemory, naming the allocation, where the point's memory_limit is too small.
 MemoryForecast forecast_memory(const Plan& plan);

@@ -1,5 +1,5 @@
-// How often a comparison is wrong, by simulation with known truth: whole result files of points whose step times are
-// drawn with and without a slow-down, judged as mbench compare judges them.
+// How often a comparison is wrong, by simulation with known truth: whole result files of points whose step
+// times are drawn with and without a slow-down, judged as mbench compare judges them.
 #include <chrono>
 #include <functional>
 #include <random>
@@ -15,7 +15,9 @@ namespace {
 using Random = std::mt19937_64;
 using Noise = std::function<double(Random&)>;  // a factor of median 1 and spread about 2 %
 
-double normal(Random& random) { return 1 + 0.02 * std::normal_distribution<double>()(random); }
+double normal(Random& random) {
+  return 1 + 0.02 * std::normal_distribution<double>()(random);
+}
 // Student's t with 3 degrees of freedom: its standard deviation is sqrt(3) times its scale.
 double heavy_tailed(Random& random) {
   return 1 + 0.02 / std::sqrt(3.0) * std::student_t_distribution<double>(3)(random);
@@ -40,7 +42,8 @@ Counts simulate(const Noise& noise, double factor, double threshold, int points,
     for (int p = 0; p < per_file; ++p) {
       PointResult r = sample::point(1, 1, p + 1, "baseline");
       std::vector<double> x, y;
-      for (int i = 0; i < samples; ++i) x.push_back(100 * factor * noise(random)), y.push_back(100 * noise(random));
+      for (int i = 0; i < samples; ++i)
+        x.push_back(100 * factor * noise(random)), y.push_back(100 * noise(random));
       now.points.push_back(r);
       now.points.back().iteration_ms = statistics_of(x);
       base.points.push_back(r);
@@ -83,7 +86,8 @@ TEST_CASE("a slow-down of 5 % in 30 samples is found at a threshold of 2 %") {
   const std::pair<const char*, Noise> noises[] = {{"normal", normal}, {"heavy-tailed", heavy_tailed}};
   for (const auto& [name, noise] : noises) {
     const Counts counts = simulate(noise, 1.05, 0.02, 1000, 20, 30);
-    INFO(name << ": slower " << counts.slower << ", ambiguous " << counts.ambiguous << ", same " << counts.same);
+    INFO(name << ": slower " << counts.slower << ", ambiguous " << counts.ambiguous << ", same "
+              << counts.same);
     CHECK(counts.slower >= 950);
     CHECK(counts.faster == 0);
   }

@@ -53,8 +53,8 @@ TEST_CASE("losses that leave the reference make a point wrong") {
   PointResult apart = with_losses(2, {5.0, 4.0, 3.01});
   check_losses(apart, before);
   CHECK(apart.outcome == Outcome::wrong);
-  CHECK_THAT(apart.reason, Contains("the loss of iteration 3 is 3.01 and that of tp 1 pp 1 dp 1 (" +
-                                    before[1].id + ") is 3: 3.3e-03 apart, need 1e-04"));
+  CHECK_THAT(apart.reason, Contains("the loss of step 3 is 3.01 and that of tp 1 pp 1 dp 1 (" + before[1].id +
+                                    ") is 3: 3.3e-03 apart, need 1e-04"));
   PointResult coarse = with_losses(2, {5.05, 4.0}, Precision::fp16);
   check_losses(coarse, {with_losses(1, {5.0, 4.0}, Precision::fp16)});
   CHECK(coarse.outcome == Outcome::ok);
@@ -64,7 +64,7 @@ TEST_CASE("losses that leave the reference make a point wrong") {
   PointResult nan = with_losses(2, {5.0, NAN});
   check_losses(nan, {});
   CHECK(nan.outcome == Outcome::wrong);
-  CHECK_THAT(nan.reason, Contains("iteration 2 is not a finite number"));
+  CHECK_THAT(nan.reason, Contains("step 2 is not a finite number"));
 }
 
 TEST_CASE("the time left follows the forecasts, scaled by what the finished points took") {

@@ -31,11 +31,12 @@ void CpuOps::run(const ops::BiasGrad& op) {
   with_type(op.dy.dtype(), [&](auto type) {
     using T = decltype(type);
     // All rows of a chunk, tile by tile of columns: the partial sums stay in the first-level cache.
-    const std::int64_t tiles = (cols + kTile - 1) / kTile;
+    constexpr std::int64_t kWide = 4 * kTile;  // short pieces of rows would defeat the prefetcher
+    const std::int64_t tiles = (cols + kWide - 1) / kWide;
 #pragma omp parallel for schedule(static) if (rows * cols > kParallelFrom)
     for (std::int64_t item = 0; item < chunks.count * tiles; ++item) {
-      const std::int64_t chunk = item / tiles, col = item % tiles * kTile, n = std::min(kTile, cols - col);
-      float sum[kTile] = {}, buffer[kTile];
+      const std::int64_t chunk = item / tiles, col = item % tiles * kWide, n = std::min(kWide, cols - col);
+      float sum[kWide] = {}, buffer[kWide];
       for (std::int64_t r = chunks.begin(chunk); r < chunks.end(chunk); ++r) {
         const float* dy = load(op.dy.as<T>() + r * cols + col, buffer, n);
 #pragma omp simd

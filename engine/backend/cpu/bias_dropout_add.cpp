@@ -34,8 +34,7 @@ void CpuOps::run(const ops::BiasDropoutAdd& op) {
         for (std::int64_t i = 0; i < n; ++i) mask[i] = fb[i] != 0 ? 1 : 0;
       }
 #pragma omp simd
-      for (std::int64_t i = 0; i < n; ++i)
-        y[i] = residual[i] + (fb[i] == 0 ? 0.0f : (x[i] + bias[i]) * fb[i]);
+      for (std::int64_t i = 0; i < n; ++i) y[i] = residual[i] + (x[i] + bias[i]) * fb[i];
       store(y, op.y.as<T>() + at, n);
     });
   });

@@ -28,7 +28,7 @@ void CpuOps::run(const ops::Dropout& op) {
         for (std::int64_t i = 0; i < n; ++i) mask[i] = fb[i] != 0 ? 1 : 0;
       }
 #pragma omp simd
-      for (std::int64_t i = 0; i < n; ++i) y[i] = fb[i] == 0 ? 0.0f : x[i] * fb[i];
+      for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] * fb[i];
       store(y, op.y.as<T>() + at, n);
     });
   });
@@ -57,7 +57,7 @@ void CpuOps::run(const ops::DropoutGrad& op) {
         std::fill(fb, fb + n, 1.0f);
       }
 #pragma omp simd
-      for (std::int64_t i = 0; i < n; ++i) dx[i] = fb[i] == 0 ? 0.0f : dy[i] * fb[i];
+      for (std::int64_t i = 0; i < n; ++i) dx[i] = dy[i] * fb[i];
       store(dx, op.dx.as<T>() + at, n);
     });
   });

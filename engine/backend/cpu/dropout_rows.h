@@ -35,7 +35,7 @@ inline float keep_scale(const ops::DropoutSpec& d) {
 // factor[i] = 0 or the scale, for `n` <= kTile elements from global element `element` on.
 inline void draw_factors(const ops::DropoutSpec& d, std::uint64_t element, std::int64_t n, float* factor) {
   std::uint32_t buffer[kTile + kDrawSlack];
-  const std::uint32_t* words = draw(d.key, element, n, buffer);
+  const std::uint32_t* words = draw(PhiloxKeys(d.key), element, n, buffer);
   const std::uint32_t bound = Philox::drop_bound(d.p);
   const float scale = keep_scale(d);
 #pragma omp simd

@@ -35,24 +35,36 @@ inline Lanes multiply_low(Lanes a, Lanes b) {
 #endif
 }
 
+// What stays the same from block to block: the keys of the rounds, site and step.
+struct PhiloxKeys {
+  explicit PhiloxKeys(const RngKey& key) : site(Lanes{} + key.site), step(Lanes{} + key.step) {
+    auto low = static_cast<std::uint32_t>(key.seed), high = static_cast<std::uint32_t>(key.seed >> 32);
+    for (int round = 0; round < 10; ++round) {
+      k0[round] = Lanes{} + low;
+      k1[round] = Lanes{} + high;
+      low += Philox::kWeyl0;
+      high += Philox::kWeyl1;
+    }
+  }
+  Lanes k0[10], k1[10], site, step;
+};
+
 // The words of blocks first ... first + kBlocks - 1. Only the low half of a lane counts until the end.
-inline void philox_blocks(const RngKey& key, std::uint64_t first, std::uint32_t* out) {
-  Lanes c0{}, c2{}, c3{};
-  for (int i = 0; i < kBlocks; ++i) c0[i] = first + static_cast<std::uint64_t>(i);
-  Lanes c1 = c0 >> 32;
-  c2 += key.site;
-  c3 += key.step;
-  auto k0 = static_cast<std::uint32_t>(key.seed), k1 = static_cast<std::uint32_t>(key.seed >> 32);
+inline void philox_blocks(const PhiloxKeys& keys, std::uint64_t first, std::uint32_t* out) {
+#if defined(__AVX512F__)
+  Lanes c0 = first + Lanes{0, 1, 2, 3, 4, 5, 6, 7};
+#else
+  Lanes c0 = first + Lanes{0, 1, 2, 3};
+#endif
+  Lanes c1 = c0 >> 32, c2 = keys.site, c3 = keys.step;
   const Lanes mul0 = Lanes{} + Philox::kMul0, mul1 = Lanes{} + Philox::kMul1;
 #pragma GCC unroll 10
   for (int round = 0; round < 10; ++round) {
     const Lanes p0 = multiply_low(c0, mul0), p1 = multiply_low(c2, mul1);
-    c0 = (p1 >> 32) ^ c1 ^ std::uint64_t{k0};
-    c2 = (p0 >> 32) ^ c3 ^ std::uint64_t{k1};
+    c0 = (p1 >> 32) ^ c1 ^ keys.k0[round];
+    c2 = (p0 >> 32) ^ c3 ^ keys.k1[round];
     c1 = p1;
     c3 = p0;
-    k0 += Philox::kWeyl0;
-    k1 += Philox::kWeyl1;
   }
   const Lanes low = (c0 & 0xFFFFFFFFull) | (c1 << 32), high = (c2 & 0xFFFFFFFFull) | (c3 << 32);
 #if defined(__AVX512F__)
@@ -67,13 +79,13 @@ inline void philox_blocks(const RngKey& key, std::uint64_t first, std::uint32_t*
 }
 
 // The words of elements element ... element + count - 1, inside `buffer` (count + kDrawSlack words long).
-inline const std::uint32_t* draw(const RngKey& key, std::uint64_t element, std::int64_t count,
+inline const std::uint32_t* draw(const PhiloxKeys& keys, std::uint64_t element, std::int64_t count,
                                  std::uint32_t* buffer) {
   const std::int64_t lead = static_cast<std::int64_t>(element & 3);
   std::uint64_t block = element >> 2;
   std::int64_t i = 0;
   do {
-    philox_blocks(key, block, buffer + i);
+    philox_blocks(keys, block, buffer + i);
     block += kBlocks;
     i += kWords;
   } while (i < lead + count);

@@ -22,11 +22,11 @@ inline float log_uniform(std::uint32_t w) {
   return down > 0.29f ? elsewhere : near_one;
 }
 
-void normal_group(const RngKey& key, std::uint64_t group, float stddev, float* out) {
+void normal_group(const PhiloxKeys& keys, std::uint64_t group, float stddev, float* out) {
   std::uint32_t words[kGroup];
   const std::uint64_t block = group * (kGroup / 4);
   for (std::int64_t i = 0; i < kGroup; i += kWords)
-    philox_blocks(key, block + static_cast<std::uint64_t>(i / 4), words + i);
+    philox_blocks(keys, block + static_cast<std::uint64_t>(i / 4), words + i);
 #pragma omp simd
   for (std::int64_t i = 0; i < kGroup / 2; ++i) {
     const float r = stddev * std::sqrt(-2.0f * log_uniform(words[2 * i]));
@@ -47,6 +47,7 @@ void CpuOps::run(const ops::RandomNormal& op) {
   const std::int64_t runs = whole ? 1 : rows, length = whole ? rows * cols : cols;
   const std::int64_t groups = (length + kGroup - 1) / kGroup + 1;  // a run may start inside a group
   float* x = op.x.as<float>();
+  const PhiloxKeys keys(op.key);
 #pragma omp parallel for schedule(static)
   for (std::int64_t item = 0; item < runs * groups; ++item) {
     const std::int64_t run = item / groups;
@@ -56,7 +57,7 @@ void CpuOps::run(const ops::RandomNormal& op) {
                        end = std::min(first + length, (group + 1) * kGroup);
     if (begin >= end) continue;
     float values[kGroup];
-    normal_group(op.key, static_cast<std::uint64_t>(group), op.stddev, values);
+    normal_group(keys, static_cast<std::uint64_t>(group), op.stddev, values);
     std::copy(values + (begin - group * kGroup), values + (end - group * kGroup),
               x + run * length + begin - first);
   }

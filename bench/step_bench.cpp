@@ -1,0 +1,125 @@
+// A whole training step against the rate that the same process reaches on the step's own layer products: the gap is
+// everything that is not a product. Both are measured in turn, so that a machine that slows down slows both.
+//
+//   step_bench                        one rank, all threads
+//   mpirun -np 2 step_bench           tensor-parallel over the ranks
+//
+// step_gflops counts model FLOPs (full-square attention) over the step's time; gemm_gflops is FLOP-weighted over the forward,
+// input-gradient and weight-gradient products of qkv, proj, fc1 and fc2; ratio is their quotient, medians of all.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "engine/comm/mpi/mpi_world.h"
+#include "engine/ops/ops.h"
+#include "engine/train/data.h"
+#include "engine/train/flops.h"
+#include "engine/train/registry.h"
+#include "engine/train/trainer.h"
+#include "strategies/strategies.h"
+
+namespace mbench {
+namespace {
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+double median(std::vector<double> v) {
+  std::sort(v.begin(), v.end());
+  return v[v.size() / 2];
+}
+
+// The layer's products of one rank on memory of their own.
+class LayerProducts {
+ public:
+  LayerProducts(Device& device, const Point& p) : device_(device) {
+    const std::int64_t h = p.model.hidden, f = p.model.ffn, rows = p.seq * p.micro_batch;
+    for (const auto& [in, out] : {std::pair{h, 3 * h / p.tp}, {h / p.tp, h}, {h, f / p.tp}, {f / p.tp, h}}) {
+      products_.push_back({make({rows, in}), make({out, in}), make({rows, out})});
+      flops_ += 6.0 * static_cast<double>(rows * in * out);
+    }
+  }
+  // FLOP/s of one round.
+  double run_once() {
+    double seconds = 0;
+    for (const auto& [x, w, y] : products_) {
+      const double start = now();
+      run(device_, ops::Matmul{ops::Matrix(x), ops::Matrix(w).t(), ops::Matrix(y)});
+      run(device_, ops::Matmul{ops::Matrix(y), ops::Matrix(w), ops::Matrix(x)});
+      run(device_, ops::Matmul{ops::Matrix(y).t(), ops::Matrix(x), ops::Matrix(w)});
+      seconds += now() - start;
+      run(device_, ops::Fill{x, 0.01f});  // values stay in range however many rounds there are
+      run(device_, ops::Fill{w, 0.01f});
+    }
+    return flops_ / seconds;
+  }
+
+ private:
+  struct Product {
+    Tensor x, w, y;
+  };
+  Tensor make(const Shape& shape) {
+    const Tensor t = device_.empty(shape, DType::f32, Category::other, "bench");
+    run(device_, ops::Fill{t, 0.01f});
+    return t;
+  }
+  Device& device_;
+  std::vector<Product> products_;
+  double flops_ = 0;
+};
+
+Point point_for(std::int64_t seq, int ranks, AttentionKind attention) {
+  Point p;
+  p.model = find_preset("gpt2-345m", "bench");
+  p.seq = seq;
+  p.tp = ranks;
+  p.dropout = 0.1;
+  p.attention = attention;
+  return p;
+}
+
+void step(benchmark::State& state, AttentionKind attention) {
+  MpiWorld world;
+  const Point p = point_for(state.range(0), world.size(), attention);
+  const Plan plan = strategies::make_plan(p);
+  const auto device = open_device("cpu", 0);
+  const auto data = open_data(p.data, p.model.vocab, p.seq, p.seed);
+  Trainer trainer(plan, *device, world, data.get());
+  LayerProducts products(*device, p);
+  trainer.step();
+  std::vector<double> steps, rates, ratios;
+  for (auto _ : state) {
+    products.run_once();
+    const double before = products.run_once();
+    trainer.all_ranks().barrier();
+    const double start = now();
+    trainer.step();
+    const double seconds = trainer.all_ranks().host_max(now() - start);
+    const double rate = (before + products.run_once()) / 2;
+    const double step_rate = model_flops(p) / static_cast<double>(world.size()) / seconds;
+    steps.push_back(step_rate);
+    rates.push_back(rate);
+    ratios.push_back(step_rate / rate);
+    state.SetIterationTime(seconds);
+  }
+  state.counters["step_gflops"] = median(steps) * 1e-9;
+  state.counters["gemm_gflops"] = median(rates) * 1e-9;
+  state.counters["ratio"] = median(ratios);
+}
+
+BENCHMARK_CAPTURE(step, flash, AttentionKind::flash)
+    ->Arg(1024)->Arg(512)->UseManualTime()->Iterations(3)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(step, core, AttentionKind::core)
+    ->Arg(1024)->Arg(512)->UseManualTime()->Iterations(3)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace mbench
+
+int main(int argc, char** argv) {
+  mbench::MpiSession session;
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (rank != 0 && std::freopen("/dev/null", "w", stdout) == nullptr) return 1;
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+}

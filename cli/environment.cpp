@@ -1,0 +1,63 @@
+#include "cli/environment.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "engine/train/flops.h"
+#include "engine/train/registry.h"
+
+namespace mbench::cli {
+namespace {
+
+std::string host_name() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
+}
+
+std::string cpu_model() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with("model name")) return line.substr(std::min(line.size(), line.find(':') + 2));
+  return "unknown";
+}
+
+}  // namespace
+
+int usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+std::uint64_t physical_memory() {
+  return static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+std::uint64_t available_memory() {
+  std::ifstream in("/proc/meminfo");
+  std::string key, unit;
+  std::uint64_t kib = 0;
+  while (in >> key >> kib >> unit)
+    if (key == "MemAvailable:") return kib * 1024;
+  return physical_memory();
+}
+
+nlohmann::ordered_json describe_environment(const std::string& device) {
+  return {{"host", host_name()},
+          {"cpu", cpu_model()},
+          {"cores", usable_cores()},
+          {"memory_bytes", physical_memory()},
+          {"device", device},
+          {"mpi", mpi_library()},
+          {"blas", blas_library()},
+          {"compiler", MBENCH_COMPILER},
+          {"git_revision", MBENCH_GIT_REVISION},
+          {"mbench_version", MBENCH_VERSION},
+          {"flop_formula", kFlopFormula},
+          {"flop_formula_version", kFlopFormulaVersion}};
+}
+
+}  // namespace mbench::cli

@@ -1,0 +1,16 @@
+// What a result was measured on: the machine, the libraries and the program, as stored in result files.
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace mbench::cli {
+
+// host, cpu, cores, memory_bytes, device, mpi, blas, compiler, git_revision, mbench_version, flop_formula,
+// flop_formula_version. `device` is the kind that points run on.
+nlohmann::ordered_json describe_environment(const std::string& device);
+
+int usable_cores();                  // that this process may run on
+std::uint64_t available_memory();    // bytes that can be taken without swapping
+std::uint64_t physical_memory();     // bytes
+
+}  // namespace mbench::cli

@@ -1,0 +1,115 @@
+// mbench plan: what each point of a spec would be, without running it.
+#include <fmt/format.h>
+
+#include "cli/cli.h"
+#include "engine/base/text.h"
+#include "engine/train/run_point.h"
+#include "strategies/strategies.h"
+#include "sweeps/spec.h"
+
+namespace mbench::cli {
+namespace {
+
+constexpr const char* kHelp =
+    "Prints each point's plan: ranks, placements and collectives, schedule, parameters and predicted memory.\n"
+    "Memory is counted by running the engine without computing: it is what the CPU run allocates, to the byte.";
+
+struct Options {
+  sweeps::SpecOptions spec;
+  bool schedule = false;
+};
+
+void print_linear(const char* name, const LinearPlan& linear, int tp) {
+  const Transition in = Transition::between(linear.input, linear.consumed, tp);
+  const Transition out = Transition::between(linear.product, linear.output, tp);
+  fmt::print("    {:<10} weight {:<10} input {:<10} -> output {:<10}  forward: {} / {}, backward: {} / {}\n", name,
+             str(linear.weight), str(linear.input.value), str(linear.output.value), name_of(in.forward),
+             name_of(out.forward), name_of(out.backward), name_of(in.backward));
+}
+
+void print_layout(const Plan& plan) {
+  const Point& p = plan.point;
+  const int tp = plan.mesh.size(Axis::tp);
+  fmt::print("  ranks        {} = tp {} x dp {} x pp {} (tp innermost)\n", plan.mesh.world(), p.tp, p.dp, p.pp);
+  fmt::print("  parameters   {} ({} words padded to {})\n", parameter_count(p.model, p.tp), p.model.vocab,
+             p.model.padded_vocab(p.tp));
+  fmt::print("  batch        {} samples = {} micro batches of {} x dp {}\n", p.global_batch, p.micro_batches(),
+             p.micro_batch, p.dp);
+  fmt::print("  keeps        {}, {} attention, {} graph\n",
+             plan.save.drop_layers           ? "layer inputs only (full recompute)"
+             : plan.save.drop_attention_core ? "everything but the attention core (selective recompute)"
+                                             : "everything",
+             name_of(p.attention), name_of(p.graph));
+  fmt::print("  placements   over tp; hidden activations {}; collectives before / after the product\n",
+             str(plan.hidden.value));
+  print_linear("embedding", plan.embedding, tp);
+  print_linear("qkv", plan.layer.qkv, tp);
+  print_linear("proj", plan.layer.proj, tp);
+  print_linear("fc1", plan.layer.fc1, tp);
+  print_linear("fc2", plan.layer.fc2, tp);
+  print_linear("logits", plan.logits, tp);
+  for (const auto& stage : plan.chunks)
+    for (const ChunkPlan& c : stage)
+      fmt::print("  stage {:<2}     layers {}-{}{}{}\n", c.stage, c.first_layer, c.first_layer + c.layers - 1,
+                 c.first ? ", embedding" : "", c.last ? ", head" : "");
+}
+
+// One letter and two numbers an action: F0.3 is the forward of micro batch 3 in chunk 0.
+void print_schedule(const Plan& plan) {
+  for (std::size_t stage = 0; stage < plan.schedule.size(); ++stage) {
+    fmt::print("  schedule {:<3}", stage);
+    for (const Action& a : plan.schedule[stage]) {
+      if (a.kind == Action::Kind::forward) fmt::print(" F{}.{}", a.chunk, a.micro);
+      if (a.kind == Action::Kind::backward) fmt::print(" B{}.{}", a.chunk, a.micro);
+    }
+    fmt::print("\n");
+  }
+}
+
+void print_memory(const Plan& plan) {
+  const MemoryForecast f = forecast_memory(plan);
+  fmt::print("  peak memory, MiB a rank\n    {:<8}{:>12}", "stage", "total");
+  for (int c = 0; c < kCategories; ++c) fmt::print("{:>13}", name_of(static_cast<Category>(c)));
+  fmt::print("{:>12}\n", "reserved");
+  for (std::size_t stage = 0; stage < f.peak_by_stage.size(); ++stage) {
+    const MemoryUse& use = f.peak_by_stage[stage];
+    constexpr double mib = 1048576;
+    fmt::print("    {:<8}{:>12.1f}", stage, static_cast<double>(use.total) / mib);
+    for (const std::size_t bytes : use.by_category) fmt::print("{:>13.1f}", static_cast<double>(bytes) / mib);
+    fmt::print("{:>12.1f}\n", static_cast<double>(f.reserved_by_stage[stage]) / mib);
+  }
+}
+
+void print_point(const sweeps::SpecPoint& point, const Options& options) {
+  fmt::print("{}  {}\n", point.id, point.label);
+  try {
+    const Plan plan = strategies::make_plan(point.point);
+    print_layout(plan);
+    if (options.schedule) print_schedule(plan);
+    print_memory(plan);
+  } catch (const Error& e) {
+    switch (e.kind()) {
+      case ErrorKind::infeasible:
+      case ErrorKind::unsupported:
+      case ErrorKind::out_of_memory: fmt::print("  cannot run: {}\n", e.what()); break;
+      default: throw;
+    }
+  }
+  fmt::print("\n");
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app, Exit&) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("plan", kHelp);
+  command->add_option("SPEC", options->spec.path, "The sweep's spec")->required();
+  command->add_option("--set", options->spec.set, "field=value: set a field of every point (repeatable)");
+  command->add_option("--filter", options->spec.filter, "field=value: only points with that value (repeatable)");
+  command->add_flag("--schedule", options->schedule, "Print every stage's forwards and backwards in order");
+  command->callback([options] {
+    for (const sweeps::SpecPoint& p : sweeps::read_spec(options->spec).points) print_point(p, *options);
+  });
+}
+
+}  // namespace mbench::cli

@@ -1,0 +1,183 @@
+// mbench sweep: expands a spec, runs every point in an MPI job of its own and writes results.json and
+// results.md.
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <ctime>
+#include <filesystem>
+#include <iostream>
+
+#include "cli/cli.h"
+#include "cli/environment.h"
+#include "reports/report.h"
+#include "sweeps/runner.h"
+
+namespace mbench::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kAbout =
+    "Expands SPEC into points, runs each in an MPI job of its own and writes results.json and results.md.\n"
+    "A point that runs out of memory, hangs or crashes is a row of the table, not the end of the sweep.";
+
+constexpr const char* kFooter =
+    "DIR holds, besides results.json and results.md, the folder points: of each point its JSON "
+    "(ID.point.json),\n"
+    "its result (ID.json) and what it printed (ID.log).\n"
+    "Ctrl-C ends the running point and keeps what is done (exit code 3); --resume goes on from there: points "
+    "that\n"
+    "are ok, oom, infeasible or unsupported are kept, all others run again.\n"
+    "Exit codes: 0 done; 2 bad usage or bad input; 3 a point crashed, hung or gave a wrong loss, the sweep "
+    "was\n"
+    "interrupted, or results could not be written.\n"
+    "\n"
+    "Examples:\n"
+    "  mbench sweep configs/quickstart.json\n"
+    "  mbench sweep configs/quickstart.json --set iterations=20 --set seq=[64,128] --filter strategy=full\n"
+    "  mbench sweep configs/gpt345m.json --dry-run";
+
+struct Options {
+  sweeps::SpecOptions spec;
+  std::string on = "cpu";
+  std::string out;
+  std::string launcher;
+  double timeout = 0;
+  bool resume = false, dry_run = false, quiet = false;
+};
+
+// The device of every point. Only the CPU is built into this binary, and what was asked for is what runs.
+void check_device(const std::string& on) {
+  if (on == "cpu") return;
+  if (on == "cuda")
+    fail(ErrorKind::unsupported, "--on", "this binary has no CUDA device, got cuda, need cpu");
+  if (on.starts_with("sim:"))
+    fail(ErrorKind::unsupported, "--on", "this binary has no simulated device, got {}, need cpu", on);
+  fail(ErrorKind::bad_input, "--on", "no such device, got \"{}\", need cpu, cuda or sim:<N>x<MACHINE>", on);
+}
+
+// The newest folder that a sweep of this name has made by itself; empty if there is none.
+std::string newest_folder(const std::string& name) {
+  std::string newest;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator("out", none))
+    if (entry.path().filename().string().starts_with(name + "-"))
+      newest = std::max(newest, entry.path().string());  // names end in the time, so they sort by it
+  return newest;
+}
+
+std::string folder_of(const Options& options, const sweeps::Spec& spec) {
+  if (!options.out.empty()) return options.out;
+  if (options.resume) {
+    const std::string newest = newest_folder(spec.name);
+    fail(ErrorKind::bad_input, "--resume", "which sweep is not said, need --out DIR{}",
+         newest.empty() ? "" : fmt::format("; the newest of this name is {}", newest));
+  }
+  const std::time_t now = std::time(nullptr);
+  return fmt::format("out/{}-{:%Y%m%d-%H%M%S}", spec.name, fmt::localtime(now));
+}
+
+// What to type to go on with this sweep.
+std::string resume_command(const Options& options, const std::string& out) {
+  sweeps::Command command;
+  command.argv = {"mbench", "sweep", options.spec.path, "--out", out, "--resume"};
+  for (const std::string& text : options.spec.set) command.argv.insert(command.argv.end(), {"--set", text});
+  for (const std::string& text : options.spec.filter)
+    command.argv.insert(command.argv.end(), {"--filter", text});
+  if (!options.launcher.empty()) command.argv.insert(command.argv.end(), {"--launcher", options.launcher});
+  if (options.timeout > 0)
+    command.argv.insert(command.argv.end(), {"--timeout", fmt::format("{}", options.timeout)});
+  if (options.quiet) command.argv.push_back("--quiet");
+  return sweeps::shell_text(command);
+}
+
+int terminal_columns() {
+  winsize size{};
+  if (!::isatty(STDERR_FILENO)) return 0;
+  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+int run(Options options) {
+  check_device(options.on);
+  options.spec.device = options.on;
+  const sweeps::Spec spec = sweeps::read_spec(options.spec);
+  sweeps::RunnerOptions runner;
+  runner.program = fs::read_symlink("/proc/self/exe").string();
+  runner.out = folder_of(options, spec);
+  runner.launcher =
+      sweeps::find_launcher(options.launcher.empty() ? sweeps::default_launcher()
+                                                     : sweeps::read_launcher(options.launcher, "--launcher"));
+  runner.resume = options.resume;
+  runner.quiet = options.quiet;
+  runner.timeout_s = options.timeout;
+  runner.columns = terminal_columns();
+  runner.resume_command = resume_command(options, runner.out);
+  runner.environment = describe_environment(options.on);
+  runner.environment["launcher"] = runner.launcher.describe();
+  runner.environment["started"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+  runner.preflight = [&](const Point& point) { return preflight(point, runner.launcher); };
+  runner.render_tables = [](const ResultFile& file) { return render_report(file, {}); };
+  runner.progress = &std::cerr;
+  runner.tables = &std::cout;
+  if (options.dry_run) {
+    std::cout << sweeps::describe_sweep(spec, runner);
+    return Exit::kDone;
+  }
+  // A reader of our output that has gone (`| head`) must not end the sweep.
+  std::signal(SIGPIPE, SIG_IGN);
+  const sweeps::SweepEnd end = sweeps::run_sweep(spec, runner);
+  return end.failed || end.interrupted ? Exit::kFailed : Exit::kDone;
+}
+
+}  // namespace
+
+void add_sweep(CLI::App& app, Exit& exit) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("sweep", kAbout);
+  command->footer(kFooter);
+  command->add_option("SPEC", options->spec.path, "The sweep: a JSON file, see configs/")->required();
+  command->add_option("--on", options->on, "Device: cpu, cuda or sim:<N>x<MACHINE>; default cpu")
+      ->type_name("DEVICE");
+  command
+      ->add_option("--out", options->out,
+                   "Folder of the results, made if it is not there; default out/<name>-<date>-<time>")
+      ->type_name("DIR");
+  command
+      ->add_option(
+          "--set", options->spec.set,
+          "Give a field another value, swept or not; an array sweeps over its values. May be repeated")
+      ->type_name("FIELD=VALUE")
+      ->take_all()
+      ->expected(1)
+      ->allow_extra_args(false);
+  command
+      ->add_option(
+          "--filter", options->spec.filter,
+          "Run the points with this value only. May be repeated: different fields must all match, of the "
+          "same field any")
+      ->type_name("FIELD=VALUE")
+      ->take_all()
+      ->expected(1)
+      ->allow_extra_args(false);
+  command->add_flag("--resume", options->resume, "Go on with the sweep in --out");
+  command->add_flag("--dry-run", options->dry_run,
+                    "List the points and their commands; run and write nothing");
+  command
+      ->add_option(
+          "--launcher", options->launcher,
+          "mpirun, srun, or local (one rank, no launcher); default srun inside a Slurm job, else mpirun")
+      ->type_name("NAME");
+  command
+      ->add_option("--timeout", options->timeout,
+                   "Kill a point after so many seconds; default 20 times its estimate, at least 600")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.001, 1e9));
+  command->add_flag("--quiet", options->quiet, "No progress: only errors, and the tables at the end");
+  command->callback([options, &exit] { exit.code = run(*options); });
+}
+
+}  // namespace mbench::cli

@@ -1,0 +1,122 @@
+// One head of fused attention on the CPU: its operands as f32 in layouts that block_gemm can stream, the cut
+// into blocks of query rows, and how heads and blocks are shared out among the threads.
+#pragma once
+#include <omp.h>
+
+#include "engine/backend/cpu/block_gemm.h"
+#include "engine/backend/cpu/convert.h"
+#include "engine/backend/cpu/dropout_rows.h"
+#include "engine/backend/cpu/softmax_rows.h"
+#include "engine/ops/attention.h"
+
+namespace mbench::cpu {
+
+inline std::int64_t round_up(std::int64_t n, std::int64_t unit) {
+  return (n + unit - 1) / unit * unit;
+}
+
+struct HeadSizes {
+  explicit HeadSizes(const ops::AttentionShape& s)
+      : seq(s.seq),
+        dim(s.head_dim),
+        width(round_up(s.head_dim, kVector)),
+        keys(round_up(s.seq, kPanel)),
+        // One vector more than a multiple of the panel: a power of two would put a column into one cache set.
+        ld(keys + kVector),
+        // A block of scores stays in the second-level cache beside K and V.
+        block(std::clamp<std::int64_t>(72 * 1024 / std::max<std::int64_t>(1, s.seq) / kTileRows * kTileRows,
+                                       24, 72)),
+        blocks((s.seq + block - 1) / block) {}
+  std::int64_t seq, dim;
+  std::int64_t width;  // head_dim padded
+  std::int64_t keys;   // seq padded
+  std::int64_t ld;     // of a block of scores
+  std::int64_t block;  // query rows of a block
+  std::int64_t blocks;
+  std::int64_t rows_of(std::int64_t b) const { return std::min(block, seq - b * block); }
+  std::int64_t head() const { return seq * width; }
+  std::int64_t panels() const { return keys * width; }
+  std::int64_t scores() const { return block * ld; }
+  std::int64_t queries() const { return block * width; }
+};
+
+// Who works on what: heads are shared out whole where there are enough; else all threads share each head's
+// blocks.
+struct Sharing {
+  explicit Sharing(const ops::AttentionShape& s) {
+    const int threads = omp_get_max_threads();
+    heads = s.batches() >= threads ? threads : 1;
+    blocks = s.batches() >= threads ? 1 : threads;
+  }
+  int heads;   // worked on at the same time
+  int blocks;  // of one head, at the same time
+};
+
+// Rows [first, first + rows) of a head, padded to `width`.
+template <class T>
+void load_rows(const HeadSizes& z, const ops::Matrix& m, std::int64_t index, std::int64_t first,
+               std::int64_t rows, float* to) {
+  const T* from = m.data.as<T>() + m.offset + index * m.batch_stride + first * m.ld;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    to_floats(from + r * m.ld, to + r * z.width, z.dim);
+    std::fill(to + r * z.width + z.dim, to + (r + 1) * z.width, 0.0f);
+  }
+}
+
+template <class T>
+void store_rows(const HeadSizes& z, const float* from, const ops::Matrix& m, std::int64_t index,
+                std::int64_t first, std::int64_t rows) {
+  T* to = m.data.as<T>() + m.offset + index * m.batch_stride + first * m.ld;
+  for (std::int64_t r = 0; r < rows; ++r) from_floats(from + r * z.width, to + r * m.ld, z.dim);
+}
+
+// A head transposed, in panels of kPanel keys: element (key, c) at [key / kPanel][c][key % kPanel]; keys
+// beyond the sequence are zero. `rows` is kPanel * width floats to work in.
+template <class T>
+void load_panel(const HeadSizes& z, const ops::Matrix& m, std::int64_t index, std::int64_t panel, float* rows,
+                float* to) {
+  const std::int64_t first = panel * kPanel, count = std::min(kPanel, z.seq - first);
+  load_rows<T>(z, m, index, first, count, rows);
+  std::fill(rows + count * z.width, rows + kPanel * z.width, 0.0f);
+  float* out = to + panel * kPanel * z.width;
+  for (std::int64_t c = 0; c < z.width; ++c)
+    for (std::int64_t k = 0; k < kPanel; ++k) out[c * kPanel + k] = rows[k * z.width + c];
+}
+
+// scores[rows, keys] = rows of q times the transposed panels, as far as key `keys`.
+inline void score_block(const HeadSizes& z, std::int64_t rows, std::int64_t keys, const float* q,
+                        const float* panels, float* scores) {
+  for (std::int64_t k = 0; k < keys; k += kPanel)
+    block_gemm(rows, kPanel, z.width, {q, z.width, 1}, panels + k * z.width, kPanel, scores + k, z.ld, false);
+}
+
+inline KeyMask keys_of(const ops::AttentionShape& s, std::int64_t index) {
+  KeyMask mask;
+  if (s.keep) mask.keep = s.keep.as<std::uint8_t>() + index / s.heads * s.seq;
+  return mask;
+}
+
+// Keys that query q may see.
+inline std::int64_t visible_keys(const ops::AttentionShape& s, std::int64_t q) {
+  return s.causal ? q + 1 : s.seq;
+}
+
+// Global element of the dropout word of (head `index`, query q, key 0).
+inline std::uint64_t first_word(const ops::AttentionShape& s, std::int64_t index, std::int64_t q) {
+  const Shape probs{s.batch, s.heads, s.seq, s.seq};
+  return first_element(s.map, probs, index * s.seq + q);
+}
+
+// f(T(), TP()) for the types of the operands and of the kept probabilities.
+template <class Op, class F>
+void with_attention_types(const Op& op, std::initializer_list<const ops::Matrix*> matrices, F&& f) {
+  const DType type = op.q.data.dtype();
+  for (const ops::Matrix* m : matrices)
+    check(m->data.dtype() == type, op.name, "operands must have one dtype, got {} and {}", name_of(type),
+          name_of(m->data.dtype()));
+  with_type(type, [&](auto t) {
+    with_type(op.probs ? op.probs.dtype() : DType::f32, [&](auto probs_type) { f(t, probs_type); });
+  });
+}
+
+}  // namespace mbench::cpu

@@ -1,0 +1,178 @@
+// The built binary, started as a person starts it: help, exit codes, messages, a sweep from spec to tables.
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "engine/api/json_reader.h"
+#include "engine/api/result.h"
+#include "sweeps/process.h"
+#include "sweeps/process_tree.h"
+#include "test/catch.h"
+
+using namespace mbench;
+using Catch::Contains;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Run {
+  int code = -1;
+  std::string out, err;
+};
+
+// A folder of its own, in which the commands are started.
+struct Room {
+  fs::path path;
+  Room() {
+    std::string name = (fs::temp_directory_path() / "mbench-cli-XXXXXX").string();
+    path = ::mkdtemp(name.data());
+    put("tiny.json",
+        R"({"model": "gpt-bytes-tiny", "seq": 64, "global_batch": 2, "iterations": 3, "warmup": 1,
+                         "sweep": {"tp": [1, 2], "strategy": ["baseline", "full"]}})");
+  }
+  ~Room() { fs::remove_all(path); }
+  void put(const std::string& name, std::string_view text) const { std::ofstream(path / name) << text; }
+  std::string operator/(const std::string& name) const { return (path / name).string(); }
+
+  // Runs a shell line in the folder; $M is the binary.
+  Run shell(const std::string& line, double timeout_s = 120) const {
+    Run run;
+    sweeps::ProcessRequest request;
+    request.argv = {"/bin/sh", "-c", "cd \"$ROOM\" || exit 99; " + line};
+    request.env = {{"ROOM", path.string()}, {"M", MBENCH_BINARY}};
+    request.log = *this / "stderr";
+    request.timeout_s = timeout_s;
+    request.on_line = [&](std::string_view text) {
+      run.out += std::string(text) + "\n";
+      return true;
+    };
+    const sweeps::ProcessEnd end = sweeps::run_process(request);
+    run.code = end.how == sweeps::ProcessEnd::How::exited ? end.code : -1;
+    run.err = read_text_file(*this / "stderr");
+    return run;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("every command has help, and the version is told") {
+  const Room room;
+  const Run version = room.shell("$M --version");
+  CHECK(version.code == 0);
+  CHECK(version.out == "mbench " MBENCH_VERSION "\n");
+  const Run help = room.shell("$M --help");
+  CHECK(help.code == 0);
+  CHECK_THAT(help.out, Contains("Exit codes: 0 done; 1 regression found"));
+  for (const std::string command : {"sweep", "run", "plan", "report", "compare", "devices"}) {
+    INFO(command);
+    CHECK_THAT(help.out, Contains("\n  " + command + " "));
+    CHECK(room.shell("$M " + command + " --help").code == 0);
+  }
+  const Run sweep = room.shell("$M sweep --help");
+  for (const std::string option :
+       {"--on", "--out", "--set", "--filter", "--resume", "--dry-run", "--launcher", "--timeout", "--quiet"})
+    CHECK_THAT(sweep.out, Contains("\n  " + option + " "));
+}
+
+TEST_CASE("bad usage and bad input exit with 2 and say what was wrong") {
+  const Room room;
+  const auto refused = [&](const std::string& arguments, const std::string& message) {
+    const Run run = room.shell("$M " + arguments);
+    INFO(arguments << "\n" << run.out << run.err);
+    CHECK(run.code == 2);
+    CHECK_THAT(run.err, Contains(message));
+    CHECK_FALSE(fs::exists(room / "out"));
+  };
+  room.put("cut.json", R"({"model": "gpt-bytes-tiny", )");
+  room.put("typo.json", R"({"model": "gpt-bytes-tiny", "sweep": {"tp": [1, "two"]}})");
+  refused("", "subcommand is required");
+  refused("swep tiny.json", "");
+  refused("sweep", "SPEC is required");
+  refused("sweep tiny.json --frobnicate", "--frobnicate");
+  refused("sweep none.json", "[none.json] cannot be read: No such file");
+  refused("sweep cut.json", "[cut.json] cut short: the file ends at byte 28");
+  refused("sweep typo.json", "[typo.json: $.sweep.tp[1]] wrong type, got \"two\", need a whole number");
+  refused("sweep tiny.json --set tpp=2", "[--set tpp=2] unknown field, got \"tpp\", need one of");
+  refused("sweep tiny.json --filter tp=8", "none of the 4 points is left");
+  refused("sweep tiny.json --on cuda", "[--on] this binary has no CUDA device, got cuda, need cpu");
+  refused("sweep tiny.json --on sim:8xv100", "[--on] this binary has no simulated device");
+  refused("sweep tiny.json --on gpu", "[--on] no such device, got \"gpu\"");
+  refused("sweep tiny.json --launcher mpirum", "did you mean \"mpirun\"?");
+  refused("sweep tiny.json --timeout 0", "--timeout");
+  refused("sweep tiny.json --resume", "[--resume] which sweep is not said, need --out DIR");
+  refused("sweep tiny.json --resume --out nowhere", "[nowhere] nothing to resume");
+  refused("run none.json", "none.json");
+  refused("report none.json", "[none.json] cannot be read");
+}
+
+TEST_CASE("a dry run lists the points and writes nothing") {
+  const Room room;
+  const Run run = room.shell("$M sweep tiny.json --dry-run --set tp=[1,3]");
+  CHECK(run.code == 0);
+  CHECK_THAT(run.out, Contains("4 points on cpu") && Contains("2 infeasible") &&
+                          Contains("tp=1 strategy=full") && Contains(" run out/tiny-") &&
+                          Contains("tp 3 does not divide the 4 heads, need tp 2 or 4"));
+  CHECK_FALSE(fs::exists(room / "out"));
+}
+
+TEST_CASE("a sweep runs from its spec to its tables, and resumes to nothing") {
+  const Room room;
+  const Run run = room.shell("$M sweep tiny.json --out o");
+  INFO(run.out << run.err);
+  REQUIRE(run.code == 0);
+  const ResultFile file = read_result_file(room / "o/results.json");
+  REQUIRE(file.points.size() == 4);
+  for (const PointResult& r : file.points) {
+    CHECK(r.outcome == Outcome::ok);
+    CHECK(r.iteration_ms.value().samples.size() == 3);
+    CHECK(r.peak_memory_by_rank_mib.size() == static_cast<std::size_t>(r.world));
+    CHECK(r.losses.back() == Approx(file.points[0].losses.back()).epsilon(1e-4));
+  }
+  CHECK(read_text_file(room / "o/results.md") == run.out);
+  CHECK_THAT(run.err, Contains("[4/4] tp=2 strategy=full: ok, "));
+  const Run again = room.shell("$M sweep tiny.json --out o --resume");
+  CHECK(again.code == 0);
+  CHECK_THAT(again.err, Contains("4 of them are done already") && Contains("nothing to run"));
+  const Run refused = room.shell("$M sweep tiny.json --out o");
+  CHECK(refused.code == 2);
+  CHECK_THAT(refused.err, Contains("need --resume to go on with it or another --out"));
+}
+
+TEST_CASE("an oom and an infeasible layout are outcomes, a hang is a failure") {
+  const Room room;
+  const Run limits = room.shell("$M sweep tiny.json --out a --set tp=[1,3] --set memory_limit=1MiB --quiet");
+  CHECK(limits.code == 0);
+  CHECK(limits.err.empty());
+  const ResultFile file = read_result_file(room / "a/results.json");
+  REQUIRE(file.points.size() == 4);
+  CHECK(file.points[0].outcome == Outcome::oom);
+  CHECK(file.points[2].outcome == Outcome::infeasible);
+
+  const Run slow = room.shell(
+      "$M sweep tiny.json --out b --set tp=2 --set strategy=full --set iterations=1000000 --timeout 2");
+  CHECK(slow.code == 3);
+  const ResultFile hung = read_result_file(room / "b/results.json");
+  REQUIRE(hung.points.size() == 1);
+  CHECK(hung.points[0].outcome == Outcome::timeout);
+  CHECK_THAT(hung.points[0].reason, Contains("killed by the time-out of 2.0 s"));
+  CHECK(sweeps::live_descendants(0).empty());
+}
+
+TEST_CASE("Ctrl-C keeps what is done and tells how to go on") {
+  const Room room;
+  // The second point would take hours; once the first has its row, the sweep is told to stop.
+  const Run run = room.shell(
+      "$M sweep tiny.json --set tp=2 --set strategy=full --set iterations=[3,1000000] --out o & sweep=$!; "
+      "until grep -q '\"ok\"' o/results.json 2>/dev/null; do sleep 0.1; done; sleep 1; kill -INT $sweep; "
+      "wait $sweep");
+  INFO(run.out << run.err);
+  CHECK(run.code == 3);
+  CHECK_THAT(
+      run.err,
+      Contains("Interrupted: 1 of 2 points are done and kept. To go on: mbench sweep tiny.json --out o "
+               "--resume --set tp=2 --set strategy=full"));
+  CHECK(read_result_file(room / "o/results.json").points.size() == 1);
+  CHECK(sweeps::live_descendants(0).empty());
+}

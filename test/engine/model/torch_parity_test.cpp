@@ -1,0 +1,115 @@
+// The engine trains as PyTorch does: the same weights and tokens (both are drawn from counters), the same
+// losses, gradient norms and first gradients. PyTorch's numbers are in float64 (scripts/make_fixtures.py);
+// the tolerances are what f32 rounding needs, well below what any wrong term, scale or mask would move.
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "engine/api/point.h"
+#include "test/catch.h"
+#include "test/engine/train/serial_run.h"
+
+using namespace mbench;
+using namespace mbench::test;
+using Json = nlohmann::json;
+
+namespace {
+
+struct Tolerance {
+  double loss;      // relative
+  double norm;      // relative, of the whole gradient at every step
+  double gradient;  // of a parameter's gradient at step 0, relative to its norm
+};
+
+struct Fixture {
+  std::string name;
+  Json json;
+  Point point;
+  explicit Fixture(const std::string& name) : name(name) {
+    const std::string path = MBENCH_SOURCE_DIR "/test/fixtures/models/" + name + ".json";
+    std::ifstream in(path);
+    INFO(path);
+    REQUIRE(in);
+    json = Json::parse(in);
+    point = point_from_json(json.at("point"), path);
+  }
+};
+
+// `sum` sees every element, also where the entries do not look: n independent errors of e * norm / sqrt(n)
+// each add up to e * norm, and errors of one sign to sqrt(n) as much.
+void check_gradient(const Json& want, const std::vector<float>& got, double tolerance) {
+  INFO(want.at("name").get<std::string>());
+  const double norm = want.at("norm");
+  const std::size_t n = got.size();
+  double sum = 0, squares = 0;
+  for (const float g : got) sum += g, squares += static_cast<double>(g) * g;
+  CHECK(std::sqrt(squares) == Approx(norm).epsilon(tolerance));
+  CHECK(std::fabs(sum - want.at("sum").get<double>()) <=
+        tolerance * norm * std::sqrt(static_cast<double>(n)));
+  const Json& entries = want.at("entries");
+  REQUIRE(!entries.empty());
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    INFO("entry " << i << " of " << entries.size());
+    CHECK(std::fabs(got[i * n / entries.size()] - entries[i].get<double>()) <= tolerance * norm);
+  }
+}
+
+void check_gradients(const Fixture& fixture, SerialRun& run, double tolerance) {
+  const ParameterStore& store = run.trainer.parameters();
+  const Json& all = fixture.json.at("gradients");
+  // Every parameter of either side has a partner.
+  REQUIRE(all.size() == store.all().size());
+  std::int64_t count = 0;
+  for (const Json& want : all) {
+    const Parameter* p = store.find(want.at("name"));
+    INFO(want.at("name").get<std::string>());
+    REQUIRE(p != nullptr);
+    REQUIRE(p->shape.numel() == p->local.numel());
+    for (int d = 0; d < p->shape.rank(); ++d)
+      REQUIRE(p->shape[d] == want.at("shape")[static_cast<std::size_t>(d)].get<std::int64_t>());
+    check_gradient(want, floats_of(*run.device, p->gradient), tolerance);
+    count += p->shape.numel();
+  }
+  CHECK(count == fixture.json.at("parameters").get<std::int64_t>());
+  CHECK(count == parameter_count(fixture.point.model, 1));
+}
+
+void check_training(const Fixture& fixture, Graph graph, AttentionKind attention,
+                    const Tolerance& tolerance) {
+  INFO(fixture.name << ", graph " << name_of(graph) << ", attention " << name_of(attention));
+  Point point = fixture.point;
+  point.graph = graph;
+  point.attention = attention;
+  SerialRun run(point);
+  const auto losses = fixture.json.at("losses").get<std::vector<double>>();
+  const auto norms = fixture.json.at("gradient_norms").get<std::vector<double>>();
+  REQUIRE(losses.size() == static_cast<std::size_t>(point.iterations));
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    INFO("step " << i);
+    const StepResult step = run.trainer.step();
+    CHECK(!step.skipped);
+    CHECK(step.loss == Approx(losses[i]).epsilon(tolerance.loss));
+    CHECK(step.gradient_norm == Approx(norms[i]).epsilon(tolerance.norm));
+    if (i == 0) check_gradients(fixture, run, tolerance.gradient);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("tiny GPT and BERT train as in PyTorch") {
+  for (const char* name : {"gpt_tiny", "bert_tiny"}) {
+    const Fixture fixture(name);
+    for (const Graph graph : {Graph::eager, Graph::fused})
+      for (const AttentionKind attention : {AttentionKind::core, AttentionKind::flash})
+        check_training(fixture, graph, attention, {1e-5, 1e-4, 1e-5});
+  }
+}
+
+// Losses are about 11: relative 9e-6 is 1e-4 absolute.
+TEST_CASE("GPT-2 124M trains as in PyTorch") {
+  check_training(Fixture("gpt2-124m"), Graph::fused, AttentionKind::core, {9e-6, 1e-4, 1e-4});
+}
+
+TEST_CASE("BERT-base trains as in PyTorch") {
+  check_training(Fixture("bert-base"), Graph::fused, AttentionKind::core, {9e-6, 1e-4, 1e-4});
+}

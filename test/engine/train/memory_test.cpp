@@ -1,0 +1,202 @@
+// What a run allocates: against the published formulas for activations, against its own limit, and over time.
+#include <numeric>
+
+#include "engine/base/error.h"
+#include "test/catch.h"
+#include "test/engine/train/serial_run.h"
+
+using namespace mbench;
+using namespace mbench::test;
+
+namespace {
+
+// Long and narrow, so that activations make the peak.
+Point narrow(std::int64_t layers) {
+  Point p;
+  p.model = {"narrow", Family::gpt, layers, 64, 4, 256, 256, 128};
+  p.seq = 128;
+  p.micro_batch = p.global_batch = 4;
+  p.dropout = 0.1;
+  return p;
+}
+
+// Bytes that one more layer adds to the activations at the peak of a rank, counted without computing.
+std::int64_t bytes_of_a_layer(Point p) {
+  std::int64_t bytes[2];
+  for (int i = 0; i < 2; ++i) {
+    p.model.layers = 3 + i;
+    const MemoryForecast forecast = forecast_memory(strategies::make_plan(p));
+    bytes[i] = static_cast<std::int64_t>(
+        forecast.peak_by_stage[0].by_category[static_cast<int>(Category::activations)]);
+  }
+  return bytes[1] - bytes[0];
+}
+
+MemoryUse peak_of(const Point& p, int steps = 2) {
+  SerialRun run(p);
+  run.steps(steps);
+  return run.device->memory().peak();
+}
+
+}  // namespace
+
+// Korthikanti et al. 2022, table 2, in bytes of 16-bit training: s b h (10 + 24/t + 5 a s / (h t)) with
+// tensor parallelism alone, s b h (34 + 5 a s / h) / t with sequence parallelism, s b h 34 / t with selective
+// recompute, 2 s b h / t with full. Not in the table: 16 bytes a position and sample for the means and
+// deviations of two norms.
+TEST_CASE("an eager layer keeps what the paper says, to the byte") {
+  for (const std::int64_t t : {1, 2, 4}) {
+    for (const bool split : {false, true}) {
+      INFO("tp " << t << ", sequence parallel " << split);
+      Point p = narrow(3);
+      p.precision = Precision::fp16;
+      p.graph = Graph::eager;
+      p.tp = t;
+      p.sequence_parallel = split;
+      const std::int64_t s = p.seq, b = p.micro_batch, h = p.model.hidden, a = p.model.heads;
+      const std::int64_t whole = split ? t : 1;  // what tensor parallelism alone does not divide
+      const std::int64_t linear = 10 * s * b * h / whole + 24 * s * b * h / t + 16 * s * b / whole;
+      CHECK(bytes_of_a_layer(p) == linear + 5 * a * s * s * b / t);
+      p.recompute = Recompute::selective;
+      CHECK(bytes_of_a_layer(p) == linear);
+      p.recompute = Recompute::full;
+      CHECK(bytes_of_a_layer(p) == 2 * s * b * h / whole);
+    }
+  }
+}
+
+// Without masks (drawn again) and without the probabilities after dropout; flash keeps the row statistics
+// alone.
+TEST_CASE("a fused layer keeps less") {
+  Point p = narrow(3);
+  p.precision = Precision::bf16;
+  const std::int64_t s = p.seq, b = p.micro_batch, h = p.model.hidden, a = p.model.heads;
+  const std::int64_t linear = 32 * s * b * h + 16 * s * b, statistics = 4 * a * s * b;
+  CHECK(bytes_of_a_layer(p) == linear + statistics + 2 * a * s * s * b);
+  p.attention = AttentionKind::flash;
+  CHECK(bytes_of_a_layer(p) == linear + statistics);
+  p.recompute = Recompute::selective;
+  CHECK(bytes_of_a_layer(p) == linear);
+}
+
+TEST_CASE("in a real run recompute and flash lower the peak") {
+  for (const Graph graph : {Graph::eager, Graph::fused}) {
+    INFO("graph " << name_of(graph));
+    Point p = narrow(4);
+    p.graph = graph;
+    const std::size_t none = peak_of(p).total;
+    p.recompute = Recompute::selective;
+    const std::size_t selective = peak_of(p).total;
+    p.recompute = Recompute::full;
+    const std::size_t full = peak_of(p).total;
+    p.recompute = Recompute::none;
+    p.attention = AttentionKind::flash;
+    const std::size_t flash = peak_of(p).total;
+    CHECK(none > selective);
+    CHECK(selective > full);
+    CHECK(none > flash);
+  }
+}
+
+TEST_CASE("the peak is the sum of its categories, each with what belongs there") {
+  for (const Precision precision : {Precision::f32, Precision::bf16, Precision::fp16}) {
+    INFO(name_of(precision));
+    Point p = narrow(2);
+    p.precision = precision;
+    SerialRun run(p);
+    run.steps(2);
+    const MemoryUse& peak = run.device->memory().peak();
+    CHECK(std::accumulate(peak.by_category.begin(), peak.by_category.end(), std::size_t{0}) == peak.total);
+    CHECK(peak.total <= run.device->memory().reserved());
+    // Bytes an element: weights, gradients, and the optimizer's two moments and, in 16 bit, f32 weights.
+    const auto n = static_cast<std::size_t>(run.trainer.parameters().size());
+    const bool half = precision != Precision::f32;
+    const auto in = [&](Category c) { return peak.by_category[static_cast<int>(c)] / n; };
+    CHECK(in(Category::weights) == (half ? 2 : 4));
+    CHECK(in(Category::gradients) == (precision == Precision::fp16 ? 2 : 4));
+    CHECK(in(Category::optimizer) == (half ? 12 : 8));
+    CHECK(peak.by_category[static_cast<int>(Category::activations)] > 0);
+  }
+}
+
+TEST_CASE("after the first step nothing more is asked of the system, and nothing is left behind") {
+  for (const Family family : {Family::gpt, Family::bert}) {
+    for (const Graph graph : {Graph::eager, Graph::fused}) {
+      for (const Recompute mode : {Recompute::none, Recompute::selective, Recompute::full}) {
+        INFO(name_of(family) << ", graph " << name_of(graph) << ", recompute " << name_of(mode));
+        Point p = narrow(2);
+        p.model.family = family;
+        p.graph = graph;
+        p.recompute = mode;
+        p.micro_batch = 2;  // two micro batches
+        p.precision = Precision::fp16;
+        SerialRun run(p);
+        run.trainer.step();
+        Allocator& memory = run.device->memory();
+        const std::uint64_t asked = memory.raw_allocations();
+        const std::size_t after_first = memory.in_use().total, peak = memory.peak().total;
+        run.steps(3);
+        CHECK(memory.raw_allocations() == asked);
+        CHECK(memory.in_use().total == after_first);
+        CHECK(memory.peak().total == peak);
+        // Between steps no activation is held.
+        CHECK(memory.in_use().by_category[static_cast<int>(Category::activations)] == 0);
+      }
+    }
+  }
+  const auto device = open_device("cpu", 0);
+  {
+    const Plan plan = strategies::make_plan(narrow(2));
+    const auto world = lone_world(0, 1);
+    const auto data = open_data("synthetic", 256, 128, 1);
+    Trainer(plan, *device, *world, data.get()).step();
+  }
+  CHECK(device->memory().in_use().total == 0);
+}
+
+TEST_CASE("a memory limit stops the run with the allocation and its category") {
+  Point p = narrow(4);
+  SerialRun run(p);
+  run.steps(2);
+  const std::size_t needed = run.device->memory().reserved();
+  const auto message = [&](std::size_t limit) -> std::string {
+    p.memory_limit = limit;
+    try {
+      SerialRun limited(p);
+      limited.steps(2);
+    } catch (const OutOfMemory& e) {
+      CHECK(e.kind() == ErrorKind::out_of_memory);
+      return e.what();
+    }
+    return "";
+  };
+  CHECK(message(needed) == "");
+  const std::size_t held = run.device->memory().in_use().total;
+  const auto says = [](const std::string& text, const char* what) {
+    return text.find(what) != std::string::npos;
+  };
+  const std::string in_step = message((held + needed) / 2);
+  INFO(in_step);
+  CHECK(says(in_step, "(activations)"));
+  CHECK(says(in_step, "the limit of"));
+  CHECK(says(in_step, "in use"));
+  const std::string at_start = message(4096);
+  INFO(at_start);
+  CHECK(says(at_start, "out of memory at weights (weights)"));
+  CHECK(says(at_start, "the limit of 4.00 KiB"));
+  const std::string moments = message(held / 2);
+  INFO(moments);
+  CHECK(says(moments, "(optimizer)"));
+}
+
+TEST_CASE("a forecast is out of memory where the run would be") {
+  Point p = narrow(4);
+  const MemoryForecast forecast = forecast_memory(strategies::make_plan(p));
+  SerialRun run(p);
+  run.trainer.step();
+  REQUIRE(forecast.peak_by_stage.size() == 1);
+  CHECK(forecast.peak_by_stage[0].total == run.device->memory().peak().total);
+  CHECK(forecast.peak_by_stage[0].by_category == run.device->memory().peak().by_category);
+  p.memory_limit = forecast.peak_by_stage[0].total / 2;
+  CHECK_THROWS_AS(forecast_memory(strategies::make_plan(p)), OutOfMemory);
+}

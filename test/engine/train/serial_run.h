@@ -1,0 +1,53 @@
+// One rank trains a point on the CPU, without MPI: what the tests of training share.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "engine/train/data.h"
+#include "engine/train/registry.h"
+#include "engine/train/run_point.h"
+#include "engine/train/trainer.h"
+#include "strategies/strategies.h"
+
+namespace mbench::test {
+
+struct SerialRun {
+  explicit SerialRun(const Point& point)
+      : plan(strategies::make_plan(point)),
+        device(open_device("cpu", point.memory_limit)),
+        world(lone_world(0, 1)),
+        data(open_data(point.data, point.model.vocab, point.seq, point.seed)),
+        trainer(plan, *device, *world, data.get()) {}
+  SerialRun(const SerialRun&) = delete;
+  SerialRun& operator=(const SerialRun&) = delete;
+
+  std::vector<StepResult> steps(std::int64_t count) {
+    std::vector<StepResult> results;
+    for (std::int64_t i = 0; i < count; ++i) results.push_back(trainer.step());
+    return results;
+  }
+
+  Plan plan;
+  std::unique_ptr<Device> device;
+  std::unique_ptr<World> world;
+  std::unique_ptr<TokenSource> data;
+  Trainer trainer;
+};
+
+// What `mbench run` does with a point on one rank.
+inline PointResult run_serially(const Point& point) {
+  const Plan plan = strategies::make_plan(point);
+  const auto device = open_device("cpu", point.memory_limit);
+  const auto world = lone_world(0, 1);
+  return run_point(plan, *device, *world, {});
+}
+
+// A float tensor of the device as f32 values.
+inline std::vector<float> floats_of(Device& device, const Tensor& t) {
+  check(t.dtype() == DType::f32, "test", "tensor of {}, need f32", name_of(t.dtype()));
+  std::vector<float> values(static_cast<std::size_t>(t.numel()));
+  device.read(t, std::as_writable_bytes(std::span(values)));
+  return values;
+}
+
+}  // namespace mbench::test

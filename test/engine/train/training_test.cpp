@@ -1,0 +1,153 @@
+// Training as its user sees it: losses on real text fall, and what goes wrong is told.
+#include <cmath>
+#include <numeric>
+
+#include "test/catch.h"
+#include "test/engine/train/serial_run.h"
+
+using namespace mbench;
+using namespace mbench::test;
+
+namespace {
+
+Point on_text(Family family) {
+  Point p;
+  p.model = find_preset(family == Family::gpt ? "gpt-bytes-tiny" : "bert-bytes-tiny", "test");
+  p.data = "text:" MBENCH_SOURCE_DIR "/configs/data/licenses.txt";
+  p.seq = 64;
+  p.micro_batch = 8;
+  p.global_batch = 16;
+  p.warmup = 0;
+  p.iterations = 30;
+  p.learning_rate = 3e-3;
+  p.lr_warmup = 5;
+  return p;
+}
+
+double mean(const std::vector<double>& x, std::size_t begin, std::size_t count) {
+  return std::accumulate(x.begin() + begin, x.begin() + begin + count, 0.0) / static_cast<double>(count);
+}
+
+}  // namespace
+
+TEST_CASE("GPT learns real text") {
+  std::vector<double> f32;
+  for (const Precision precision : {Precision::f32, Precision::bf16, Precision::fp16}) {
+    INFO(name_of(precision));
+    Point p = on_text(Family::gpt);
+    p.precision = precision;
+    const PointResult r = run_serially(p);
+    CHECK(r.outcome == Outcome::ok);
+    REQUIRE(r.losses.size() == 30);
+    // A uniform guess among 256 bytes costs ln 256 = 5.55; English by the frequency of its letters about 3.
+    CHECK(r.losses.front() == Approx(std::log(256)).margin(0.15));
+    CHECK(mean(r.losses, 27, 3) < 3.5);
+    if (precision == Precision::f32) f32 = r.losses;
+    CHECK(mean(r.losses, 27, 3) == Approx(mean(f32, 27, 3)).epsilon(0.02));
+  }
+}
+
+TEST_CASE("BERT learns real text") {
+  Point p = on_text(Family::bert);
+  const PointResult r = run_serially(p);
+  CHECK(r.outcome == Outcome::ok);
+  // Masked bytes and the order of two sentences: ln 256 + ln 2.
+  CHECK(r.losses.front() == Approx(std::log(256) + std::log(2)).margin(0.2));
+  CHECK(mean(r.losses, 27, 3) < mean(r.losses, 0, 3) - 1.5);
+}
+
+TEST_CASE("a run repeats to the bit") {
+  for (const Family family : {Family::gpt, Family::bert}) {
+    Point p = on_text(family);
+    p.iterations = 3;
+    const PointResult first = run_serially(p), second = run_serially(p);
+    CHECK(first.losses == second.losses);
+    CHECK(first.gradient_norms == second.gradient_norms);
+    p.seed += 1;
+    CHECK(run_serially(p).losses != first.losses);
+  }
+}
+
+TEST_CASE("gradients add up over micro batches: how a batch is cut does not matter") {
+  Point p = on_text(Family::gpt);
+  p.iterations = 4;
+  const PointResult whole = run_serially(p);
+  for (const std::int64_t micro : {1, 2, 16}) {
+    p.micro_batch = micro;
+    const PointResult cut = run_serially(p);
+    for (std::size_t i = 0; i < 4; ++i) {
+      CHECK(cut.losses[i] == Approx(whole.losses[i]).epsilon(1e-5));
+      CHECK(cut.gradient_norms[i] == Approx(whole.gradient_norms[i]).epsilon(1e-4));
+    }
+  }
+}
+
+// Two tokens a step: the gradients of the words, times the first loss scale of 65536, are beyond what fp16
+// holds.
+TEST_CASE("fp16 steps that overflow are counted as skipped, and training goes on") {
+  for (const Graph graph : {Graph::eager, Graph::fused}) {
+    INFO("graph " << name_of(graph));
+    Point p = on_text(Family::gpt);
+    p.precision = Precision::fp16;
+    p.graph = graph;
+    p.seq = 2;
+    p.micro_batch = p.global_batch = 1;
+    p.iterations = 12;
+    const PointResult r = run_serially(p);
+    CHECK(r.outcome == Outcome::ok);
+    REQUIRE(r.skipped_steps);
+    CHECK(*r.skipped_steps >= 1);
+    CHECK(*r.skipped_steps < 8);
+    CHECK(!std::isfinite(r.gradient_norms.front()));
+    CHECK(std::isfinite(r.gradient_norms.back()));
+  }
+}
+
+TEST_CASE("a loss that is not finite makes the point wrong") {
+  Point p = on_text(Family::gpt);
+  p.learning_rate = 1e30;
+  p.lr_warmup = 0;
+  const PointResult r = run_serially(p);
+  CHECK(r.outcome == Outcome::wrong);
+  CHECK(r.reason.find("need finite numbers") != std::string::npos);
+  CHECK(r.losses.size() < 30);
+  CHECK(!r.iteration_ms);
+}
+
+TEST_CASE("the record of a point") {
+  Point p = on_text(Family::gpt);
+  p.warmup = 2;
+  p.iterations = 3;
+  const PointResult r = run_serially(p);
+  CHECK(r.id == point_id(p));
+  CHECK(r.world == 1);
+  CHECK(!r.simulated);
+  CHECK(r.losses.size() == 5);  // of warm-up too
+  REQUIRE(r.iteration_ms);
+  CHECK(r.iteration_ms->samples.size() == 3);
+  CHECK(r.iteration_ms->min > 0);
+  CHECK(*r.samples_per_s == Approx(16 / (r.iteration_ms->mean * 1e-3)));
+  CHECK(*r.tokens_per_s == Approx(64 * *r.samples_per_s));
+  CHECK(*r.skipped_steps == 0);
+  CHECK(*r.parameters == parameter_count(p.model, 1));
+  // Nobody said what the device's peak is: no utilisation is made up.
+  CHECK(!r.mfu);
+  CHECK(!r.peak_tflops);
+  REQUIRE(r.memory_anatomy_mib);
+  const MemoryAnatomy& a = *r.memory_anatomy_mib;
+  CHECK(a.weights + a.gradients + a.optimizer + a.activations + a.workspace + a.other ==
+        Approx(*r.peak_memory_mib));
+  CHECK(r.peak_memory_by_rank_mib == std::vector<double>{*r.peak_memory_mib});
+  CHECK(*r.reserved_memory_mib >= *r.peak_memory_mib);
+}
+
+TEST_CASE("max_seconds ends a point after at least one measured iteration") {
+  Point p = on_text(Family::gpt);
+  p.warmup = 1;
+  p.iterations = 1000000;
+  p.max_seconds = 1e-9;
+  const PointResult r = run_serially(p);
+  CHECK(r.outcome == Outcome::ok);
+  REQUIRE(r.iteration_ms);
+  CHECK(r.iteration_ms->samples.size() == 1);
+}

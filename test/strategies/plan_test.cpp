@@ -1,0 +1,192 @@
+// What the strategies write into a Plan.
+#include "engine/api/point.h"
+#include "engine/base/error.h"
+#include "strategies/strategies.h"
+#include "test/catch.h"
+
+using namespace mbench;
+using strategies::make_plan;
+
+namespace {
+
+Point layout(std::int64_t tp, std::int64_t pp, std::int64_t dp) {
+  Point p;
+  p.model = {"custom", Family::gpt, 8, 64, 8, 256, 250, 32};
+  p.seq = 32;
+  p.global_batch = 8;
+  p.tp = tp, p.pp = pp, p.dp = dp;
+  return p;
+}
+
+struct Talk {
+  Collective in, in_back, out, out_back;
+  bool operator==(const Talk&) const = default;
+};
+
+// What a linear layer of that plan says to its neighbours, forward and backward.
+Talk talk(const Plan& plan, const LinearPlan& l) {
+  const int tp = plan.mesh.size(Axis::tp);
+  const Transition in = Transition::between(l.input, l.consumed, tp),
+                   out = Transition::between(l.product, l.output, tp);
+  return {in.forward, in.backward, out.forward, out.backward};
+}
+
+constexpr Collective none = Collective::none, reduce = Collective::all_reduce,
+                     gather = Collective::all_gather, scatter = Collective::reduce_scatter;
+
+}  // namespace
+
+TEST_CASE("a serial plan communicates nothing") {
+  const Plan plan = make_plan(layout(1, 1, 1));
+  CHECK(plan.mesh.world() == 1);
+  for (const LinearPlan& l :
+       {plan.layer.qkv, plan.layer.proj, plan.layer.fc1, plan.layer.fc2, plan.logits, plan.embedding})
+    CHECK(talk(plan, l) == Talk{none, none, none, none});
+  REQUIRE(plan.chunks.size() == 1);
+  REQUIRE(plan.chunks[0].size() == 1);
+  CHECK(plan.chunks[0][0].layers == 8);
+  CHECK(plan.chunks[0][0].first);
+  CHECK(plan.chunks[0][0].last);
+}
+
+TEST_CASE("tensor parallelism: column then row, one all-reduce a block and direction") {
+  const Plan plan = make_plan(layout(4, 1, 1));
+  CHECK(plan.mesh.size(Axis::tp) == 4);
+  CHECK(!plan.hidden_is_sharded());
+  for (const LinearPlan& column : {plan.layer.qkv, plan.layer.fc1, plan.logits}) {
+    CHECK(column.weight == shard(0));
+    CHECK(talk(plan, column) == Talk{none, reduce, none, none});
+  }
+  for (const LinearPlan& row : {plan.layer.proj, plan.layer.fc2}) {
+    CHECK(row.weight == shard(1));
+    CHECK(talk(plan, row) == Talk{none, none, reduce, none});
+  }
+  // The embedding's product is a sum over shards of the vocabulary.
+  CHECK(plan.embedding.weight == shard(0));
+  CHECK(talk(plan, plan.embedding) == Talk{none, none, reduce, none});
+  // A column's output is a row's input as it stands.
+  CHECK(plan.layer.qkv.output == plan.layer.proj.input);
+  CHECK(plan.layer.fc1.output == plan.layer.fc2.input);
+}
+
+TEST_CASE("sequence parallelism: gather before a block, scatter after it") {
+  Point point = layout(4, 1, 1);
+  point.sequence_parallel = true;
+  const Plan plan = make_plan(point);
+  CHECK(plan.hidden_is_sharded());
+  CHECK(plan.hidden == Flow{shard(0), shard(0)});
+  for (const LinearPlan& column : {plan.layer.qkv, plan.layer.fc1, plan.logits})
+    CHECK(talk(plan, column) == Talk{gather, scatter, none, none});
+  for (const LinearPlan& row : {plan.layer.proj, plan.layer.fc2})
+    CHECK(talk(plan, row) == Talk{none, none, scatter, gather});
+  CHECK(talk(plan, plan.embedding) == Talk{none, none, scatter, gather});
+}
+
+TEST_CASE("sequence parallelism without tensor parallelism is nothing") {
+  Point point = layout(1, 1, 2);
+  point.sequence_parallel = true;
+  const Plan plan = make_plan(point);
+  CHECK(!plan.hidden_is_sharded());
+  for (const LinearPlan& l :
+       {plan.layer.qkv, plan.layer.proj, plan.layer.fc1, plan.layer.fc2, plan.logits, plan.embedding})
+    CHECK(talk(plan, l) == Talk{none, none, none, none});
+}
+
+TEST_CASE("stages and chunks hold every layer once, in order") {
+  struct Cut {
+    std::int64_t stages, chunks;
+  };
+  for (const Cut& cut : {Cut{1, 1}, Cut{2, 1}, Cut{8, 1}, Cut{2, 2}, Cut{2, 4}, Cut{4, 2}}) {
+    INFO(cut.stages << " stages, " << cut.chunks << " chunks");
+    Point point = layout(1, cut.stages, 1);
+    point.virtual_stages = cut.chunks;
+    if (cut.chunks > 1) point.schedule = ScheduleKind::interleaved;
+    const Plan plan = make_plan(point);
+    REQUIRE(static_cast<std::int64_t>(plan.chunks.size()) == cut.stages);
+    CHECK(plan.chunk_count() == cut.stages * cut.chunks);
+    CHECK(plan.mesh.size(Axis::pp) == cut.stages);
+    std::vector<const ChunkPlan*> in_order(static_cast<std::size_t>(cut.stages * cut.chunks), nullptr);
+    for (int s = 0; s < cut.stages; ++s) {
+      REQUIRE(static_cast<std::int64_t>(plan.chunks[s].size()) == cut.chunks);
+      for (std::size_t c = 0; c < plan.chunks[s].size(); ++c) {
+        const ChunkPlan& chunk = plan.chunks[s][c];
+        CHECK(chunk.stage == s);
+        CHECK(chunk.position == static_cast<int>(c) * cut.stages + s);
+        in_order.at(static_cast<std::size_t>(chunk.position)) = &chunk;
+      }
+    }
+    std::int64_t layer = 0;
+    for (const ChunkPlan* chunk : in_order) {
+      REQUIRE(chunk != nullptr);
+      CHECK(chunk->first_layer == layer);
+      CHECK(chunk->layers == 8 / (cut.stages * cut.chunks));
+      CHECK(chunk->first == (chunk == in_order.front()));
+      CHECK(chunk->last == (chunk == in_order.back()));
+      layer += chunk->layers;
+    }
+    CHECK(layer == 8);
+    REQUIRE(static_cast<std::int64_t>(plan.schedule.size()) == cut.stages);
+    for (int s = 0; s < cut.stages; ++s)
+      CHECK(plan.schedule[s] == strategies::make_schedule(point.schedule, static_cast<int>(cut.stages), s,
+                                                          static_cast<int>(cut.chunks), 8));
+  }
+}
+
+TEST_CASE("the mesh has the point's axes, and data parallelism divides the micro batches") {
+  Point point = layout(2, 2, 2);
+  const Plan plan = make_plan(point);
+  CHECK(plan.mesh.size(Axis::tp) == 2);
+  CHECK(plan.mesh.size(Axis::pp) == 2);
+  CHECK(plan.mesh.size(Axis::dp) == 2);
+  CHECK(plan.mesh.world() == point.world());
+  CHECK(plan.gradient_bucket_bytes > 0);
+  int forwards = 0;
+  for (const Action& a : plan.schedule[0]) forwards += a.kind == Action::Kind::forward;
+  CHECK(forwards == 4);
+}
+
+TEST_CASE("recompute decides what a forward drops") {
+  Point point = layout(1, 1, 1);
+  const auto save = [&](Recompute mode) {
+    point.recompute = mode;
+    return make_plan(point).save;
+  };
+  CHECK(!save(Recompute::none).drop_layers);
+  CHECK(!save(Recompute::none).drop_attention_core);
+  CHECK(!save(Recompute::selective).drop_layers);
+  CHECK(save(Recompute::selective).drop_attention_core);
+  CHECK(save(Recompute::full).drop_layers);
+  CHECK(!save(Recompute::full).drop_attention_core);
+}
+
+TEST_CASE("dtypes of weights and gradients follow the precision") {
+  Point point = layout(1, 1, 1);
+  const auto dtypes = [&](Precision precision) {
+    point.precision = precision;
+    const Plan plan = make_plan(point);
+    return std::make_pair(plan.model_dtype(), plan.gradient_dtype());
+  };
+  CHECK(dtypes(Precision::f32) == std::make_pair(DType::f32, DType::f32));
+  CHECK(dtypes(Precision::bf16) == std::make_pair(DType::bf16, DType::f32));
+  CHECK(dtypes(Precision::fp16) == std::make_pair(DType::f16, DType::f16));
+}
+
+TEST_CASE("what cannot be or is not built in is refused with its reason") {
+  const auto kind_of = [](const Point& p) {
+    try {
+      make_plan(p);
+    } catch (const Error& e) {
+      CHECK(std::string(e.what()).find("need") != std::string::npos);
+      return e.kind();
+    }
+    FAIL("accepted");
+    return ErrorKind::internal;
+  };
+  Point uneven = layout(3, 1, 1);
+  CHECK(kind_of(uneven) == ErrorKind::infeasible);
+  Point layers = layout(1, 3, 1);
+  CHECK(kind_of(layers) == ErrorKind::infeasible);
+  Point precision = layout(1, 1, 2);
+  precision.precision = Precision::fp8;
+  CHECK(kind_of(precision) == ErrorKind::unsupported);
+}

@@ -1,0 +1,263 @@
+// Pipeline schedules, proved by running all stages of each against the rule of engine/plan/schedule.h with
+// the strictest messages there are: a send is complete only when its receive is reached. What runs under
+// these runs under any MPI, however little it buffers.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+
+#include "strategies/strategies.h"
+#include "test/catch.h"
+
+using namespace mbench;
+using Kind = Action::Kind;
+
+namespace {
+
+struct Pipeline {
+  ScheduleKind kind;
+  int stages, chunks, micro_batches;
+  std::vector<Schedule> schedule;  // by stage
+
+  Pipeline(ScheduleKind kind, int stages, int chunks, int micro_batches)
+      : kind(kind), stages(stages), chunks(chunks), micro_batches(micro_batches) {
+    for (int s = 0; s < stages; ++s)
+      schedule.push_back(strategies::make_schedule(kind, stages, s, chunks, micro_batches));
+  }
+  int position(int stage, const Action& a) const { return a.chunk * stages + stage; }
+  std::string str() const {
+    return fmt::format("{}, {} stages, {} chunks, {} micro batches", name_of(kind), stages, chunks,
+                       micro_batches);
+  }
+};
+
+std::vector<Pipeline> all_pipelines() {
+  std::vector<Pipeline> all;
+  for (const ScheduleKind kind : {ScheduleKind::gpipe, ScheduleKind::one_f_one_b})
+    for (int p = 1; p <= 8; ++p)
+      for (int m = 1; m <= 16; ++m) all.emplace_back(kind, p, 1, m);
+  for (int p = 2; p <= 8; ++p)
+    for (int v = 2; v <= 4; ++v)
+      for (int m = p; m <= 4 * p; m += p) all.emplace_back(ScheduleKind::interleaved, p, v, m);
+  return all;
+}
+
+bool is_send(Kind k) {
+  return k == Kind::send_activation || k == Kind::send_gradient;
+}
+bool is_receive(Kind k) {
+  return k == Kind::receive_activation || k == Kind::receive_gradient;
+}
+
+// One message: what it carries names it. An activation is named by the chunk that takes it in, a gradient by
+// the chunk whose output it belongs to.
+struct Message {
+  int from, to, position, micro;
+  bool gradient;
+  auto operator<=>(const Message&) const = default;
+};
+
+// The message of an action of `stage`: sent up to the next position or down to the one before.
+Message message_of(const Pipeline& p, int stage, const Action& a) {
+  const int up = (stage + 1) % p.stages, down = (stage + p.stages - 1) % p.stages, at = p.position(stage, a);
+  switch (a.kind) {
+    case Kind::send_activation:
+      return {stage, up, at + 1, a.micro, false};
+    case Kind::receive_activation:
+      return {down, stage, at, a.micro, false};
+    case Kind::send_gradient:
+      return {stage, down, at - 1, a.micro, true};
+    default:
+      return {up, stage, at, a.micro, true};
+  }
+}
+
+// Runs all stages; the place where they wait for each other, or nothing when all are done. Whether an action
+// may go on never becomes false again, so the order in which stages are looked at does not matter.
+std::optional<std::string> deadlock(const Pipeline& p) {
+  std::vector<std::size_t> next(static_cast<std::size_t>(p.stages), 0);
+  std::set<Message> started, received;
+  std::map<std::tuple<int, int, bool>, Message> last_send;  // by sender, receiver and kind
+  const auto advance = [&](int stage) {
+    const Schedule& actions = p.schedule[stage];
+    if (next[stage] == actions.size()) return false;
+    const Action& a = actions[next[stage]];
+    if (is_send(a.kind)) {
+      const Message m = message_of(p, stage, a);
+      const auto key = std::make_tuple(m.from, m.to, m.gradient);
+      const auto previous = last_send.find(key);
+      if (previous != last_send.end() && !received.count(previous->second)) return false;
+      last_send.insert_or_assign(key, m);
+      started.insert(m);
+    } else if (is_receive(a.kind)) {
+      const Message m = message_of(p, stage, a);
+      if (!started.count(m)) return false;
+      received.insert(m);
+    }
+    ++next[stage];
+    return true;
+  };
+  bool moved = true;
+  while (moved) {
+    moved = false;
+    for (int s = 0; s < p.stages; ++s)
+      while (advance(s)) moved = true;
+  }
+  for (int s = 0; s < p.stages; ++s) {
+    if (next[s] == p.schedule[s].size()) continue;
+    const Action& a = p.schedule[s][next[s]];
+    return fmt::format("stage {} waits in {} of chunk {}, micro batch {}", s, name_of(a.kind), a.chunk,
+                       a.micro);
+  }
+  if (started != received) return "a message that nobody receives";
+  return std::nullopt;
+}
+
+// Steps until all is done, where a forward of a chunk takes 1/chunks, a backward twice that and messages
+// nothing.
+double makespan(const Pipeline& p) {
+  std::map<std::tuple<int, int, bool>, double> done;  // by position, micro batch, backward
+  std::vector<std::size_t> next(static_cast<std::size_t>(p.stages), 0);
+  std::vector<double> clock(static_cast<std::size_t>(p.stages), 0);
+  const int last = p.stages * p.chunks - 1;
+  bool moved = true;
+  while (moved) {
+    moved = false;
+    for (int s = 0; s < p.stages; ++s) {
+      for (; next[s] < p.schedule[s].size(); ++next[s], moved = true) {
+        const Action& a = p.schedule[s][next[s]];
+        if (a.kind != Kind::forward && a.kind != Kind::backward) continue;
+        const bool back = a.kind == Kind::backward;
+        const int at = p.position(s, a);
+        double ready = 0;
+        if (back ? at < last : at > 0) {
+          const auto it = done.find({back ? at + 1 : at - 1, a.micro, back});
+          if (it == done.end()) break;
+          ready = it->second;
+        }
+        clock[s] = std::max(clock[s], ready) + (back ? 2.0 : 1.0) / p.chunks;
+        done[{at, a.micro, back}] = clock[s];
+      }
+    }
+  }
+  return *std::max_element(clock.begin(), clock.end());
+}
+
+}  // namespace
+
+TEST_CASE("no schedule deadlocks, though every send waits for its receive") {
+  for (const Pipeline& p : all_pipelines()) {
+    INFO(p.str());
+    const auto stuck = deadlock(p);
+    CHECK(stuck.value_or("") == "");
+  }
+}
+
+TEST_CASE("the simulation finds a deadlock where there is one") {
+  // The last stage sends gradients in the wrong order.
+  Pipeline wrong(ScheduleKind::gpipe, 2, 1, 2);
+  Schedule& last = wrong.schedule[1];
+  const auto position = [&](const Action& a) { return std::find(last.begin(), last.end(), a); };
+  REQUIRE(!deadlock(wrong));
+  std::iter_swap(position({Kind::send_gradient, 0, 0}), position({Kind::send_gradient, 0, 1}));
+  CHECK(deadlock(wrong));
+  // A receive left out: the second send behind it never ends.
+  Pipeline missing(ScheduleKind::gpipe, 2, 1, 2);
+  std::erase(missing.schedule[1], Action{Kind::receive_activation, 0, 0});
+  CHECK(deadlock(missing));
+}
+
+TEST_CASE("every chunk sees every micro batch once forward and once backward, in that order") {
+  for (const Pipeline& p : all_pipelines()) {
+    INFO(p.str());
+    for (int s = 0; s < p.stages; ++s) {
+      std::map<std::pair<int, int>, int> seen;  // 1 after the forward, 2 after the backward
+      std::vector<int> last_micro(static_cast<std::size_t>(p.chunks), -1);
+      bool in_order = true;
+      for (const Action& a : p.schedule[s]) {
+        int& state = seen[{a.chunk, a.micro}];
+        if (a.kind == Kind::forward) in_order = in_order && state++ == 0;
+        if (a.kind == Kind::backward) in_order = in_order && state++ == 1;
+        // Gradients add up in the order of the micro batches whatever the schedule, so that sums are the same
+        // bits.
+        if (a.kind == Kind::backward) in_order = in_order && a.micro == ++last_micro[a.chunk];
+      }
+      CHECK(in_order);
+      CHECK(static_cast<int>(seen.size()) == p.chunks * p.micro_batches);
+      CHECK(std::all_of(seen.begin(), seen.end(), [](const auto& entry) { return entry.second == 2; }));
+    }
+  }
+}
+
+TEST_CASE("an input arrives before its forward, an output leaves after it, and messages have two ends") {
+  for (const Pipeline& p : all_pipelines()) {
+    INFO(p.str());
+    const int last = p.stages * p.chunks - 1;
+    std::map<Message, std::pair<int, int>> ends;  // sends, receives
+    bool placed = true;
+    for (int s = 0; s < p.stages; ++s) {
+      std::map<std::tuple<Kind, int, int>, std::size_t> when;
+      for (std::size_t i = 0; i < p.schedule[s].size(); ++i) {
+        const Action& a = p.schedule[s][i];
+        placed = placed && when.emplace(std::make_tuple(a.kind, a.chunk, a.micro), i).second;
+        if (is_send(a.kind)) ++ends[message_of(p, s, a)].first;
+        if (is_receive(a.kind)) ++ends[message_of(p, s, a)].second;
+      }
+      for (const Action& a : p.schedule[s]) {
+        const int at = p.position(s, a);
+        const auto check_order = [&](Kind before, Kind after, bool exists) {
+          const auto x = when.find({before, a.chunk, a.micro}), y = when.find({after, a.chunk, a.micro});
+          const bool both = x != when.end() && y != when.end();
+          placed = placed && both == exists && (!both || x->second < y->second);
+        };
+        if (a.kind == Kind::forward) {
+          check_order(Kind::receive_activation, Kind::forward, at > 0);
+          check_order(Kind::forward, Kind::send_activation, at < last);
+        }
+        if (a.kind == Kind::backward) {
+          check_order(Kind::receive_gradient, Kind::backward, at < last);
+          check_order(Kind::backward, Kind::send_gradient, at > 0);
+        }
+      }
+    }
+    CHECK(placed);
+    CHECK(static_cast<int>(ends.size()) == 2 * last * p.micro_batches);
+    CHECK(std::all_of(ends.begin(), ends.end(), [](const auto& e) {
+      return e.second == std::make_pair(1, 1) && e.first.from != e.first.to;
+    }));
+  }
+}
+
+// What 1F1B is for: the micro batches whose activations a stage keeps do not grow with their number.
+TEST_CASE("micro batches in flight") {
+  for (const Pipeline& p : all_pipelines()) {
+    INFO(p.str());
+    for (int s = 0; s < p.stages; ++s) {
+      int now = 0, most = 0;
+      for (const Action& a : p.schedule[s]) {
+        now += (a.kind == Kind::forward) - (a.kind == Kind::backward);
+        most = std::max(most, now);
+      }
+      CHECK(now == 0);
+      const int total = p.micro_batches * p.chunks;
+      if (p.kind == ScheduleKind::gpipe) CHECK(most == p.micro_batches);
+      if (p.kind == ScheduleKind::one_f_one_b) CHECK(most == std::min(p.stages - s, p.micro_batches));
+      // Narayanan et al. 2021: the first stage keeps at most as many chunks as p stages and the chunks ahead.
+      if (p.kind == ScheduleKind::interleaved && p.micro_batches > p.stages)
+        CHECK(most == std::min((p.stages - s - 1) * 2 + (p.chunks - 1) * p.stages + 1, total));
+    }
+  }
+}
+
+// The bubble is p - 1 micro batches of idle time with GPipe and 1F1B, 1/v of that when interleaved.
+TEST_CASE("a step takes as long as the schedule's paper says") {
+  for (const Pipeline& p : all_pipelines()) {
+    if (p.kind == ScheduleKind::interleaved && p.micro_batches == p.stages) continue;
+    INFO(p.str());
+    const double micro = 3;  // forward and backward of one micro batch on one stage
+    CHECK(makespan(p) == Approx(micro * (p.micro_batches + static_cast<double>(p.stages - 1) / p.chunks)));
+  }
+}
