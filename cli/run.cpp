@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/cli.h"
+#include "cli/environment.h"
 #include "engine/api/result.h"
 #include "engine/train/registry.h"
 #include "engine/train/run_point.h"
@@ -74,6 +75,7 @@ void hand_over(const Options& options, const PointResult& r) {
     return;
   }
   ResultFile file;
+  file.environment = describe_environment(r.point.device);
   file.points.push_back(r);
   ReportOptions report;
   fmt::print("\n{}", render_report(file, report));

@@ -99,11 +99,12 @@ Launcher find_launcher(LauncherKind kind) {
   // "mpirun (Open MPI) 4.1.4" or "HYDRA build details:\n    Version:   4.0.2"
   const std::size_t open_mpi = said.find("(Open MPI) "), hydra = said.find("Version:");
   if (open_mpi != std::string::npos) {
-    launcher.version = "Open MPI " + said.substr(open_mpi + 11, said.find('\n', open_mpi) - open_mpi - 11);
+    launcher.version =
+        fmt::format("Open MPI {}", said.substr(open_mpi + 11, said.find('\n', open_mpi) - open_mpi - 11));
   } else if (hydra != std::string::npos) {
     launcher.flavour = MpiFlavour::mpich;
     const std::size_t number = said.find_first_not_of(' ', hydra + 8);
-    launcher.version = "MPICH " + said.substr(number, said.find('\n', number) - number);
+    launcher.version = fmt::format("MPICH {}", said.substr(number, said.find('\n', number) - number));
   } else if (!said.empty()) {
     launcher.flavour = MpiFlavour::mpich;  // Hydra's options are the ones that others share
     launcher.version = said.substr(0, said.find('\n'));
@@ -161,9 +162,12 @@ std::string shell_text(const Command& command) {
     constexpr std::string_view plain =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
     if (!text.empty() && text.find_first_not_of(plain) == std::string::npos) return text;
-    std::string out = "'";
-    for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    return out + "'";
+    std::string out;
+    for (const char c : text) {
+      if (c == '\'') out += "'\\'";  // ends the quotes, a quote, and
+      out += c;                      // begins them again
+    }
+    return fmt::format("'{}'", out);
   };
   std::string text;
   for (const auto& [name, value] : command.env) text += name + "=" + quote(value) + " ";

@@ -302,7 +302,8 @@ ordered_json point_to_json(const Point& point) {
 
 std::string point_id(const Point& point) {
   // json, not ordered_json: its keys are sorted, so the order of declaration does not count either.
-  const ordered_json all = point_to_json(point), defaults = point_to_json(Point{});
+  const Point plain;
+  const ordered_json all = point_to_json(point), defaults = point_to_json(plain);
   json canonical = json::object();
   for (const auto& [key, value] : all.items())
     if (key != "model" && key != "strategy" && value != defaults.at(key)) canonical[key] = json(value);

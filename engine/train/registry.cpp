@@ -1,6 +1,11 @@
 #include "engine/train/registry.h"
 
 #include <cblas.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <thread>
 
 #include "engine/backend/cpu/cpu_device.h"
 #include "engine/backend/sim/sim_device.h"
@@ -10,8 +15,16 @@
 namespace mbench {
 namespace {
 
+// Divides the cores among the ranks of this host, unless whoever started the job has chosen a number of threads.
+void share_cores(int ranks_here) {
+  if (std::getenv("OMP_NUM_THREADS")) return;
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  omp_set_num_threads(std::clamp(cores / ranks_here, 1, omp_get_max_threads()));
+}
+
 class MpiJob final : public Job {
  public:
+  MpiJob() { share_cores(session_.ranks_here()); }
   World& world() override { return world_; }
   void abort(int exit_code) override { MpiSession::abort(exit_code); }
 

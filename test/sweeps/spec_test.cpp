@@ -149,8 +149,8 @@ TEST_CASE("what is wrong with a spec is said with its path") {
   CHECK_THAT(message_of([&] { read(folder, kZip, {"tp"}); }), Contains("[--set tp] no assignment"));
   CHECK_THAT(message_of([&] { read(folder, kZip, {"tp=x"}); }), Contains("$.tp] wrong type, got \"x\""));
   CHECK_THAT(message_of([&] { read(folder, kZip, {"device=cuda"}); }), Contains("need --on"));
-  std::string many = "[1";
-  for (int i = 2; i <= 400; ++i) many += "," + std::to_string(i);
+  std::string many("[1");
+  for (int i = 2; i <= 400; ++i) many.append(",").append(std::to_string(i));
   CHECK_THAT(swept(R"({"seed": )" + many + R"(], "seq": )" + many + "]}"),
              Contains("more than 100000 points"));
 }

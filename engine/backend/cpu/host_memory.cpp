@@ -56,9 +56,8 @@ std::size_t left_in_group() {
       const std::size_t used = number_in(folder + (v2 ? "memory.current" : "memory.usage_in_bytes"), 0);
       const std::size_t cache =
           field_of(folder + "memory.stat", v2 ? "inactive_file" : "total_inactive_file", 0);
-      if (limit != unlimited)
-        left =
-            std::min(left, limit > used - std::min(used, cache) ? limit - (used - std::min(used, cache)) : 0);
+      const std::size_t held = used - std::min(used, cache);
+      if (limit != unlimited) left = std::min(left, limit - std::min(limit, held));
       if (path.empty() || path == "/") break;
       path.erase(path.rfind('/'));
     }

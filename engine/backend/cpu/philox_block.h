@@ -10,10 +10,13 @@
 
 namespace mbench::cpu {
 
+// Philox blocks computed side by side, one in each 64-bit lane of a register.
 #if defined(__AVX512F__)
-inline constexpr int kBlocks = 8;  // Philox blocks computed side by side, one in each 64-bit lane
-#else
+inline constexpr int kBlocks = 8;
+#elif defined(__AVX2__)
 inline constexpr int kBlocks = 4;
+#else
+inline constexpr int kBlocks = 2;
 #endif
 inline constexpr int kWords = 4 * kBlocks;
 // Floats or words a buffer needs beyond `count` for draw().
@@ -53,8 +56,10 @@ struct PhiloxKeys {
 inline void philox_blocks(const PhiloxKeys& keys, std::uint64_t first, std::uint32_t* out) {
 #if defined(__AVX512F__)
   Lanes c0 = first + Lanes{0, 1, 2, 3, 4, 5, 6, 7};
-#else
+#elif defined(__AVX2__)
   Lanes c0 = first + Lanes{0, 1, 2, 3};
+#else
+  Lanes c0 = first + Lanes{0, 1};
 #endif
   Lanes c1 = c0 >> 32, c2 = keys.site, c3 = keys.step;
   const Lanes mul0 = Lanes{} + Philox::kMul0, mul1 = Lanes{} + Philox::kMul1;
@@ -70,9 +75,12 @@ inline void philox_blocks(const PhiloxKeys& keys, std::uint64_t first, std::uint
 #if defined(__AVX512F__)
   const Lanes first_half = __builtin_shufflevector(low, high, 0, 8, 1, 9, 2, 10, 3, 11);
   const Lanes second_half = __builtin_shufflevector(low, high, 4, 12, 5, 13, 6, 14, 7, 15);
-#else
+#elif defined(__AVX2__)
   const Lanes first_half = __builtin_shufflevector(low, high, 0, 4, 1, 5);
   const Lanes second_half = __builtin_shufflevector(low, high, 2, 6, 3, 7);
+#else
+  const Lanes first_half = __builtin_shufflevector(low, high, 0, 2);
+  const Lanes second_half = __builtin_shufflevector(low, high, 1, 3);
 #endif
   std::memcpy(out, &first_half, sizeof first_half);
   std::memcpy(out + kWords / 2, &second_half, sizeof second_half);

@@ -1,6 +1,7 @@
 #include "engine/comm/mpi/mpi_world.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "engine/base/half.h"
 
@@ -161,11 +162,23 @@ class MpiGroup final : public Group {
 MpiSession::MpiSession() {
   // One thread of a rank talks to MPI; its OpenMP threads never do.
   int provided = 0;
+  // Ranks share cores more often than not on a CPU: a rank that waits gives its core away. Whoever starts the job may say
+  // otherwise.
+  setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 }
 
 MpiSession::~MpiSession() { MPI_Finalize(); }
+
+int MpiSession::ranks_here() const {
+  MPI_Comm host;
+  int n = 1;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
+  MPI_Comm_size(host, &n);
+  MPI_Comm_free(&host);
+  return n;
+}
 
 void MpiSession::abort(int exit_code) {
   MPI_Abort(MPI_COMM_WORLD, exit_code);

@@ -16,6 +16,8 @@ class MpiSession {
   // Ends every rank of the job at once, this one included.
   [[noreturn]] static void abort(int exit_code);
   static std::string library();
+  // Ranks of this job on this host.
+  int ranks_here() const;
 };
 
 class MpiWorld final : public World {

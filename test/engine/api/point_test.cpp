@@ -181,7 +181,7 @@ TEST_CASE("an id names the configuration, not its labels") {
   CHECK(differs([](Point& x) { x.dropout = 0; }));
   CHECK(differs([](Point& x) { x.graph = Graph::eager; }));
   CHECK(differs([](Point& x) { x.sequence_parallel = true; }));
-  CHECK(differs([](Point& x) { x.env["A"] = "1"; }));
+  CHECK(differs([](Point& x) { x.env.emplace("A", "1"); }));
   CHECK(differs([](Point& x) { x.device = "cuda"; }));
   CHECK(differs([](Point& x) { x.model.positions = 64; }));
   CHECK(differs([](Point& x) { x.data = "text:a"; }));

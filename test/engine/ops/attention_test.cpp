@@ -162,14 +162,23 @@ TEST_CASE("attention_grad agrees with finite differences") {
 
 TEST_CASE("attention_grad over several blocks agrees with the eager ops") {
   for (bool causal : {false, true})
-    for (std::int64_t heads : {1, 3}) {
-      CAPTURE(causal, heads);
+    for (const auto& [heads, dim] : {std::pair<std::int64_t, std::int64_t>{1, 8},
+                                     {3, 8},
+                                     {1, 64},
+                                     {2, 33},
+                                     {2, 48},
+                                     {3, 64},
+                                     {2, 80},
+                                     {2, 128}}) {
+      CAPTURE(causal, heads, dim);
       OpTest test;
-      const Case c = make_case(test, 1, heads, 290, 8, causal, false, 0.1f);
+      Case c = make_case(test, 1, heads, 290, dim, causal, false, 0.1f);
+      c.s.scale = 1 / std::sqrt(static_cast<float>(dim));
       const AttentionShape& s = c.s;
       const Forward f = run_forward(test, c, test.random(packed_shape(c), DType::f32, 1, -1, 1), false);
       const Tensor dout = test.random(f.out.shape(), DType::f32, 2);
       const Values got = OpTest::get(run_backward(test, c, f, dout));
+      check_close(OpTest::get(f.out), reference(c, f.packed, OpTest::get(f.packed)), 1e-6, 3e-6);
 
       const Shape square{1, heads, s.seq, s.seq};
       const Matrix q = view(f.packed, s, 0, 3), k = view(f.packed, s, 1, 3), v = view(f.packed, s, 2, 3);

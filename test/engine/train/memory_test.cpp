@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "engine/base/error.h"
+#include "engine/base/text.h"
 #include "test/catch.h"
 #include "test/engine/train/serial_run.h"
 
@@ -155,10 +156,16 @@ TEST_CASE("after the first step nothing more is asked of the system, and nothing
 }
 
 TEST_CASE("a memory limit stops the run with the allocation and its category") {
-  Point p = narrow(4);
-  SerialRun run(p);
-  run.steps(2);
-  const std::size_t needed = run.device->memory().reserved();
+  Point p = narrow(2);
+  p.model.vocab = 65536;  // weights well above the granule of the device's memory
+  p.seq = 16;
+  std::size_t needed = 0, weights = 0;
+  {
+    SerialRun run(p);
+    run.steps(2);
+    needed = run.device->memory().reserved();
+    weights = run.trainer.parameters().weights().bytes();
+  }
   const auto message = [&](std::size_t limit) -> std::string {
     p.memory_limit = limit;
     try {
@@ -171,22 +178,21 @@ TEST_CASE("a memory limit stops the run with the allocation and its category") {
     return "";
   };
   CHECK(message(needed) == "");
-  const std::size_t held = run.device->memory().in_use().total;
-  const auto says = [](const std::string& text, const char* what) {
-    return text.find(what) != std::string::npos;
+  struct Case {
+    std::size_t limit;
+    const char *what, *category;
   };
-  const std::string in_step = message((held + needed) / 2);
-  INFO(in_step);
-  CHECK(says(in_step, "(activations)"));
-  CHECK(says(in_step, "the limit of"));
-  CHECK(says(in_step, "in use"));
-  const std::string at_start = message(4096);
-  INFO(at_start);
-  CHECK(says(at_start, "out of memory at weights (weights)"));
-  CHECK(says(at_start, "the limit of 4.00 KiB"));
-  const std::string moments = message(held / 2);
-  INFO(moments);
-  CHECK(says(moments, "(optimizer)"));
+  // In the order of the allocations: weights, gradients, two moments, and then the steps.
+  for (const Case& c :
+       {Case{weights / 2, "weights", "weights"}, Case{weights * 3 / 2, "gradients", "gradients"},
+        Case{weights * 5 / 2, "Adam first moment", "optimizer"},
+        Case{weights * 7 / 2, "Adam second moment", "optimizer"}, Case{weights * 9 / 2, "", "activations"}}) {
+    const std::string text = message(c.limit);
+    INFO(c.limit << " bytes: " << text);
+    CHECK(text.find(fmt::format("out of memory at {}", c.what)) != std::string::npos);
+    CHECK(text.find(fmt::format("({})", c.category)) != std::string::npos);
+    CHECK(text.find("the limit of " + format_bytes(c.limit)) != std::string::npos);
+  }
 }
 
 TEST_CASE("a forecast is out of memory where the run would be") {

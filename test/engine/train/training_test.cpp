@@ -43,7 +43,10 @@ TEST_CASE("GPT learns real text") {
     CHECK(r.losses.front() == Approx(std::log(256)).margin(0.15));
     CHECK(mean(r.losses, 27, 3) < 3.5);
     if (precision == Precision::f32) f32 = r.losses;
-    CHECK(mean(r.losses, 27, 3) == Approx(mean(f32, 27, 3)).epsilon(0.02));
+    // fp16 lags by the steps that it skipped until its loss scale fits.
+    CHECK(*r.skipped_steps <= (precision == Precision::fp16 ? 5 : 0));
+    CHECK(mean(r.losses, 27, 3) ==
+          Approx(mean(f32, 27, 3)).epsilon(precision == Precision::fp16 ? 0.06 : 0.01));
   }
 }
 
