@@ -52,7 +52,7 @@ Section section_of(const std::vector<Row>& rows, std::size_t most) {
   for (std::size_t i = 0; i < std::min(rows.size(), most); ++i) {
     const MetricComparison& c = *rows[i].metric;
     std::string verdict = name_of(c.verdict);
-    if (is_regression(c.verdict)) verdict = "**" + verdict + "**";
+    if (is_regression(c.verdict)) verdict = fmt::format("**{}**", verdict);
     Cell last{verdict, {}};
     if (!c.reason.empty()) {
       const auto it = std::find(section.footnotes.begin(), section.footnotes.end(), c.reason);

@@ -171,7 +171,7 @@ std::string shell_text(const Command& command) {
   };
   std::string text;
   for (const auto& [name, value] : command.env) text += name + "=" + quote(value) + " ";
-  for (std::size_t i = 0; i < command.argv.size(); ++i) text += (i ? " " : "") + quote(command.argv[i]);
+  for (std::size_t i = 0; i < command.argv.size(); ++i) text.append(i ? " " : "").append(quote(command.argv[i]));
   return text;
 }
 
