@@ -7,6 +7,7 @@
 
 #include "cli/cli.h"
 #include "cli/environment.h"
+#include "engine/api/json_reader.h"
 #include "engine/api/result.h"
 #include "engine/train/registry.h"
 #include "engine/train/run_point.h"
@@ -67,7 +68,7 @@ PointResult failed(const Point& point, Outcome outcome, const std::string& reaso
 // Tells the others what became of the point: the result file where one is wanted, else a person.
 void hand_over(const Options& options, const PointResult& r) {
   if (!options.result.empty()) {
-    write_file_atomically(options.result, result_to_json(r).dump(1) + "\n");
+    write_file_atomically(options.result, dump_json(result_to_json(r)) + "\n");
     return;
   }
   if (r.outcome != Outcome::ok) {

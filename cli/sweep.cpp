@@ -105,6 +105,7 @@ int run(Options options) {
   check_device(options.on);
   options.spec.device = options.on;
   const sweeps::Spec spec = sweeps::read_spec(options.spec);
+  check_tables(spec.json);  // before anything runs, not when results.md is written
   sweeps::RunnerOptions runner;
   runner.program = fs::read_symlink("/proc/self/exe").string();
   runner.out = folder_of(options, spec);
