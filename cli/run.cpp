@@ -135,7 +135,8 @@ int run(const Options& options) {
     const Outcome outcome = outcome_of(e.kind());
     const std::string reason = world.size() > 1 ? fmt::format("rank {}: {}", world.rank(), e.what()) : e.what();
     hand_over(options, failed(point, outcome, reason));
-    job->abort(outcome == Outcome::oom ? 77 : Exit::kFailed);
+    if (world.size() > 1) job->abort(exit_code(outcome));  // the other ranks wait for this one
+    return exit_code(outcome);
   }
 }
 
