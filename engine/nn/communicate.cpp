@@ -9,9 +9,7 @@ Tensor communicate(Context& c, Collective collective, const Tensor& x) {
     case Collective::all_reduce: c.tp.all_reduce(x); return x;
     case Collective::all_gather: {
       shape[0] *= c.tp.size();
-      const Tensor out = c.graph().global_buffer
-                             ? c.buffer.get(c.device, shape, x.dtype())
-                             : c.device.empty(shape, x.dtype(), Category::workspace, "gathered activations");
+      const Tensor out = c.activation(shape, "gathered activations");
       c.tp.all_gather(x, out);
       return out;
     }
@@ -24,6 +22,15 @@ Tensor communicate(Context& c, Collective collective, const Tensor& x) {
     case Collective::split: return x.slice(c.tp.rank() * (shape[0] / c.tp.size()), shape[0] / c.tp.size());
   }
   return x;
+}
+
+Tensor communicate_briefly(Context& c, Collective collective, const Tensor& x) {
+  if (collective != Collective::all_gather || !c.graph().global_buffer) return communicate(c, collective, x);
+  Shape shape = x.shape();
+  shape[0] *= c.tp.size();
+  const Tensor out = c.buffer.get(c.device, shape, x.dtype());
+  c.tp.all_gather(x, out);
+  return out;
 }
 
 Communication::Communication(Context& c, Collective collective, const Tensor& x) {

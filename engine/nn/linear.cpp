@@ -31,7 +31,7 @@ Linear::Linear(ParameterStore& store, const Plan& plan, const std::string& name,
 
 Tensor Linear::forward(Context& c, const Tensor& x, Saved& saved) const {
   saved.x = x;
-  const Tensor whole = communicate(c, input_.forward, x);
+  const Tensor whole = communicate_briefly(c, input_.forward, x);
   const Shape& s = whole.shape();
   const Tensor y = c.activation({s[0], s[1], weight_->local[0]}, "linear output");
   run(c.device, ops::Matmul{ops::Matrix(whole), ops::Matrix(weight_->value).t(), ops::Matrix(y)});
@@ -47,7 +47,7 @@ Tensor Linear::backward(Context& c, const Tensor& dy, Saved& saved) const {
   // The input gradient travels while the weight's is computed.
   Communication travelling(c, input_.backward, dx);
   dx.reset();
-  const Tensor x = communicate(c, input_.forward, saved.x);
+  const Tensor x = communicate_briefly(c, input_.forward, saved.x);
   ops::Matmul weight_gradient{ops::Matrix(dproduct).t(), ops::Matrix(x), ops::Matrix(weight_->gradient)};
   weight_gradient.beta = 1;
   run(c.device, weight_gradient);

@@ -11,7 +11,7 @@ using namespace mbench::test;
 
 namespace {
 
-// Relative, on losses; norms of gradients, sums of many more roundings, get ten times as much.
+// Relative. In 16 bits the norm, a sum of many more roundings than a loss, gets ten times as much.
 double tolerance(Precision p) { return p == Precision::f32 ? 1e-5 : p == Precision::bf16 ? 5e-3 : 1e-3; }
 
 const PointResult& serial_run(const Layout& layout) {
@@ -37,7 +37,8 @@ TEST_CASE("every layout gives the serial run's losses and gradient norms") {
     for (std::size_t i = 0; i < 5; ++i) {
       INFO("step " << i);
       CHECK(result.losses[i] == Approx(serial.losses[i]).epsilon(allowed));
-      CHECK(result.gradient_norms[i] == Approx(serial.gradient_norms[i]).epsilon(10 * allowed));
+      CHECK(result.gradient_norms[i] ==
+            Approx(serial.gradient_norms[i]).epsilon(layout.precision == Precision::f32 ? allowed : 10 * allowed));
     }
     CHECK(serial.losses.back() != serial.losses.front());
   }

@@ -82,7 +82,6 @@ Point point_of(const Layout& l) {
   p.global_batch = 8;
   p.iterations = 5;
   p.warmup = 0;
-  p.learning_rate = 1e-3;
   p.tp = l.tp, p.pp = l.pp, p.dp = l.dp;
   p.sequence_parallel = l.sequence_parallel;
   p.recompute = l.recompute;
