@@ -10,6 +10,13 @@ using namespace mbench;
 
 namespace {
 
+// Its allocator never reuses freed memory at once, which is its point: pages say nothing then.
+#ifdef __SANITIZE_ADDRESS__
+constexpr bool kAddressSanitizer = true;
+#else
+constexpr bool kAddressSanitizer = false;
+#endif
+
 long minor_faults() {
   rusage use{};
   getrusage(RUSAGE_SELF, &use);
@@ -35,8 +42,9 @@ TEST_CASE("later steps fault in next to no pages") {
     trainer.step();
     const long before = minor_faults();
     for (int i = 0; i < 4; ++i) trainer.step();
+    const long faults = minor_faults() - before;
     // The model moves some 200 MiB a step: 50,000 pages if they were taken anew.
-    CHECK(minor_faults() - before < 400);
+    if (!kAddressSanitizer) CHECK(faults < 400);
     CHECK(device->memory().raw_allocations() > 0);
   }
 }
