@@ -1,11 +1,13 @@
-// A whole training step against the rate that the same process reaches on the step's own layer products: the gap is
-// everything that is not a product. Both are measured in turn, so that a machine that slows down slows both.
+// A whole training step against the rate that the same process reaches on the step's own layer products: the
+// gap is everything that is not a product. Both are measured in turn, so that a machine that slows down slows
+// both.
 //
 //   step_bench                        one rank, all threads
 //   mpirun -np 2 step_bench           tensor-parallel over the ranks
 //
-// step_gflops counts model FLOPs (full-square attention) over the step's time; gemm_gflops is FLOP-weighted over the forward,
-// input-gradient and weight-gradient products of qkv, proj, fc1 and fc2; ratio is their quotient, medians of all.
+// step_gflops counts model FLOPs (full-square attention) over the step's time; gemm_gflops is FLOP-weighted
+// over the forward, input-gradient and weight-gradient products of qkv, proj, fc1 and fc2; ratio is their
+// quotient, medians of all.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -22,7 +24,9 @@
 namespace mbench {
 namespace {
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 double median(std::vector<double> v) {
   std::sort(v.begin(), v.end());
@@ -108,9 +112,17 @@ void step(benchmark::State& state, AttentionKind attention) {
 }
 
 BENCHMARK_CAPTURE(step, flash, AttentionKind::flash)
-    ->Arg(1024)->Arg(512)->UseManualTime()->Iterations(3)->Unit(benchmark::kMillisecond);
+    ->Arg(1024)
+    ->Arg(512)
+    ->UseManualTime()
+    ->Iterations(3)
+    ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(step, core, AttentionKind::core)
-    ->Arg(1024)->Arg(512)->UseManualTime()->Iterations(3)->Unit(benchmark::kMillisecond);
+    ->Arg(1024)
+    ->Arg(512)
+    ->UseManualTime()
+    ->Iterations(3)
+    ->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace mbench

@@ -9,7 +9,8 @@
 namespace mbench::cli {
 namespace {
 
-constexpr const char* kHelp = "Lists the devices of this machine, their measured peak, and the libraries in use.";
+constexpr const char* kHelp =
+    "Lists the devices of this machine, their measured peak, and the libraries in use.";
 
 void print_devices() {
   const auto e = describe_environment("cpu");
@@ -27,6 +28,8 @@ void print_devices() {
 
 }  // namespace
 
-void add_devices(CLI::App& app, Exit&) { app.add_subcommand("devices", kHelp)->callback(print_devices); }
+void add_devices(CLI::App& app, Exit&) {
+  app.add_subcommand("devices", kHelp)->callback(print_devices);
+}
 
 }  // namespace mbench::cli

@@ -9,8 +9,8 @@ namespace mbench::cli {
 // flop_formula_version. `device` is the kind that points run on.
 nlohmann::ordered_json describe_environment(const std::string& device);
 
-int usable_cores();                  // that this process may run on
-std::uint64_t available_memory();    // bytes that can be taken without swapping
-std::uint64_t physical_memory();     // bytes
+int usable_cores();                // that this process may run on
+std::uint64_t available_memory();  // bytes that can be taken without swapping
+std::uint64_t physical_memory();   // bytes
 
 }  // namespace mbench::cli

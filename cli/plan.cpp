@@ -11,8 +11,10 @@ namespace mbench::cli {
 namespace {
 
 constexpr const char* kHelp =
-    "Prints each point's plan: ranks, placements and collectives, schedule, parameters and predicted memory.\n"
-    "Memory is counted by running the engine without computing: it is what the CPU run allocates, to the byte.";
+    "Prints each point's plan: ranks, placements and collectives, schedule, parameters and predicted "
+    "memory.\n"
+    "Memory is counted by running the engine without computing: it is what the CPU run allocates, to the "
+    "byte.";
 
 struct Options {
   sweeps::SpecOptions spec;
@@ -22,19 +24,20 @@ struct Options {
 void print_linear(const char* name, const LinearPlan& linear, int tp) {
   const Transition in = Transition::between(linear.input, linear.consumed, tp);
   const Transition out = Transition::between(linear.product, linear.output, tp);
-  fmt::print("    {:<10} weight {:<10} input {:<10} -> output {:<10}  forward: {} / {}, backward: {} / {}\n", name,
-             str(linear.weight), str(linear.input.value), str(linear.output.value), name_of(in.forward),
+  fmt::print("    {:<10} weight {:<10} input {:<10} -> output {:<10}  forward: {} / {}, backward: {} / {}\n",
+             name, str(linear.weight), str(linear.input.value), str(linear.output.value), name_of(in.forward),
              name_of(out.forward), name_of(out.backward), name_of(in.backward));
 }
 
 void print_layout(const Plan& plan) {
   const Point& p = plan.point;
   const int tp = plan.mesh.size(Axis::tp);
-  fmt::print("  ranks        {} = tp {} x dp {} x pp {} (tp innermost)\n", plan.mesh.world(), p.tp, p.dp, p.pp);
+  fmt::print("  ranks        {} = tp {} x dp {} x pp {} (tp innermost)\n", plan.mesh.world(), p.tp, p.dp,
+             p.pp);
   fmt::print("  parameters   {} ({} words padded to {})\n", parameter_count(p.model, p.tp), p.model.vocab,
              p.model.padded_vocab(p.tp));
-  fmt::print("  batch        {} samples = {} micro batches of {} x dp {}\n", p.global_batch, p.micro_batches(),
-             p.micro_batch, p.dp);
+  fmt::print("  batch        {} samples = {} micro batches of {} x dp {}\n", p.global_batch,
+             p.micro_batches(), p.micro_batch, p.dp);
   fmt::print("  keeps        {}, {} attention, {} graph\n",
              plan.save.drop_layers           ? "layer inputs only (full recompute)"
              : plan.save.drop_attention_core ? "everything but the attention core (selective recompute)"
@@ -91,8 +94,11 @@ void print_point(const sweeps::SpecPoint& point, const Options& options) {
     switch (e.kind()) {
       case ErrorKind::infeasible:
       case ErrorKind::unsupported:
-      case ErrorKind::out_of_memory: fmt::print("  cannot run: {}\n", e.what()); break;
-      default: throw;
+      case ErrorKind::out_of_memory:
+        fmt::print("  cannot run: {}\n", e.what());
+        break;
+      default:
+        throw;
     }
   }
   fmt::print("\n");
@@ -105,7 +111,8 @@ void add_plan(CLI::App& app, Exit&) {
   CLI::App* command = app.add_subcommand("plan", kHelp);
   command->add_option("SPEC", options->spec.path, "The sweep's spec")->required();
   command->add_option("--set", options->spec.set, "field=value: set a field of every point (repeatable)");
-  command->add_option("--filter", options->spec.filter, "field=value: only points with that value (repeatable)");
+  command->add_option("--filter", options->spec.filter,
+                      "field=value: only points with that value (repeatable)");
   command->add_flag("--schedule", options->schedule, "Print every stage's forwards and backwards in order");
   command->callback([options] {
     for (const sweeps::SpecPoint& p : sweeps::read_spec(options->spec).points) print_point(p, *options);

@@ -1,5 +1,5 @@
-// What is known of a point before it runs: whether it can be, whether it fits, about how long it takes. Memory is
-// counted by the engine itself, so what is refused here could not have run.
+// What is known of a point before it runs: whether it can be, whether it fits, about how long it takes.
+// Memory is counted by the engine itself, so what is refused here could not have run.
 #include "cli/cli.h"
 #include "cli/environment.h"
 #include "engine/base/text.h"
@@ -10,8 +10,8 @@
 namespace mbench::cli {
 namespace {
 
-// What a whole step reaches of the machine's measured product rate, and what an op and a start cost besides. Rough:
-// for an estimate that a person reads, not for any result.
+// What a whole step reaches of the machine's measured product rate, and what an op and a start cost besides.
+// Rough: for an estimate that a person reads, not for any result.
 constexpr double kStepEfficiency = 0.6;
 constexpr double kHalfEfficiency = 0.4;  // 16-bit operands are converted on a CPU
 constexpr double kSecondsPerLaunch = 20e-6;
@@ -43,16 +43,20 @@ sweeps::Forecast preflight(const Point& point, const sweeps::Launcher& launcher)
     const std::uint64_t available = available_memory();
     if (on_this_node > available)
       return {Outcome::oom,
-              fmt::format("[memory] the {} ranks need {} of memory on this machine, got {} available", point.world(),
-                          format_bytes(on_this_node), format_bytes(available)),
+              fmt::format("[memory] the {} ranks need {} of memory on this machine, got {} available",
+                          point.world(), format_bytes(on_this_node), format_bytes(available)),
               {}};
     return {{}, {}, seconds_of(point, forecast, launcher)};
   } catch (const Error& e) {
     switch (e.kind()) {
-      case ErrorKind::out_of_memory: return {Outcome::oom, e.what(), {}};
-      case ErrorKind::infeasible: return {Outcome::infeasible, e.what(), {}};
-      case ErrorKind::unsupported: return {Outcome::unsupported, e.what(), {}};
-      default: throw;
+      case ErrorKind::out_of_memory:
+        return {Outcome::oom, e.what(), {}};
+      case ErrorKind::infeasible:
+        return {Outcome::infeasible, e.what(), {}};
+      case ErrorKind::unsupported:
+        return {Outcome::unsupported, e.what(), {}};
+      default:
+        throw;
     }
   }
 }

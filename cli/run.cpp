@@ -47,7 +47,9 @@ void print_line(const nlohmann::ordered_json& json) {
 void print_progress(const Options& options, const Progress& p) {
   const char* phase = p.warmup ? "warmup" : "iteration";
   if (options.progress) {
-    print_line({{"progress", {{"phase", phase}, {"iteration", p.iteration}, {"of", p.of}, {"ms", p.ms}, {"loss", p.loss}}}});
+    print_line(
+        {{"progress",
+          {{"phase", phase}, {"iteration", p.iteration}, {"of", p.of}, {"ms", p.ms}, {"loss", p.loss}}}});
   } else {
     fmt::print("{:>9} {:>4}/{}  {:>10.2f} ms  loss {:.5f}\n", phase, p.iteration, p.of, p.ms, p.loss);
     std::fflush(stdout);
@@ -88,11 +90,16 @@ int exit_code(Outcome outcome) {
 
 Outcome outcome_of(ErrorKind kind) {
   switch (kind) {
-    case ErrorKind::out_of_memory: return Outcome::oom;
-    case ErrorKind::infeasible: return Outcome::infeasible;
-    case ErrorKind::unsupported: return Outcome::unsupported;
-    case ErrorKind::wrong: return Outcome::wrong;
-    default: return Outcome::crashed;
+    case ErrorKind::out_of_memory:
+      return Outcome::oom;
+    case ErrorKind::infeasible:
+      return Outcome::infeasible;
+    case ErrorKind::unsupported:
+      return Outcome::unsupported;
+    case ErrorKind::wrong:
+      return Outcome::wrong;
+    default:
+      return Outcome::crashed;
   }
 }
 
@@ -106,8 +113,9 @@ int run(const Options& options) {
   try {
     point = read_point(options.point);
     if (world.size() != point.world())
-      fail(ErrorKind::bad_input, options.point, "ranks, got {} from the launcher, need tp {} x pp {} x dp {} = {}",
-           world.size(), point.tp, point.pp, point.dp, point.world());
+      fail(ErrorKind::bad_input, options.point,
+           "ranks, got {} from the launcher, need tp {} x pp {} x dp {} = {}", world.size(), point.tp,
+           point.pp, point.dp, point.world());
     plan = strategies::make_plan(point);
   } catch (const Error& e) {
     if (e.kind() == ErrorKind::bad_input) {
@@ -122,7 +130,9 @@ int run(const Options& options) {
     const auto device = open_device(point.device, point.memory_limit);
     RunOptions run_options;
     run_options.progress = [&](const Progress& p) { print_progress(options, p); };
-    run_options.measure_peak_flops = [&](double seconds) { return measured_peak_flops(point.device, seconds); };
+    run_options.measure_peak_flops = [&](double seconds) {
+      return measured_peak_flops(point.device, seconds);
+    };
     run_options.peak_source = "f32 matrix product measured on this machine by each rank, slowest rank";
     const PointResult result = run_point(plan, *device, world, run_options);
     if (first) hand_over(options, result);
@@ -133,7 +143,8 @@ int run(const Options& options) {
       job->abort(Exit::kBadInput);
     }
     const Outcome outcome = outcome_of(e.kind());
-    const std::string reason = world.size() > 1 ? fmt::format("rank {}: {}", world.rank(), e.what()) : e.what();
+    const std::string reason =
+        world.size() > 1 ? fmt::format("rank {}: {}", world.rank(), e.what()) : e.what();
     hand_over(options, failed(point, outcome, reason));
     if (world.size() > 1) job->abort(exit_code(outcome));  // the other ranks wait for this one
     return exit_code(outcome);
@@ -145,9 +156,12 @@ int run(const Options& options) {
 void add_run(CLI::App& app, Exit& exit) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("run", kHelp);
-  command->add_option("POINT", options->point, "The point: a JSON object with the fields of a spec")->required();
-  command->add_option("--result", options->result, "Write the point's record to this file instead of printing it");
-  command->add_flag("--progress", options->progress, "Print progress as JSON lines, for a program that reads them");
+  command->add_option("POINT", options->point, "The point: a JSON object with the fields of a spec")
+      ->required();
+  command->add_option("--result", options->result,
+                      "Write the point's record to this file instead of printing it");
+  command->add_flag("--progress", options->progress,
+                    "Print progress as JSON lines, for a program that reads them");
   command->callback([options, &exit] { exit.code = run(*options); });
 }
 

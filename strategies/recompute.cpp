@@ -1,5 +1,6 @@
-// Activation recomputation. Full (Chen et al. 2016): of every layer only the input is kept. Selective (Korthikanti et al.
-// 2022): only the attention core, whose scores grow with the square of the sequence, is computed again.
+// Activation recomputation. Full (Chen et al. 2016): of every layer only the input is kept. Selective
+// (Korthikanti et al. 2022): only the attention core, whose scores grow with the square of the sequence, is
+// computed again.
 #include "strategies/strategies.h"
 
 namespace mbench::strategies {

@@ -1,5 +1,6 @@
-// Strategies: each writes its part of the Plan from the fields of a point that it owns. They run in the order of
-// kStrategies; a later one may read what an earlier one wrote. To add one: a file here and a line in the table.
+// Strategies: each writes its part of the Plan from the fields of a point that it owns. They run in the order
+// of kStrategies; a later one may read what an earlier one wrote. To add one: a file here and a line in the
+// table.
 #pragma once
 #include <string_view>
 #include <vector>

@@ -1,6 +1,7 @@
-// Tensor parallelism (Shoeybi et al. 2019, "Megatron-LM"): the first linear layer of a block is split by output, the
-// second by input, so that a block communicates once forward and once backward. Heads go with the QKV rows.
-// The embedding table is split by vocabulary; its product is a sum over shards, and the logits stay split.
+// Tensor parallelism (Shoeybi et al. 2019, "Megatron-LM"): the first linear layer of a block is split by
+// output, the second by input, so that a block communicates once forward and once backward. Heads go with the
+// QKV rows. The embedding table is split by vocabulary; its product is a sum over shards, and the logits stay
+// split.
 #include "strategies/strategies.h"
 
 namespace mbench::strategies {

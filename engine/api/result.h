@@ -65,7 +65,8 @@ struct ResultFile {
 // Reads and checks a result file: unreadable, empty, cut short, another major schema, duplicate ids are
 // bad_input naming the file and JSON path.
 ResultFile read_result_file(const std::string& path);
-// Atomically: a temporary beside it, flushed to disk, then renamed. On failure (full disk) the old file stands.
+// Atomically: a temporary beside it, flushed to disk, then renamed. On failure (full disk) the old file
+// stands.
 void write_result_file(const std::string& path, const ResultFile& file);
 // The same guarantee for any text; used for results.md and single points too.
 void write_file_atomically(const std::string& path, std::string_view text);

@@ -32,11 +32,13 @@ class Error : public std::runtime_error {
 };
 
 template <class... Args>
-[[noreturn]] void fail(ErrorKind kind, std::string_view where, fmt::format_string<Args...> format, Args&&... args) {
+[[noreturn]] void fail(ErrorKind kind, std::string_view where, fmt::format_string<Args...> format,
+                       Args&&... args) {
   throw Error(kind, where, fmt::format(format, std::forward<Args>(args)...));
 }
 
-// Throws an internal error unless `ok`: for conditions that only a bug of ours can break but that cost nothing.
+// Throws an internal error unless `ok`: for conditions that only a bug of ours can break but that cost
+// nothing.
 template <class... Args>
 void check(bool ok, std::string_view where, fmt::format_string<Args...> format, Args&&... args) {
   if (!ok) fail(ErrorKind::internal, where, format, std::forward<Args>(args)...);

@@ -12,9 +12,15 @@ struct f16 {
   std::uint16_t bits;
 };
 
-inline float to_float(float x) { return x; }
-inline float to_float(bf16 x) { return std::bit_cast<float>(std::uint32_t{x.bits} << 16); }
-inline float to_float(f16 x) { return static_cast<float>(std::bit_cast<_Float16>(x.bits)); }
+inline float to_float(float x) {
+  return x;
+}
+inline float to_float(bf16 x) {
+  return std::bit_cast<float>(std::uint32_t{x.bits} << 16);
+}
+inline float to_float(f16 x) {
+  return static_cast<float>(std::bit_cast<_Float16>(x.bits));
+}
 
 template <class T>
 T from_float(float x);

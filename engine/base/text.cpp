@@ -52,14 +52,21 @@ std::uint64_t parse_bytes(std::string_view text, std::string_view where) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   std::string_view unit(end, text.data() + text.size() - end);
   while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
-  static constexpr std::pair<std::string_view, double> units[] = {
-      {"", 1},           {"B", 1},            {"KiB", 1024.0},         {"MiB", 1048576.0},
-      {"GiB", 1073741824.0}, {"TiB", 1099511627776.0}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}};
+  static constexpr std::pair<std::string_view, double> units[] = {{"", 1},
+                                                                  {"B", 1},
+                                                                  {"KiB", 1024.0},
+                                                                  {"MiB", 1048576.0},
+                                                                  {"GiB", 1073741824.0},
+                                                                  {"TiB", 1099511627776.0},
+                                                                  {"KB", 1e3},
+                                                                  {"MB", 1e6},
+                                                                  {"GB", 1e9},
+                                                                  {"TB", 1e12}};
   if (error == std::errc{} && value >= 0 && std::isfinite(value))
     for (const auto& [name, factor] : units)
       if (unit == name) return static_cast<std::uint64_t>(value * factor);
-  fail(ErrorKind::bad_input, where, "not a size in bytes, got \"{}\", need a number and B, KiB, MiB, GiB or TiB",
-       text);
+  fail(ErrorKind::bad_input, where,
+       "not a size in bytes, got \"{}\", need a number and B, KiB, MiB, GiB or TiB", text);
 }
 
 std::string format_duration(double seconds) {

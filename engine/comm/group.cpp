@@ -9,7 +9,9 @@ namespace {
 class Stopwatch {
  public:
   explicit Stopwatch(double& seconds) : seconds_(seconds), start_(std::chrono::steady_clock::now()) {}
-  ~Stopwatch() { seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+  ~Stopwatch() {
+    seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
 
  private:
   double& seconds_;
@@ -18,7 +20,8 @@ class Stopwatch {
 
 class TimedPending final : public Pending {
  public:
-  TimedPending(std::unique_ptr<Pending> inner, double& seconds) : inner_(std::move(inner)), seconds_(seconds) {}
+  TimedPending(std::unique_ptr<Pending> inner, double& seconds)
+      : inner_(std::move(inner)), seconds_(seconds) {}
   void wait() override {
     Stopwatch watch(seconds_);
     inner_->wait();

@@ -1,8 +1,8 @@
 // Communication among the ranks of one mesh axis (or of the whole job).
 //
 // Group is the one front: it returns at once where there is nobody to talk to (a group of one), charges the
-// meter and calls the backend. Collectives are in stream order with the device's ops. All ranks of a group make
-// the same calls in the same order; results are the same bits on every rank and in every run.
+// meter and calls the backend. Collectives are in stream order with the device's ops. All ranks of a group
+// make the same calls in the same order; results are the same bits on every rank and in every run.
 #pragma once
 #include <memory>
 #include <string>
@@ -49,7 +49,8 @@ class Group {
 
   // Host values, for decisions and metrics; not in stream order.
   virtual double host_max(double value) = 0;
-  virtual std::vector<double> host_gather(const std::vector<double>& values) = 0;  // all ranks' values, on every rank
+  virtual std::vector<double> host_gather(
+      const std::vector<double>& values) = 0;  // all ranks' values, on every rank
 
  protected:
   virtual void do_all_reduce(const Tensor& x, ReduceOp op) = 0;
@@ -73,9 +74,10 @@ class World {
   virtual ~World() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  // The group of `members` (ranks of this world, in order, this rank among them). Every member calls it in the
-  // same order of groups.
-  virtual std::unique_ptr<Group> group(Device& device, const std::string& name, const std::vector<int>& members) = 0;
+  // The group of `members` (ranks of this world, in order, this rank among them). Every member calls it in
+  // the same order of groups.
+  virtual std::unique_ptr<Group> group(Device& device, const std::string& name,
+                                       const std::vector<int>& members) = 0;
 };
 
 }  // namespace mbench

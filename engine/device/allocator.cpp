@@ -12,7 +12,8 @@ std::string_view name_of(Category c) {
   return names[static_cast<int>(c)];
 }
 
-Allocator::Allocator(std::unique_ptr<RawMemory> raw, std::size_t limit) : raw_(std::move(raw)), limit_(limit) {}
+Allocator::Allocator(std::unique_ptr<RawMemory> raw, std::size_t limit)
+    : raw_(std::move(raw)), limit_(limit) {}
 
 void Allocator::add_free(std::size_t offset, std::size_t size) {
   free_[offset] = size;
@@ -37,7 +38,8 @@ std::byte* Allocator::allocate(std::size_t bytes, Category category, std::string
       throw OutOfMemory(
           ErrorKind::out_of_memory, "memory",
           fmt::format("out of memory at {} ({}), need {}, got {} in use and {} reserved of {}", what,
-                      name_of(category), format_bytes(size), format_bytes(use_.total), format_bytes(committed_),
+                      name_of(category), format_bytes(size), format_bytes(use_.total),
+                      format_bytes(committed_),
                       limit_ ? "the limit of " + format_bytes(limit_) : std::string("what the device has")));
     }
     ++raw_allocations_;

@@ -1,6 +1,6 @@
 // What the engine runs on: one memory, one table of ops, one clock. Backends implement it; everything above
-// sees only this. Ops are enqueued in host order on the device's compute stream; host code reads device values
-// through read() alone, for which a simulated device has a declared answer.
+// sees only this. Ops are enqueued in host order on the device's compute stream; host code reads device
+// values through read() alone, for which a simulated device has a declared answer.
 #pragma once
 #include <memory>
 #include <span>

@@ -3,8 +3,8 @@
 namespace mbench {
 
 Tensor::Tensor(Allocator& memory, Shape shape, DType dtype, Category category, std::string_view what)
-    : storage_(std::make_shared<Storage>(memory, static_cast<std::size_t>(shape.numel()) * size_of(dtype), category,
-                                         what)),
+    : storage_(std::make_shared<Storage>(memory, static_cast<std::size_t>(shape.numel()) * size_of(dtype),
+                                         category, what)),
       dtype_(dtype),
       shape_(shape) {}
 

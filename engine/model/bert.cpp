@@ -1,6 +1,6 @@
-// Megatron BERT's two heads on the final norm. Language model: dense, GELU, norm, logits by the tied word table plus a
-// vocabulary bias; loss on masked positions. Sentence order: tanh pooler on the first position, a binary classifier. Their
-// losses add up.
+// Megatron BERT's two heads on the final norm. Language model: dense, GELU, norm, logits by the tied word
+// table plus a vocabulary bias; loss on masked positions. Sentence order: tanh pooler on the first position,
+// a binary classifier. Their losses add up.
 #include "engine/model/head.h"
 #include "engine/nn/communicate.h"
 #include "engine/nn/embedding.h"
@@ -14,17 +14,20 @@ constexpr Flow kWhole{replicate, replicate};
 // A small layer that every tensor-parallel rank computes as a whole.
 constexpr LinearPlan kReplicated{replicate, kWhole, kWhole, kWhole, kWhole};
 
-LinearPlan on_hidden(const Plan& plan) { return {replicate, plan.hidden, plan.hidden, plan.hidden, plan.hidden}; }
+LinearPlan on_hidden(const Plan& plan) {
+  return {replicate, plan.hidden, plan.hidden, plan.hidden, plan.hidden};
+}
 
 class BertHead final : public Head {
  public:
   BertHead(ParameterStore& store, const Plan& plan, Parameter* word)
       : gather_(Transition::between(plan.hidden, kWhole, plan.mesh.size(Axis::tp))),
         norm_(store, plan, "final_norm"),
-        pooler_(store, plan, "pooler", {plan.point.model.hidden, plan.point.model.hidden}, kReplicated, kStddev),
+        pooler_(store, plan, "pooler", {plan.point.model.hidden, plan.point.model.hidden}, kReplicated,
+                kStddev),
         binary_(store, plan, "binary_head", {plan.point.model.hidden, 2}, kReplicated, kStddev),
-        dense_(store, plan, "lm_head.dense", {plan.point.model.hidden, plan.point.model.hidden}, on_hidden(plan),
-               kStddev),
+        dense_(store, plan, "lm_head.dense", {plan.point.model.hidden, plan.point.model.hidden},
+               on_hidden(plan), kStddev),
         lm_norm_(store, plan, "lm_head.norm"),
         logits_(plan, tied_word_table(store, plan, word), plan.logits),
         logits_bias_(store.add({.name = "lm_head.bias",
@@ -79,7 +82,8 @@ class BertHead final : public Head {
 
   // Adds the gradient of the first position to that of the whole sequence.
   void order_backward(Context& c, const MicroBatch& batch, const Tensor& dnormed, Saved& saved) const {
-    const Tensor dpooled = binary_.backward(c, order_.backward(c, order_targets(batch), saved.order), saved.binary);
+    const Tensor dpooled =
+        binary_.backward(c, order_.backward(c, order_targets(batch), saved.order), saved.binary);
     run(c.device, ops::TanhGrad{dpooled, saved.pooled, dpooled});
     saved.pooled.reset();
     const Tensor dfirst = pooler_.backward(c, dpooled, saved.pooler);

@@ -23,7 +23,8 @@ class GptHead final : public Head {
   }
 
   Tensor backward(Context& c, const MicroBatch& batch, Saved& saved) const override {
-    const Tensor dnormed = logits_.backward(c, cross_entropy_.backward(c, targets(batch), saved.words), saved.logits);
+    const Tensor dnormed =
+        logits_.backward(c, cross_entropy_.backward(c, targets(batch), saved.words), saved.logits);
     return norm_.backward(c, dnormed, Tensor(), saved.norm);
   }
 

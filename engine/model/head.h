@@ -23,8 +23,8 @@ class Head {
   virtual Tensor backward(Context& context, const MicroBatch& batch, Saved& saved) const = 0;
 };
 
-// `word` is the embedding's table where this rank has it (tied), else null: a copy is made, whose gradient is summed
-// with the first stage's.
+// `word` is the embedding's table where this rank has it (tied), else null: a copy is made, whose gradient is
+// summed with the first stage's.
 std::unique_ptr<Head> make_gpt_head(ParameterStore& store, const Plan& plan, Parameter* word);
 std::unique_ptr<Head> make_bert_head(ParameterStore& store, const Plan& plan, Parameter* word);
 

@@ -44,13 +44,15 @@ ModelChunk::ModelChunk(ParameterStore& store, const Plan& plan, const ChunkPlan&
 Tensor ModelChunk::forward(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {
   Tensor hidden = embedding_ ? embedding_->forward(c, batch, saved.embedding) : x;
   saved.layers.resize(layers_.size());
-  for (std::size_t i = 0; i < layers_.size(); ++i) hidden = layers_[i].forward(c, batch, hidden, saved.layers[i]);
+  for (std::size_t i = 0; i < layers_.size(); ++i)
+    hidden = layers_[i].forward(c, batch, hidden, saved.layers[i]);
   if (!head_) return hidden;
   head_->forward(c, batch, hidden, saved.head);
   return Tensor();
 }
 
-Tensor ModelChunk::backward(Context& c, const MicroBatch& batch, Tensor dy, Saved& saved, const Ready& ready) const {
+Tensor ModelChunk::backward(Context& c, const MicroBatch& batch, Tensor dy, Saved& saved,
+                            const Ready& ready) const {
   int unit = last_unit_;
   if (head_) {
     dy = head_->backward(c, batch, saved.head);

@@ -1,5 +1,5 @@
-// The part of a model that one rank holds: for each chunk of its stage a run of layers, the first chunk of all with
-// the embedding before them, the last with the head behind.
+// The part of a model that one rank holds: for each chunk of its stage a run of layers, the first chunk of
+// all with the embedding before them, the last with the head behind.
 #pragma once
 #include <functional>
 #include <memory>
@@ -26,10 +26,12 @@ class ModelChunk {
   // `word`: the word table if an earlier chunk of this rank has it.
   ModelChunk(ParameterStore& store, const Plan& plan, const ChunkPlan& chunk, Parameter* word);
 
-  // `x` is the activation received, empty for the first chunk. Returns the output to send, empty for the last.
+  // `x` is the activation received, empty for the first chunk. Returns the output to send, empty for the
+  // last.
   Tensor forward(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const;
   // `dy` is the gradient received, empty for the last chunk. Returns the one to send, empty for the first.
-  Tensor backward(Context& context, const MicroBatch& batch, Tensor dy, Saved& saved, const Ready& ready) const;
+  Tensor backward(Context& context, const MicroBatch& batch, Tensor dy, Saved& saved,
+                  const Ready& ready) const;
 
   // The units of this chunk, in the order of the layers.
   int first_unit() const { return first_unit_; }

@@ -7,7 +7,8 @@
 namespace mbench {
 namespace {
 
-// The views of Q, K, V (part 0, 1, 2) in a qkv tensor: one [seq, head_dim] matrix for each batch * heads + head.
+// The views of Q, K, V (part 0, 1, 2) in a qkv tensor: one [seq, head_dim] matrix for each batch * heads +
+// head.
 ops::Matrix part_of(const Tensor& qkv, std::int64_t part) {
   const Shape& s = qkv.shape();
   const std::int64_t d = s[3] / 3;
@@ -38,14 +39,15 @@ ops::HeadMap head_map(const Context& c, const MicroBatch& batch, std::int64_t lo
   return {c.point().model.heads, c.tp.rank() * local_heads, batch.sample0};
 }
 
-void multiply(Context& c, const ops::Matrix& a, const ops::Matrix& b, const ops::Matrix& y, std::int64_t batch) {
+void multiply(Context& c, const ops::Matrix& a, const ops::Matrix& b, const ops::Matrix& y,
+              std::int64_t batch) {
   ops::Matmul product{a, b, y};
   product.batch = batch;
   run(c.device, product);
 }
 
-// Op by op as Megatron-LM's CoreAttention: the probabilities, the dropout mask and the probabilities after dropout are
-// kept, 5 bytes an element in 16 bit.
+// Op by op as Megatron-LM's CoreAttention: the probabilities, the dropout mask and the probabilities after
+// dropout are kept, 5 bytes an element in 16 bit.
 class EagerCore final : public AttentionCore {
  public:
   Tensor forward(Context& c, const MicroBatch& batch, std::uint32_t site, const Tensor& qkv,
@@ -58,22 +60,24 @@ class EagerCore final : public AttentionCore {
     multiply(c, part_of(qkv, 0), part_of(qkv, 1).t(), scores_of(scores), matrices);
     saved.probs = c.activation(n.scores(), "attention probabilities");
     ops::Softmax softmax{scores, saved.probs, n.scale(), c.point().model.family == Family::gpt};
-    if (!softmax.causal) softmax.mask = batch.attention_mask, softmax.keep = batch.attention_mask ? Tensor() : batch.keep;
+    if (!softmax.causal)
+      softmax.mask = batch.attention_mask, softmax.keep = batch.attention_mask ? Tensor() : batch.keep;
     run(c.device, softmax);
     saved.dropped = saved.probs;
     if (c.point().dropout > 0) {
       saved.dropped = c.activation(n.scores(), "attention probabilities after dropout");
       if (c.graph().stored_masks)
         saved.mask = c.device.empty(n.scores(), DType::u8, Category::activations, "attention dropout mask");
-      run(c.device, ops::Dropout{saved.probs, saved.dropped, saved.mask, dropout(c, site), head_map(c, batch, n.heads)});
+      run(c.device, ops::Dropout{saved.probs, saved.dropped, saved.mask, dropout(c, site),
+                                 head_map(c, batch, n.heads)});
     }
     const Tensor context = c.activation(n.context(), "attention context");
     multiply(c, scores_of(saved.dropped), part_of(qkv, 2), heads_of(context, n.heads), matrices);
     return context;
   }
 
-  Tensor backward(Context& c, const MicroBatch& batch, std::uint32_t site, const Tensor& dcontext, const Tensor& qkv,
-                  Saved& saved) const override {
+  Tensor backward(Context& c, const MicroBatch& batch, std::uint32_t site, const Tensor& dcontext,
+                  const Tensor& qkv, Saved& saved) const override {
     const Sizes n(qkv);
     const std::int64_t matrices = n.batch * n.heads;
     const ops::Matrix dout = heads_of(dcontext, n.heads);
@@ -84,11 +88,13 @@ class EagerCore final : public AttentionCore {
     saved.dropped.reset();
     if (c.point().dropout > 0) {
       const Tensor before = c.activation(n.scores(), "gradient of probabilities");
-      run(c.device, ops::DropoutGrad{dprobs, before, saved.mask, dropout(c, site), head_map(c, batch, n.heads)});
+      run(c.device,
+          ops::DropoutGrad{dprobs, before, saved.mask, dropout(c, site), head_map(c, batch, n.heads)});
       dprobs = before;
       saved.mask.reset();
     }
-    run(c.device, ops::SoftmaxGrad{dprobs, saved.probs, dprobs, n.scale(), c.point().model.family == Family::gpt});
+    run(c.device,
+        ops::SoftmaxGrad{dprobs, saved.probs, dprobs, n.scale(), c.point().model.family == Family::gpt});
     saved.probs.reset();
     multiply(c, scores_of(dprobs), part_of(qkv, 1), part_of(dqkv, 0), matrices);
     multiply(c, scores_of(dprobs).t(), part_of(qkv, 0), part_of(dqkv, 1), matrices);
@@ -109,7 +115,8 @@ class FusedCore final : public AttentionCore {
   Tensor forward(Context& c, const MicroBatch& batch, std::uint32_t site, const Tensor& qkv,
                  Saved& saved) const override {
     const Sizes n(qkv);
-    saved.lse = c.device.empty({n.batch, n.heads, n.seq}, DType::f32, Category::activations, "attention row statistics");
+    saved.lse = c.device.empty({n.batch, n.heads, n.seq}, DType::f32, Category::activations,
+                               "attention row statistics");
     if (keep_probabilities_) saved.probs = c.activation(n.scores(), "attention probabilities");
     saved.context = c.activation(n.context(), "attention context");
     run(c.device, ops::Attention{shape(c, batch, site, n), part_of(qkv, 0), part_of(qkv, 1), part_of(qkv, 2),
@@ -117,23 +124,31 @@ class FusedCore final : public AttentionCore {
     return saved.context;
   }
 
-  Tensor backward(Context& c, const MicroBatch& batch, std::uint32_t site, const Tensor& dcontext, const Tensor& qkv,
-                  Saved& saved) const override {
+  Tensor backward(Context& c, const MicroBatch& batch, std::uint32_t site, const Tensor& dcontext,
+                  const Tensor& qkv, Saved& saved) const override {
     const Sizes n(qkv);
     const Tensor dqkv = c.activation(qkv.shape(), "qkv gradient");
     run(c.device,
-        ops::AttentionGrad{shape(c, batch, site, n), heads_of(dcontext, n.heads), part_of(qkv, 0), part_of(qkv, 1),
-                           part_of(qkv, 2), heads_of(saved.context, n.heads), saved.lse, saved.probs, part_of(dqkv, 0),
-                           part_of(dqkv, 1), part_of(dqkv, 2)});
+        ops::AttentionGrad{shape(c, batch, site, n), heads_of(dcontext, n.heads), part_of(qkv, 0),
+                           part_of(qkv, 1), part_of(qkv, 2), heads_of(saved.context, n.heads), saved.lse,
+                           saved.probs, part_of(dqkv, 0), part_of(dqkv, 1), part_of(dqkv, 2)});
     saved = {};
     return dqkv;
   }
 
  private:
-  static ops::AttentionShape shape(const Context& c, const MicroBatch& batch, std::uint32_t site, const Sizes& n) {
+  static ops::AttentionShape shape(const Context& c, const MicroBatch& batch, std::uint32_t site,
+                                   const Sizes& n) {
     const bool causal = c.point().model.family == Family::gpt;
-    return {n.batch,  n.heads, n.seq, n.head_dim, n.scale(), causal, causal ? Tensor() : batch.keep,
-            {static_cast<float>(c.point().dropout), rng_key(c, site)}, head_map(c, batch, n.heads)};
+    return {n.batch,
+            n.heads,
+            n.seq,
+            n.head_dim,
+            n.scale(),
+            causal,
+            causal ? Tensor() : batch.keep,
+            {static_cast<float>(c.point().dropout), rng_key(c, site)},
+            head_map(c, batch, n.heads)};
   }
   bool keep_probabilities_;
 };

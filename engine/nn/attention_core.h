@@ -1,5 +1,5 @@
-// The attention core: from Q, K and V to the context, for every local head. Injected into the layer, so that a way
-// of computing attention is a class here and nothing else.
+// The attention core: from Q, K and V to the context, for every local head. Injected into the layer, so that
+// a way of computing attention is a class here and nothing else.
 #pragma once
 #include <memory>
 
@@ -21,8 +21,8 @@ class AttentionCore {
   virtual Tensor forward(Context& context, const MicroBatch& batch, std::uint32_t site, const Tensor& qkv,
                          Saved& saved) const = 0;
   // Returns the gradient of qkv; frees what was saved.
-  virtual Tensor backward(Context& context, const MicroBatch& batch, std::uint32_t site, const Tensor& dcontext,
-                          const Tensor& qkv, Saved& saved) const = 0;
+  virtual Tensor backward(Context& context, const MicroBatch& batch, std::uint32_t site,
+                          const Tensor& dcontext, const Tensor& qkv, Saved& saved) const = 0;
 };
 
 std::unique_ptr<AttentionCore> make_attention_core(const Plan& plan);

@@ -5,8 +5,11 @@ namespace mbench {
 Tensor communicate(Context& c, Collective collective, const Tensor& x) {
   Shape shape = x.shape();
   switch (collective) {
-    case Collective::none: return x;
-    case Collective::all_reduce: c.tp.all_reduce(x); return x;
+    case Collective::none:
+      return x;
+    case Collective::all_reduce:
+      c.tp.all_reduce(x);
+      return x;
     case Collective::all_gather: {
       shape[0] *= c.tp.size();
       const Tensor out = c.activation(shape, "gathered activations");
@@ -19,7 +22,8 @@ Tensor communicate(Context& c, Collective collective, const Tensor& x) {
       c.tp.reduce_scatter(x, out);
       return out;
     }
-    case Collective::split: return x.slice(c.tp.rank() * (shape[0] / c.tp.size()), shape[0] / c.tp.size());
+    case Collective::split:
+      return x.slice(c.tp.rank() * (shape[0] / c.tp.size()), shape[0] / c.tp.size());
   }
   return x;
 }

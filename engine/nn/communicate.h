@@ -7,8 +7,8 @@ namespace mbench {
 // Returns x in its new place. all_reduce works in place on x, which must be the caller's alone.
 Tensor communicate(Context& context, Collective collective, const Tensor& x);
 
-// The same for a tensor that is read once and not kept: where the graph has a global buffer, all_gather gathers into it, and
-// the next one overwrites it.
+// The same for a tensor that is read once and not kept: where the graph has a global buffer, all_gather
+// gathers into it, and the next one overwrites it.
 Tensor communicate_briefly(Context& context, Collective collective, const Tensor& x);
 
 // The same, started; finish() waits for it and hands out the tensor.

@@ -6,7 +6,8 @@
 
 namespace mbench {
 
-// Megatron's global memory buffer: one persistent buffer that only grows, shared by everything that asks for it.
+// Megatron's global memory buffer: one persistent buffer that only grows, shared by everything that asks for
+// it.
 class GlobalBuffer {
  public:
   Tensor get(Device& device, const Shape& shape, DType dtype) {

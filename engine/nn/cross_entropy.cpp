@@ -6,7 +6,8 @@
 
 namespace mbench {
 
-void CrossEntropy::forward(Context& c, Tensor logits, const Targets& t, const Tensor& loss, Saved& saved) const {
+void CrossEntropy::forward(Context& c, Tensor logits, const Targets& t, const Tensor& loss,
+                           Saved& saved) const {
   const std::int64_t rows = logits.shape().rows(), n = logits.shape().cols();
   const std::int64_t first = split_ ? c.tp.rank() * n : 0;
   const std::int64_t valid = std::clamp<std::int64_t>(columns_ - first, 0, n);

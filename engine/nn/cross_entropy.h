@@ -7,8 +7,8 @@ namespace mbench {
 class CrossEntropy {
  public:
   struct Saved {
-    Tensor exp, sum;    // eager: exponentials and their sums, for the gradient
-    Tensor dlogits;     // fused: the gradient itself, computed in place of the logits
+    Tensor exp, sum;  // eager: exponentials and their sums, for the gradient
+    Tensor dlogits;   // fused: the gradient itself, computed in place of the logits
   };
   struct Targets {
     Tensor labels;             // [rows]
@@ -19,7 +19,8 @@ class CrossEntropy {
   // `columns`: real columns of the whole vocabulary; those beyond pad it.
   CrossEntropy(std::int64_t columns, bool split_over_tp) : columns_(columns), split_(split_over_tp) {}
   // Writes the loss; the logits are the callee's to overwrite.
-  void forward(Context& context, Tensor logits, const Targets& targets, const Tensor& loss, Saved& saved) const;
+  void forward(Context& context, Tensor logits, const Targets& targets, const Tensor& loss,
+               Saved& saved) const;
   // d(loss)/d(logits), in the model's dtype.
   Tensor backward(Context& context, const Targets& targets, Saved& saved) const;
 

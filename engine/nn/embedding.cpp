@@ -26,14 +26,17 @@ InputEmbedding::InputEmbedding(ParameterStore& store, const Plan& plan)
                          .stddev = 0.02f,
                          .partial_over_tp = partial});
   if (m.family == Family::bert)
-    token_type_ = store.add(
-        {.name = "embedding.token_type", .shape = {2, m.hidden}, .stddev = 0.02f, .partial_over_tp = partial});
+    token_type_ = store.add({.name = "embedding.token_type",
+                             .shape = {2, m.hidden},
+                             .stddev = 0.02f,
+                             .partial_over_tp = partial});
 }
 
 Tensor InputEmbedding::forward(Context& c, const MicroBatch& batch, Saved& saved) const {
   Tensor y;
   {
-    const Tensor words = c.activation({c.point().seq, c.point().micro_batch, c.point().model.hidden}, "embedded words");
+    const Tensor words =
+        c.activation({c.point().seq, c.point().micro_batch, c.point().model.hidden}, "embedded words");
     run(c.device, ops::Embedding{batch.tokens, word_->value, words, c.tp.rank() * word_->local[0]});
     y = communicate(c, sum_.forward, words);
   }
@@ -52,7 +55,8 @@ Tensor InputEmbedding::forward(Context& c, const MicroBatch& batch, Saved& saved
 
 void InputEmbedding::backward(Context& c, const MicroBatch& batch, const Tensor& dy, Saved& saved) const {
   const float p = static_cast<float>(c.point().dropout);
-  if (p > 0) run(c.device, ops::DropoutGrad{dy, dy, saved.mask, {p, rng_key(c, site_)}, hidden_map(c, batch)});
+  if (p > 0)
+    run(c.device, ops::DropoutGrad{dy, dy, saved.mask, {p, rng_key(c, site_)}, hidden_map(c, batch)});
   saved = {};
   const auto add = [&](const Tensor& ids, const Parameter& table) {
     run(c.device, ops::EmbeddingGrad{ids.slice(c.seq0(), c.local_seq()), dy, table.gradient});

@@ -13,10 +13,11 @@ Linear::Linear(const Plan& plan, Parameter* weight, const LinearPlan& linear)
 Linear::Linear(ParameterStore& store, const Plan& plan, const std::string& name, Shape2 shape,
                const LinearPlan& linear, float stddev)
     : Linear(plan, nullptr, linear) {
-  // A weight that is whole on every rank but acts on a part of the sequence has a partial gradient; so has the bias
-  // of a layer whose output is spread along the sequence.
+  // A weight that is whole on every rank but acts on a part of the sequence has a partial gradient; so has
+  // the bias of a layer whose output is spread along the sequence.
   const bool spread = plan.hidden_is_sharded();
-  const bool spread_input = spread && linear.weight.kind == Placement::Kind::replicate && linear.input == plan.hidden;
+  const bool spread_input =
+      spread && linear.weight.kind == Placement::Kind::replicate && linear.input == plan.hidden;
   weight_ = store.add({.name = name + ".weight",
                        .shape = {shape.out, shape.in},
                        .placement = linear.weight,

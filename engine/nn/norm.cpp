@@ -24,8 +24,8 @@ Tensor Norm::forward(Context& c, const Tensor& x, Saved& saved) const {
 Tensor Norm::backward(Context& c, const Tensor& dy, const Tensor& residual, Saved& saved) const {
   const Tensor dx = c.activation(dy.shape(), "norm input gradient");
   const bool fused = c.graph().fused_residual_grad;
-  run(c.device, ops::LayerNormGrad{dy, saved.x, saved.mean, saved.rstd, gamma_->value, fused ? residual : Tensor(), dx,
-                                   gamma_->gradient, beta_->gradient});
+  run(c.device, ops::LayerNormGrad{dy, saved.x, saved.mean, saved.rstd, gamma_->value,
+                                   fused ? residual : Tensor(), dx, gamma_->gradient, beta_->gradient});
   if (residual && !fused) run(c.device, ops::Add{dx, residual, dx});
   saved = {};
   return dx;

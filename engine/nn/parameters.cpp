@@ -52,8 +52,8 @@ void ParameterStore::initialise(const Parameter& p) {
     if (p.constant != 0) run(device_, ops::Fill{target, p.constant});
     return;
   }
-  ops::RandomNormal draw{target, p.stddev, {plan_.point.seed, static_cast<std::uint32_t>(fnv1a(p.name)), 0},
-                         p.shape.cols()};
+  ops::RandomNormal draw{
+      target, p.stddev, {plan_.point.seed, static_cast<std::uint32_t>(fnv1a(p.name)), 0}, p.shape.cols()};
   if (p.placement.sharded(0)) draw.row0 = tp_.rank() * p.local[0];
   if (p.placement.sharded(1)) draw.col0 = tp_.rank() * p.local[1];
   run(device_, draw);

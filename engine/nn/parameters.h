@@ -1,5 +1,5 @@
-// The trainable parameters of one rank: flat in memory, so that a bucket of gradients, a shard of optimizer state or
-// an Adam step is a range. Modules hold pointers to the entries; the store owns them.
+// The trainable parameters of one rank: flat in memory, so that a bucket of gradients, a shard of optimizer
+// state or an Adam step is a range. Modules hold pointers to the entries; the store owns them.
 #pragma once
 #include <memory>
 #include <string>
@@ -16,8 +16,9 @@ struct Parameter {
   Placement placement;  // over tp
   float stddev = 0;     // initial values: normal with this deviation, or, where it is 0, `value`
   float constant = 0;
-  bool partial_over_tp = false;  // every tp rank sees only a part of the tokens: gradients must be summed over tp
-  bool counted = true;           // in the gradient norm and the parameter count; false for copies of a tied weight
+  bool partial_over_tp =
+      false;            // every tp rank sees only a part of the tokens: gradients must be summed over tp
+  bool counted = true;  // in the gradient norm and the parameter count; false for copies of a tied weight
 
   Shape local;              // of this rank's shard
   std::int64_t offset = 0;  // in the flat tensors, elements
@@ -39,7 +40,8 @@ class ParameterStore {
   Parameter* add(Parameter parameter);
   // Closes the unit of everything added since the last call; returns its index.
   int close_unit();
-  // Once it is: memory for weights, gradients and, with 16-bit weights, their f32 originals; initial values drawn.
+  // Once it is: memory for weights, gradients and, with 16-bit weights, their f32 originals; initial values
+  // drawn.
   void allocate_and_initialise();
 
   const std::vector<std::unique_ptr<Parameter>>& all() const { return parameters_; }

@@ -14,8 +14,8 @@ Tensor ResidualDropout::forward(Context& c, const MicroBatch& batch, const Tenso
   if (p > 0 && c.graph().stored_masks)
     saved.mask = c.device.empty(branch.shape(), DType::u8, Category::activations, "residual dropout mask");
   const Tensor y = c.activation(branch.shape(), "residual sum");
-  run(c.device,
-      ops::BiasDropoutAdd{branch, bias, residual, y, saved.mask, {p, rng_key(c, site_)}, hidden_map(c, batch)});
+  run(c.device, ops::BiasDropoutAdd{
+                    branch, bias, residual, y, saved.mask, {p, rng_key(c, site_)}, hidden_map(c, batch)});
   return y;
 }
 

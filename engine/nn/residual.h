@@ -1,4 +1,5 @@
-// The end of a residual branch: y = x + dropout(branch + bias), on this rank's part of the hidden activations.
+// The end of a residual branch: y = x + dropout(branch + bias), on this rank's part of the hidden
+// activations.
 #pragma once
 #include "engine/nn/context.h"
 #include "engine/ops/arguments.h"

@@ -14,19 +14,22 @@ float residual_stddev(const Plan& plan) {
   return kStddev / std::sqrt(2 * static_cast<float>(plan.point.model.layers));
 }
 
-std::string site(std::int64_t layer, const char* what) { return fmt::format("layers.{}.{}", layer, what); }
+std::string site(std::int64_t layer, const char* what) {
+  return fmt::format("layers.{}.{}", layer, what);
+}
 
 }  // namespace
 
 TransformerLayer::TransformerLayer(ParameterStore& store, const Plan& plan, std::int64_t i)
     : save_(plan.save),
       norm1_(store, plan, site(i, "norm1")),
-      qkv_(store, plan, site(i, "qkv"), {plan.point.model.hidden, 3 * plan.point.model.hidden}, plan.layer.qkv,
-           kStddev),
+      qkv_(store, plan, site(i, "qkv"), {plan.point.model.hidden, 3 * plan.point.model.hidden},
+           plan.layer.qkv, kStddev),
       proj_(store, plan, site(i, "proj"), {plan.point.model.hidden, plan.point.model.hidden}, plan.layer.proj,
             residual_stddev(plan)),
       norm2_(store, plan, site(i, "norm2")),
-      fc1_(store, plan, site(i, "fc1"), {plan.point.model.hidden, plan.point.model.ffn}, plan.layer.fc1, kStddev),
+      fc1_(store, plan, site(i, "fc1"), {plan.point.model.hidden, plan.point.model.ffn}, plan.layer.fc1,
+           kStddev),
       fc2_(store, plan, site(i, "fc2"), {plan.point.model.ffn, plan.point.model.hidden}, plan.layer.fc2,
            residual_stddev(plan)),
       residual1_(site(i, "attention.residual.dropout")),
@@ -79,7 +82,8 @@ Tensor TransformerLayer::forward(Context& c, const MicroBatch& batch, const Tens
   return y;
 }
 
-Tensor TransformerLayer::mlp_backward(Context& c, const MicroBatch& batch, const Tensor& dy, Saved& saved) const {
+Tensor TransformerLayer::mlp_backward(Context& c, const MicroBatch& batch, const Tensor& dy,
+                                      Saved& saved) const {
   Tensor dnormed;
   {
     Tensor wide;

@@ -13,7 +13,7 @@ struct Adam {
   Tensor m, v;   // f32 moments
   Tensor model;  // optional 16-bit weights that the model computes with: rewritten from param
   float lr = 0, beta1 = 0.9f, beta2 = 0.999f, eps = 1e-8f, weight_decay = 0;
-  float grad_scale = 1;  // undoes loss scaling and clips
+  float grad_scale = 1;   // undoes loss scaling and clips
   std::int64_t step = 1;  // t, from 1
   void check() const {
     need_dtype(name, "param", param, DType::f32);
@@ -24,7 +24,8 @@ struct Adam {
     if (model) need_shape(name, "model", model, param.shape());
   }
   Cost cost() const {
-    return {16.0 * static_cast<double>(param.numel()), 6 * bytes_of(param) + bytes_of(grad) + bytes_of(model)};
+    return {16.0 * static_cast<double>(param.numel()),
+            6 * bytes_of(param) + bytes_of(grad) + bytes_of(model)};
   }
 };
 

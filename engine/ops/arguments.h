@@ -14,10 +14,12 @@ void need_dtype(std::string_view op, std::string_view argument, const Tensor& t,
 void need_float(std::string_view op, std::string_view argument, const Tensor& t);
 void need_same(std::string_view op, std::string_view argument, const Tensor& t, const Tensor& like);
 
-inline double bytes_of(const Tensor& t) { return t ? static_cast<double>(t.bytes()) : 0; }
+inline double bytes_of(const Tensor& t) {
+  return t ? static_cast<double>(t.bytes()) : 0;
+}
 
-// Where a local [seq, batch, width] tensor lies in the global one of [seq, samples, width]: the random word of a
-// local element (s, b, w) is that of global element ((sample0 + b) * seq + (seq0 + s)) * width + w.
+// Where a local [seq, batch, width] tensor lies in the global one of [seq, samples, width]: the random word
+// of a local element (s, b, w) is that of global element ((sample0 + b) * seq + (seq0 + s)) * width + w.
 struct HiddenMap {
   std::int64_t seq = 0;      // global sequence length
   std::int64_t seq0 = 0;     // first local position

@@ -1,6 +1,6 @@
 // Fused attention: out = dropout(softmax(scale * Q K^T, masked)) V for every sample and head, block by block,
-// without whole score matrices in memory. With `probs` given, the probabilities (before dropout) are kept for the
-// gradient; without, only the log-sum-exp of every row is, and the gradient computes them again.
+// without whole score matrices in memory. With `probs` given, the probabilities (before dropout) are kept for
+// the gradient; without, only the log-sum-exp of every row is, and the gradient computes them again.
 #pragma once
 #include "engine/ops/arguments.h"
 #include "engine/ops/matmul.h"

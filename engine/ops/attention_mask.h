@@ -1,5 +1,6 @@
 // Builds the attention mask that Megatron's eager graph keeps for a micro batch: u8, 1 = hidden.
-// Causal: [1, seq, seq], the same for all samples. Padding: [batch, seq, seq], key k hidden where keep[b, k] is 0.
+// Causal: [1, seq, seq], the same for all samples. Padding: [batch, seq, seq], key k hidden where keep[b, k]
+// is 0.
 #pragma once
 #include "engine/ops/arguments.h"
 

@@ -7,11 +7,11 @@ namespace mbench::ops {
 
 struct BiasDropoutAdd {
   static constexpr std::string_view name = "bias_dropout_add";
-  Tensor x;         // [seq, batch, n]
-  Tensor bias;      // [n], optional
-  Tensor residual;  // like x
-  Tensor y;         // like x; may be x itself
-  Tensor mask;      // optional u8, like x
+  Tensor x;             // [seq, batch, n]
+  Tensor bias;          // [n], optional
+  Tensor residual;      // like x
+  Tensor y;             // like x; may be x itself
+  Tensor mask;          // optional u8, like x
   DropoutSpec dropout;  // p = 0: no draw
   HiddenMap map;
   void check() const {
@@ -22,7 +22,8 @@ struct BiasDropoutAdd {
     if (mask) need_shape(name, "mask", mask, x.shape());
   }
   Cost cost() const {
-    return {4.0 * static_cast<double>(x.numel()), bytes_of(x) + bytes_of(residual) + bytes_of(y) + bytes_of(mask)};
+    return {4.0 * static_cast<double>(x.numel()),
+            bytes_of(x) + bytes_of(residual) + bytes_of(y) + bytes_of(mask)};
   }
 };
 

@@ -1,7 +1,8 @@
 // Vocabulary-parallel cross entropy, in the steps between which the ranks of a tensor-parallel group reduce:
 // RowMax -> all-reduce max -> ExpSum -> all-reduce sum of both outputs -> CrossEntropyLoss, CrossEntropyGrad.
 // Columns from `valid` on pad the vocabulary: they take no part, and their gradient is zero.
-// loss = inv_weight_sum * sum_i weight_i * (log(sum_i) - target_i), target_i the target's logit less the row maximum.
+// loss = inv_weight_sum * sum_i weight_i * (log(sum_i) - target_i), target_i the target's logit less the row
+// maximum.
 #pragma once
 #include "engine/ops/arguments.h"
 
@@ -9,8 +10,8 @@ namespace mbench::ops {
 
 struct RowMax {
   static constexpr std::string_view name = "row_max";
-  Tensor x;    // [rows, n]
-  Tensor max;  // [rows] f32; -infinity where no column is valid
+  Tensor x;                // [rows, n]
+  Tensor max;              // [rows] f32; -infinity where no column is valid
   std::int64_t valid = 0;  // local columns that are real words
   void check() const {
     need_float(name, "x", x);
@@ -22,14 +23,15 @@ struct RowMax {
 
 struct ExpSum {
   static constexpr std::string_view name = "exp_sum";
-  Tensor logits;             // [rows, n], columns first_column ... first_column + n of the vocabulary
-  Tensor max;                // [rows] f32
-  Tensor targets;            // [rows] i64
+  Tensor logits;   // [rows, n], columns first_column ... first_column + n of the vocabulary
+  Tensor max;      // [rows] f32
+  Tensor targets;  // [rows] i64
   std::int64_t first_column = 0;
-  std::int64_t valid = 0;    // local columns that are real words; exp is 0 in the others
-  Tensor sum;                // [rows] f32: sum over local columns of exp(logit - max)
-  Tensor target;             // [rows] f32: logit - max of the target, 0 if it is not local
-  Tensor exp;                // optional, shape of logits, f32: the exponentials, kept for the gradient; may be logits itself
+  std::int64_t valid = 0;  // local columns that are real words; exp is 0 in the others
+  Tensor sum;              // [rows] f32: sum over local columns of exp(logit - max)
+  Tensor target;           // [rows] f32: logit - max of the target, 0 if it is not local
+  Tensor
+      exp;  // optional, shape of logits, f32: the exponentials, kept for the gradient; may be logits itself
   void check() const {
     need_float(name, "logits", logits);
     const Shape rows{logits.shape().rows()};
@@ -80,7 +82,9 @@ struct CrossEntropyGrad {  // dlogits = scale * weight_i * (exp(logit - max) / s
     if (weight) need_shape(name, "weight", weight, rows);
     if (!exp) need_shape(name, "max", max, rows);
   }
-  Cost cost() const { return {6.0 * static_cast<double>(dlogits.numel()), bytes_of(source()) + bytes_of(dlogits)}; }
+  Cost cost() const {
+    return {6.0 * static_cast<double>(dlogits.numel()), bytes_of(source()) + bytes_of(dlogits)};
+  }
 };
 
 }  // namespace mbench::ops

@@ -1,5 +1,5 @@
-// Rows of a table picked by ids: y[i] = table[ids[i] - first_row], zero (or unchanged, when accumulating) where the
-// id is outside the local rows, as a vocabulary shard needs.
+// Rows of a table picked by ids: y[i] = table[ids[i] - first_row], zero (or unchanged, when accumulating)
+// where the id is outside the local rows, as a vocabulary shard needs.
 #pragma once
 #include "engine/ops/arguments.h"
 
@@ -17,9 +17,12 @@ struct Embedding {
     need_float(name, "table", table);
     need_dtype(name, "y", y, table.dtype());
     mbench::check(y.shape().rows() == ids.numel() && y.shape().cols() == table.shape().cols(), name,
-                  "shape of y, got {} for {} ids of width {}", y.shape().str(), ids.numel(), table.shape().cols());
+                  "shape of y, got {} for {} ids of width {}", y.shape().str(), ids.numel(),
+                  table.shape().cols());
   }
-  Cost cost() const { return {accumulate ? static_cast<double>(y.numel()) : 0, 2 * bytes_of(y) + bytes_of(ids)}; }
+  Cost cost() const {
+    return {accumulate ? static_cast<double>(y.numel()) : 0, 2 * bytes_of(y) + bytes_of(ids)};
+  }
 };
 
 struct EmbeddingGrad {  // dtable[ids[i] - first_row] += dy[i], in the order of i: deterministic
@@ -31,7 +34,8 @@ struct EmbeddingGrad {  // dtable[ids[i] - first_row] += dy[i], in the order of 
     need_dtype(name, "ids", ids, DType::i64);
     need_float(name, "dtable", dtable);
     mbench::check(dy.shape().rows() == ids.numel() && dy.shape().cols() == dtable.shape().cols(), name,
-                  "shape of dy, got {} for {} ids of width {}", dy.shape().str(), ids.numel(), dtable.shape().cols());
+                  "shape of dy, got {} for {} ids of width {}", dy.shape().str(), ids.numel(),
+                  dtable.shape().cols());
   }
   Cost cost() const { return {static_cast<double>(dy.numel()), 3 * bytes_of(dy) + bytes_of(ids)}; }
 };

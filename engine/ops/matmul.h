@@ -19,7 +19,8 @@ struct Matrix {
          std::int64_t batch_stride = 0)
       : data(t), rows(rows), cols(cols), ld(ld), offset(offset), batch_stride(batch_stride) {}
   // A whole contiguous tensor, its last dim as columns.
-  explicit Matrix(const Tensor& t) : data(t), rows(t.shape().rows()), cols(t.shape().cols()), ld(t.shape().cols()) {}
+  explicit Matrix(const Tensor& t)
+      : data(t), rows(t.shape().rows()), cols(t.shape().cols()), ld(t.shape().cols()) {}
   Matrix t() const {
     Matrix m = *this;
     std::swap(m.rows, m.cols);

@@ -1,8 +1,8 @@
 // The ops of the engine and the virtual table a backend fills in.
 //
-// An op is a struct of arguments with `name`, `check()` (shapes and dtypes; throws) and `cost()`. run() is the
-// one front: it checks, charges the meter and calls the device's table. Backends only compute.
-// To add an op: a header here, a line in AllOps, one source per backend (see CONTRIBUTING.md).
+// An op is a struct of arguments with `name`, `check()` (shapes and dtypes; throws) and `cost()`. run() is
+// the one front: it checks, charges the meter and calls the device's table. Backends only compute. To add an
+// op: a header here, a line in AllOps, one source per backend (see CONTRIBUTING.md).
 #pragma once
 #include "engine/device/device.h"
 #include "engine/ops/adam.h"
@@ -28,12 +28,12 @@ namespace mbench {
 template <class... Op>
 struct OpList {};
 
-using AllOps = OpList<ops::Matmul, ops::BiasAdd, ops::BiasGrad, ops::LayerNorm, ops::LayerNormGrad, ops::BiasGelu,
-                      ops::BiasGeluGrad, ops::Dropout, ops::DropoutGrad, ops::BiasDropoutAdd, ops::AttentionMask,
-                      ops::Softmax, ops::SoftmaxGrad, ops::Attention, ops::AttentionGrad, ops::Embedding,
-                      ops::EmbeddingGrad, ops::RowMax, ops::ExpSum, ops::CrossEntropyLoss, ops::CrossEntropyGrad,
-                      ops::Adam, ops::SumSquares, ops::Add, ops::Copy, ops::Fill, ops::RandomNormal, ops::Tanh,
-                      ops::TanhGrad>;
+using AllOps = OpList<ops::Matmul, ops::BiasAdd, ops::BiasGrad, ops::LayerNorm, ops::LayerNormGrad,
+                      ops::BiasGelu, ops::BiasGeluGrad, ops::Dropout, ops::DropoutGrad, ops::BiasDropoutAdd,
+                      ops::AttentionMask, ops::Softmax, ops::SoftmaxGrad, ops::Attention, ops::AttentionGrad,
+                      ops::Embedding, ops::EmbeddingGrad, ops::RowMax, ops::ExpSum, ops::CrossEntropyLoss,
+                      ops::CrossEntropyGrad, ops::Adam, ops::SumSquares, ops::Add, ops::Copy, ops::Fill,
+                      ops::RandomNormal, ops::Tanh, ops::TanhGrad>;
 
 template <class Op>
 class OpSlot {

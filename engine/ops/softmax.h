@@ -1,6 +1,7 @@
 // Scaled, masked softmax of attention scores [batch, heads, seq_q, seq_k] over keys:
 // probs = softmax(scale * scores), hidden keys get probability 0. What hides a key: `causal` (k > q), or
-// `mask` (u8, 1 = hidden, [1 or batch, seq_q, seq_k]), or keep[b, k] == 0. A row with no key left is all zeros.
+// `mask` (u8, 1 = hidden, [1 or batch, seq_q, seq_k]), or keep[b, k] == 0. A row with no key left is all
+// zeros.
 #pragma once
 #include "engine/ops/arguments.h"
 
@@ -22,7 +23,9 @@ struct Softmax {
     if (mask) need_shape(name, "mask", mask, {mask.shape()[0], s[2], s[3]});
     if (keep) need_shape(name, "keep", keep, {s[0], s[3]});
   }
-  Cost cost() const { return {8.0 * static_cast<double>(scores.numel()), bytes_of(scores) + bytes_of(probs)}; }
+  Cost cost() const {
+    return {8.0 * static_cast<double>(scores.numel()), bytes_of(scores) + bytes_of(probs)};
+  }
 };
 
 struct SoftmaxGrad {  // dscores = scale * probs * (dprobs - sum(probs * dprobs)) row by row

@@ -1,5 +1,6 @@
-// The mesh of ranks: named axes, each of a size. Rank order is Megatron's: tensor-parallel neighbours are adjacent, then
-// context, then data; pipeline stages are furthest apart. Expert parallelism divides the data axis and adds no ranks.
+// The mesh of ranks: named axes, each of a size. Rank order is Megatron's: tensor-parallel neighbours are
+// adjacent, then context, then data; pipeline stages are furthest apart. Expert parallelism divides the data
+// axis and adds no ranks.
 #pragma once
 #include <array>
 #include <cstdint>

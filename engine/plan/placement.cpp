@@ -21,20 +21,28 @@ Transition Transition::between(const Flow& from, const Flow& to, int axis_size) 
 
 std::string str(const Placement& p) {
   switch (p.kind) {
-    case Placement::Kind::replicate: return "replicate";
-    case Placement::Kind::partial: return "partial";
-    case Placement::Kind::shard: return fmt::format("shard({})", p.dim);
+    case Placement::Kind::replicate:
+      return "replicate";
+    case Placement::Kind::partial:
+      return "partial";
+    case Placement::Kind::shard:
+      return fmt::format("shard({})", p.dim);
   }
   return "?";
 }
 
 std::string_view name_of(Collective c) {
   switch (c) {
-    case Collective::none: return "none";
-    case Collective::all_reduce: return "all-reduce";
-    case Collective::all_gather: return "all-gather";
-    case Collective::reduce_scatter: return "reduce-scatter";
-    case Collective::split: return "split";
+    case Collective::none:
+      return "none";
+    case Collective::all_reduce:
+      return "all-reduce";
+    case Collective::all_gather:
+      return "all-gather";
+    case Collective::reduce_scatter:
+      return "reduce-scatter";
+    case Collective::split:
+      return "split";
   }
   return "?";
 }

@@ -1,9 +1,9 @@
 // Where a tensor lives on the tensor-parallel axis, and the communication between two such places.
 //
-// A value is replicated, sharded along a dim, or partial (the sum over ranks is the value). Its gradient has a place of
-// its own: a replicated value that sharded weights consume has a partial gradient. Flow is the pair. Going
-// from one flow to another resolves to one collective forward and its conjugate backward; where both are
-// the same, or the axis has size one, to none. Modules do not know which.
+// A value is replicated, sharded along a dim, or partial (the sum over ranks is the value). Its gradient has
+// a place of its own: a replicated value that sharded weights consume has a partial gradient. Flow is the
+// pair. Going from one flow to another resolves to one collective forward and its conjugate backward; where
+// both are the same, or the axis has size one, to none. Modules do not know which.
 #pragma once
 #include <string>
 
@@ -18,7 +18,9 @@ struct Placement {
 
 inline constexpr Placement replicate{Placement::Kind::replicate, 0};
 inline constexpr Placement partial{Placement::Kind::partial, 0};
-constexpr Placement shard(int dim) { return {Placement::Kind::shard, dim}; }
+constexpr Placement shard(int dim) {
+  return {Placement::Kind::shard, dim};
+}
 
 struct Flow {
   Placement value, gradient;
@@ -38,10 +40,10 @@ struct Transition {
 // How the parts of a linear layer y = x W^T lie; W is [out, in].
 struct LinearPlan {
   Placement weight;
-  Flow input;    // what the activations have when they arrive
-  Flow consumed; // what the product wants of them
-  Flow product;  // what it makes
-  Flow output;   // what the next module wants
+  Flow input;     // what the activations have when they arrive
+  Flow consumed;  // what the product wants of them
+  Flow product;   // what it makes
+  Flow output;    // what the next module wants
 };
 
 std::string str(const Placement& p);

@@ -1,6 +1,5 @@
 #include "engine/plan/plan.h"
 
-
 namespace mbench {
 
 GraphStyle graph_style(Graph graph) {
@@ -23,14 +22,19 @@ GraphStyle graph_style(Graph graph) {
 
 DType Plan::model_dtype() const {
   switch (point.precision) {
-    case Precision::bf16: return DType::bf16;
-    case Precision::fp16: return DType::f16;
-    default: return DType::f32;
+    case Precision::bf16:
+      return DType::bf16;
+    case Precision::fp16:
+      return DType::f16;
+    default:
+      return DType::f32;
   }
 }
 
 // Megatron: fp16 gradients accumulate in fp16; with bf16 they accumulate and reduce in f32.
-DType Plan::gradient_dtype() const { return point.precision == Precision::fp16 ? DType::f16 : DType::f32; }
+DType Plan::gradient_dtype() const {
+  return point.precision == Precision::fp16 ? DType::f16 : DType::f32;
+}
 
 std::string_view name_of(Action::Kind kind) {
   static constexpr std::string_view names[] = {"receive activation", "forward",  "send activation",

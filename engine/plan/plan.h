@@ -24,14 +24,15 @@ struct LayerPlan {
   LinearPlan qkv, proj, fc1, fc2;
 };
 
-// What eager and fused graphs do differently, all of it. Eager keeps and materialises what Megatron-LM on PyTorch
-// does, so that its peak memory is comparable with the published runs; fused keeps less and runs faster.
+// What eager and fused graphs do differently, all of it. Eager keeps and materialises what Megatron-LM on
+// PyTorch does, so that its peak memory is comparable with the published runs; fused keeps less and runs
+// faster.
 struct GraphStyle {
-  bool fused_attention;       // one op from Q, K, V to context / product, softmax, dropout, product
-  bool stored_masks;          // dropout masks kept, 1 byte an element / drawn again from their counters
-  bool attention_mask;        // a [seq, seq] mask tensor kept for every micro batch / hidden keys known by rule
-  bool global_buffer;         // Megatron's persistent buffer for scores and gathered activations
-  bool logits_in_f32;         // cross entropy on an f32 copy, exponentials kept / gradient in place of the logits
+  bool fused_attention;  // one op from Q, K, V to context / product, softmax, dropout, product
+  bool stored_masks;     // dropout masks kept, 1 byte an element / drawn again from their counters
+  bool attention_mask;   // a [seq, seq] mask tensor kept for every micro batch / hidden keys known by rule
+  bool global_buffer;    // Megatron's persistent buffer for scores and gathered activations
+  bool logits_in_f32;    // cross entropy on an f32 copy, exponentials kept / gradient in place of the logits
   bool gradient_copy_in_f32;  // 16-bit gradients copied to f32 before the optimizer / read as they are
   bool fused_residual_grad;   // residual gradient added inside the norm's gradient / by an op of its own
 };
@@ -63,9 +64,11 @@ struct Plan {
   // The dtype of weights and activations, and of gradients as they accumulate.
   DType model_dtype() const;
   DType gradient_dtype() const;
-  // Whether a replicated weight that acts on hidden activations sees only a part of the sequence, so that its gradient must
-  // be summed over tp.
-  bool hidden_is_sharded() const { return hidden.value.kind == Placement::Kind::shard && mesh.size(Axis::tp) > 1; }
+  // Whether a replicated weight that acts on hidden activations sees only a part of the sequence, so that its
+  // gradient must be summed over tp.
+  bool hidden_is_sharded() const {
+    return hidden.value.kind == Placement::Kind::shard && mesh.size(Axis::tp) > 1;
+  }
 };
 
 }  // namespace mbench

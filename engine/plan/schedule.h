@@ -1,7 +1,7 @@
 // A pipeline schedule: for each stage, the list of what it does in a step, in order.
 //
-// A send is started and not waited for; it is completed before the stage's next send of the same kind to the same
-// stage, a fixed place, so that memory does not depend on timing. Under this rule none of the schedules
+// A send is started and not waited for; it is completed before the stage's next send of the same kind to the
+// same stage, a fixed place, so that memory does not depend on timing. Under this rule none of the schedules
 // deadlocks even where every send waits for its receive (a test proves it).
 #pragma once
 #include <string_view>

@@ -1,23 +1,27 @@
 // Where tokens come from. A sample is a function of (step, index within the global batch) alone, so every
 // layout trains on the same data.
 //
-// Draws use Philox with the run's seed, site fnv1a("data.<what>") (low 32 bits) and the step; w(what, e) is word e.
+// Draws use Philox with the run's seed, site fnv1a("data.<what>") (low 32 bits) and the step; w(what, e) is
+// word e.
 //   synthetic:   token p of sample g = w(tokens, g * (seq + 1) + p) mod vocab, p in [0, seq]
-//   text, tokens: the seq + 1 tokens from position (w(start, g) * (n - seq)) >> 32 of the n tokens of the file
+//   text, tokens: the seq + 1 tokens from position (w(start, g) * (n - seq)) >> 32 of the n tokens of the
+//   file
 // GPT: inputs are tokens [0, seq), labels tokens [1, seq], every weight 1.
-// BERT: labels are tokens [0, seq); the sample's length is seq/2 + w(length, g) mod (seq - seq/2 + 1), positions
-// from there on are padding; a position below it is masked (weight 1, input = vocab - 1) if it is 1 or
-// w(mask, g * seq + p) < 0.15 * 2^32, else its weight is 0; token type 1 from position length/2 on, else 0;
-// binary label = w(order, g) & 1.
+// BERT: labels are tokens [0, seq); the sample's length is seq/2 + w(length, g) mod (seq - seq/2 + 1),
+// positions from there on are padding; a position below it is masked (weight 1, input = vocab - 1) if it is 1
+// or w(mask, g * seq + p) < 0.15 * 2^32, else its weight is 0; token type 1 from position length/2 on, else
+// 0; binary label = w(order, g) & 1.
 //
 // text:FILE     every byte is a token.
 // tokens:FILE   little-endian tokens, as one of
-//   - llm.c's .bin: a header of 256 int32 - magic, version, tokens - with magic 20240520, version 1 for uint16 tokens
+//   - llm.c's .bin: a header of 256 int32 - magic, version, tokens - with magic 20240520, version 1 for
+//   uint16 tokens
 //     and magic 20240801, version 7 for uint32. Its count must agree with the size of the file.
 //   - raw uint32 where the file's name ends in .u32 or .uint32;
 //   - raw uint16 (nanoGPT's .bin) otherwise. Read as raw tokens the magics begin with 55432 and 55713.
-// Raw uint16 tokens are refused for a vocabulary of more than 65536: such a file holds something else. Files are
-// mapped, and tokens checked as they are drawn: one outside the vocabulary stops the run before it is trained on.
+// Raw uint16 tokens are refused for a vocabulary of more than 65536: such a file holds something else. Files
+// are mapped, and tokens checked as they are drawn: one outside the vocabulary stops the run before it is
+// trained on.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -29,8 +33,8 @@
 
 namespace mbench {
 
-// One micro batch on the host, [batch, seq] samples stored position-major ([seq, batch]) as the engine uses them,
-// but for keep, [batch, seq].
+// One micro batch on the host, [batch, seq] samples stored position-major ([seq, batch]) as the engine uses
+// them, but for keep, [batch, seq].
 struct HostBatch {
   std::vector<std::int64_t> tokens, labels, positions;
   std::vector<float> weights;
@@ -48,8 +52,8 @@ class TokenSource {
   virtual void fill(std::int64_t step, std::int64_t sample, std::int64_t seq, std::int64_t* out) const = 0;
 };
 
-// "synthetic", "text:FILE" or "tokens:FILE". A file that is missing, empty, shorter than one sample, of an odd
-// size or with tokens outside the vocabulary is bad_input by name.
+// "synthetic", "text:FILE" or "tokens:FILE". A file that is missing, empty, shorter than one sample, of an
+// odd size or with tokens outside the vocabulary is bad_input by name.
 std::unique_ptr<TokenSource> open_data(const std::string& data, std::int64_t vocab, std::int64_t seq,
                                        std::uint64_t seed);
 

@@ -4,13 +4,15 @@
 
 namespace mbench {
 
-GradientSync::GradientSync(Device& device, const Plan& plan, ParameterStore& store, Group& dp, Group& tp, Group* tied)
+GradientSync::GradientSync(Device& device, const Plan& plan, ParameterStore& store, Group& dp, Group& tp,
+                           Group* tied)
     : device_(device),
       store_(store),
       dp_(dp),
       tp_(tp),
       tied_(tied),
-      bucket_elements_(static_cast<std::int64_t>(plan.gradient_bucket_bytes / size_of(plan.gradient_dtype()))) {}
+      bucket_elements_(
+          static_cast<std::int64_t>(plan.gradient_bucket_bytes / size_of(plan.gradient_dtype()))) {}
 
 void GradientSync::flush() {
   if (begin_ == end_) return;
@@ -35,8 +37,8 @@ void GradientSync::sum_over_tp() {
     if (p->partial_over_tp) some.push_back(p.get()), n += p->local.numel();
   if (n == 0) return;
   // Many small tensors: one collective over a packed copy.
-  const Tensor packed =
-      device_.empty({n}, store_.gradients().dtype(), Category::workspace, "packed gradients of replicated parameters");
+  const Tensor packed = device_.empty({n}, store_.gradients().dtype(), Category::workspace,
+                                      "packed gradients of replicated parameters");
   const auto each = [&](auto&& action) {
     std::int64_t at = 0;
     for (const Parameter* p : some) {

@@ -1,6 +1,6 @@
-// Sums the gradients that are partial when backward ends: over data-parallel ranks, in buckets that start as soon as
-// backward has filled them; over tp, where a rank saw only a part of the sequence; and of the tied word table between
-// first and last stage.
+// Sums the gradients that are partial when backward ends: over data-parallel ranks, in buckets that start as
+// soon as backward has filled them; over tp, where a rank saw only a part of the sequence; and of the tied
+// word table between first and last stage.
 #pragma once
 #include <functional>
 #include <memory>
@@ -16,8 +16,8 @@ class GradientSync {
   // `tied`: the group of the first and last stage, or null where this rank has no part in it.
   GradientSync(Device& device, const Plan& plan, ParameterStore& store, Group& dp, Group& tp, Group* tied);
 
-  // The gradients of a unit are final: no micro batch will add to them in this step. Within a chunk units become
-  // ready from the last to the first.
+  // The gradients of a unit are final: no micro batch will add to them in this step. Within a chunk units
+  // become ready from the last to the first.
   void ready(int unit);
   // After the last backward: starts what is left and waits for all.
   void finish();

@@ -18,7 +18,8 @@ void LossScaler::update(bool overflow) {
   }
 }
 
-Optimizer::Optimizer(Device& device, const Plan& plan, ParameterStore& store, Group& tp, Group& model_parallel)
+Optimizer::Optimizer(Device& device, const Plan& plan, ParameterStore& store, Group& tp,
+                     Group& model_parallel)
     : device_(device),
       plan_(plan),
       store_(store),
@@ -59,7 +60,8 @@ float Optimizer::global_norm(const Tensor& gradients, float scale) {
 float Optimizer::learning_rate() const {
   const Point& p = plan_.point;
   const double ramp =
-      p.lr_warmup > 0 ? std::min(1.0, static_cast<double>(steps_seen_ + 1) / static_cast<double>(p.lr_warmup)) : 1.0;
+      p.lr_warmup > 0 ? std::min(1.0, static_cast<double>(steps_seen_ + 1) / static_cast<double>(p.lr_warmup))
+                      : 1.0;
   return static_cast<float>(p.learning_rate * ramp);
 }
 
@@ -68,7 +70,8 @@ Optimizer::Outcome Optimizer::step() {
   float scale = 1 / scaler_.scale();
   Tensor gradients = store_.gradients();
   if (plan_.graph.gradient_copy_in_f32 && gradients.dtype() != DType::f32) {
-    const Tensor copy = device_.empty(gradients.shape(), DType::f32, Category::gradients, "f32 copy of the gradients");
+    const Tensor copy =
+        device_.empty(gradients.shape(), DType::f32, Category::gradients, "f32 copy of the gradients");
     run(device_, ops::Copy{gradients, copy, scale});
     gradients = copy;
     scale = 1;

@@ -1,4 +1,5 @@
-// AdamW on f32 main weights, clipping by the true global norm, learning-rate warm-up, and for fp16 a dynamic loss scale.
+// AdamW on f32 main weights, clipping by the true global norm, learning-rate warm-up, and for fp16 a dynamic
+// loss scale.
 #pragma once
 #include <vector>
 
@@ -45,7 +46,7 @@ class Optimizer {
   Group& model_parallel_;
   LossScaler scaler_;
   Tensor m_, v_, norm_;
-  std::vector<Range> counted_;  // in the norm, on this rank
+  std::vector<Range> counted_;                    // in the norm, on this rank
   std::vector<std::pair<Range, bool>> segments_;  // runs of equal weight decay (yes or no)
   std::int64_t steps_taken_ = 0, steps_seen_ = 0;
 };

@@ -15,7 +15,8 @@
 namespace mbench {
 namespace {
 
-// Divides the cores among the ranks of this host, unless whoever started the job has chosen a number of threads.
+// Divides the cores among the ranks of this host, unless whoever started the job has chosen a number of
+// threads.
 void share_cores(int ranks_here) {
   if (std::getenv("OMP_NUM_THREADS")) return;
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
@@ -35,7 +36,9 @@ class MpiJob final : public Job {
 
 }  // namespace
 
-std::unique_ptr<Job> join_job() { return std::make_unique<MpiJob>(); }
+std::unique_ptr<Job> join_job() {
+  return std::make_unique<MpiJob>();
+}
 
 std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit) {
   if (kind == "cpu") return std::make_unique<cpu::CpuDevice>(memory_limit);
@@ -46,11 +49,17 @@ std::unique_ptr<Device> open_counting_device(std::size_t memory_limit) {
   return std::make_unique<sim::SimDevice>(memory_limit);
 }
 
-std::unique_ptr<World> lone_world(int rank, int size) { return std::make_unique<SimWorld>(rank, size); }
+std::unique_ptr<World> lone_world(int rank, int size) {
+  return std::make_unique<SimWorld>(rank, size);
+}
 
-double measured_peak_flops(const std::string&, double seconds) { return cpu::measure_gemm_peak(seconds); }
+double measured_peak_flops(const std::string&, double seconds) {
+  return cpu::measure_gemm_peak(seconds);
+}
 
-std::string mpi_library() { return MpiSession::library(); }
+std::string mpi_library() {
+  return MpiSession::library();
+}
 
 std::string blas_library() {
 #ifdef OPENBLAS_VERSION

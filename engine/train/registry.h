@@ -17,15 +17,16 @@ class Job {
 };
 std::unique_ptr<Job> join_job();
 
-// A device of that kind ("cpu"), able to hold at most `memory_limit` bytes (0: all it has). Unsupported, naming what is
-// missing, where this binary has no such device.
+// A device of that kind ("cpu"), able to hold at most `memory_limit` bytes (0: all it has). Unsupported,
+// naming what is missing, where this binary has no such device.
 std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit);
 
 // A device that counts but does not compute, and a world without peers: to learn what a rank would allocate.
 std::unique_ptr<Device> open_counting_device(std::size_t memory_limit);
 std::unique_ptr<World> lone_world(int rank, int size);
 
-// What this process's threads reach on a large matrix product: the peak that MFU of a CPU run is held against.
+// What this process's threads reach on a large matrix product: the peak that MFU of a CPU run is held
+// against.
 double measured_peak_flops(const std::string& device, double seconds);
 
 std::string mpi_library();

@@ -19,8 +19,8 @@ struct Measured {
   Meter meter;         // over them
 };
 
-// Runs warm-up and measured steps on this rank; fills losses and norms, stops at max_seconds after at least one
-// measured step on all ranks alike.
+// Runs warm-up and measured steps on this rank; fills losses and norms, stops at max_seconds after at least
+// one measured step on all ranks alike.
 Measured measure(const Plan& plan, Device& device, Trainer& trainer, bool chatty, const RunOptions& options,
                  PointResult& result) {
   const Point& p = plan.point;
@@ -43,12 +43,13 @@ Measured measure(const Plan& plan, Device& device, Trainer& trainer, bool chatty
     skipped += step.skipped ? 1 : 0;
     if (!warmup) m.step_seconds.push_back(seconds);
     if (chatty && options.progress)
-      options.progress({warmup, warmup ? i + 1 : i + 1 - p.warmup, warmup ? p.warmup : p.iterations, seconds * 1e3,
-                        step.loss});
-    if (device.real() && (!std::isfinite(step.loss) || (!std::isfinite(step.gradient_norm) && !step.skipped))) {
+      options.progress({warmup, warmup ? i + 1 : i + 1 - p.warmup, warmup ? p.warmup : p.iterations,
+                        seconds * 1e3, step.loss});
+    if (device.real() &&
+        (!std::isfinite(step.loss) || (!std::isfinite(step.gradient_norm) && !step.skipped))) {
       result.outcome = Outcome::wrong;
-      result.reason = fmt::format("loss {} and gradient norm {} at iteration {}, need finite numbers", step.loss,
-                                  step.gradient_norm, i + 1);
+      result.reason = fmt::format("loss {} and gradient norm {} at iteration {}, need finite numbers",
+                                  step.loss, step.gradient_norm, i + 1);
       break;
     }
     if (p.max_seconds > 0 && !warmup && trainer.all_ranks().host_max(now - begin) > p.max_seconds) break;
@@ -73,7 +74,8 @@ void add_time(const Point& p, const std::vector<double>& slowest, PointResult& r
   r.tokens_per_s = *r.samples_per_s * static_cast<double>(p.seq);
 }
 
-void add_utilisation(const Point& p, double executed_flops, double peak, const std::string& source, PointResult& r) {
+void add_utilisation(const Point& p, double executed_flops, double peak, const std::string& source,
+                     PointResult& r) {
   const double per_device = model_flops(p) / (r.iteration_ms->mean * 1e-3) / static_cast<double>(r.world);
   r.tflops_per_device = per_device * 1e-12;
   if (peak <= 0) return;
@@ -84,13 +86,16 @@ void add_utilisation(const Point& p, double executed_flops, double peak, const s
   r.hfu = executed_flops / (r.iteration_ms->mean * 1e-3) / static_cast<double>(r.world) / peak;
 }
 
-MemoryAnatomy anatomy_of(const double* mib) { return {mib[0], mib[1], mib[2], mib[3], mib[4], mib[5]}; }
+MemoryAnatomy anatomy_of(const double* mib) {
+  return {mib[0], mib[1], mib[2], mib[3], mib[4], mib[5]};
+}
 
 }  // namespace
 
 PointResult run_point(const Plan& plan, Device& device, World& world, const RunOptions& options) {
   const Point& p = plan.point;
-  check(world.size() == plan.mesh.world(), "run", "{} ranks, the plan needs {}", world.size(), plan.mesh.world());
+  check(world.size() == plan.mesh.world(), "run", "{} ranks, the plan needs {}", world.size(),
+        plan.mesh.world());
   PointResult r;
   r.point = p;
   r.id = point_id(p);

@@ -16,13 +16,14 @@ struct Progress {
 };
 
 struct RunOptions {
-  std::function<void(const Progress&)> progress;                 // called on rank 0 after every iteration
-  std::function<double(double seconds)> measure_peak_flops;      // of this rank's device
+  std::function<void(const Progress&)> progress;             // called on rank 0 after every iteration
+  std::function<double(double seconds)> measure_peak_flops;  // of this rank's device
   std::string peak_source;
 };
 
-// The record is complete on rank 0. A loss that is not finite (but for skipped fp16 steps) is outcome `wrong`. Throws
-// OutOfMemory and Error on the rank they happen on; the caller must then end the job, since other ranks wait.
+// The record is complete on rank 0. A loss that is not finite (but for skipped fp16 steps) is outcome
+// `wrong`. Throws OutOfMemory and Error on the rank they happen on; the caller must then end the job, since
+// other ranks wait.
 PointResult run_point(const Plan& plan, Device& device, World& world, const RunOptions& options);
 
 // What a rank of each pipeline stage would allocate at its peak, counted without computing.
@@ -30,8 +31,8 @@ struct MemoryForecast {
   std::vector<MemoryUse> peak_by_stage;
   std::vector<std::size_t> reserved_by_stage;
   std::size_t total_reserved = 0;  // over all ranks
-  double matmul_flops = 0;            // of one step, executed by all ranks, recompute included
-  std::uint64_t launches = 0;         // of one step, of the busiest rank
+  double matmul_flops = 0;         // of one step, executed by all ranks, recompute included
+  std::uint64_t launches = 0;      // of one step, of the busiest rank
 };
 // Throws OutOfMemory, naming the allocation, where the point's memory_limit is too small.
 MemoryForecast forecast_memory(const Plan& plan);

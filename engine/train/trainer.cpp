@@ -95,8 +95,10 @@ MicroBatch Trainer::upload(int micro) {
 
 // Distinct for every message of a step: which chunk it is for, which micro batch, activation or gradient.
 int Trainer::tag(int chunk_position, const Action& action) const {
-  const bool gradient = action.kind == Action::Kind::send_gradient || action.kind == Action::Kind::receive_gradient;
-  return (chunk_position * static_cast<int>(plan_.point.micro_batches()) + action.micro) * 2 + (gradient ? 1 : 0);
+  const bool gradient =
+      action.kind == Action::Kind::send_gradient || action.kind == Action::Kind::receive_gradient;
+  return (chunk_position * static_cast<int>(plan_.point.micro_batches()) + action.micro) * 2 +
+         (gradient ? 1 : 0);
 }
 
 void Trainer::send(const Action& action, int to, int tag_chunk, Tensor& tensor) {
@@ -120,8 +122,8 @@ void Trainer::forward(const Action& a, Slot& slot) {
 
 void Trainer::backward(const Action& a, Slot& slot) {
   const bool last = --backwards_left_[a.chunk] == 0;
-  slot.dinput = chunks_[a.chunk].backward(context_, slot.batch, std::exchange(slot.doutput, Tensor()), slot.saved,
-                                          [&](int unit) {
+  slot.dinput = chunks_[a.chunk].backward(context_, slot.batch, std::exchange(slot.doutput, Tensor()),
+                                          slot.saved, [&](int unit) {
                                             if (last) sync_->ready(unit);
                                           });
   slot.saved = {};
@@ -134,12 +136,24 @@ void Trainer::perform(const Action& a) {
   const int next = (stage_ + 1) % stages, previous = (stage_ + stages - 1) % stages;
   Slot& slot = slots_[{a.chunk, a.micro}];
   switch (a.kind) {
-    case Action::Kind::receive_activation: slot.input = receive(previous, position, a); break;
-    case Action::Kind::forward: forward(a, slot); break;
-    case Action::Kind::send_activation: send(a, next, position + 1, slot.output); break;
-    case Action::Kind::receive_gradient: slot.doutput = receive(next, position, a); break;
-    case Action::Kind::backward: backward(a, slot); break;
-    case Action::Kind::send_gradient: send(a, previous, position - 1, slot.dinput); break;
+    case Action::Kind::receive_activation:
+      slot.input = receive(previous, position, a);
+      break;
+    case Action::Kind::forward:
+      forward(a, slot);
+      break;
+    case Action::Kind::send_activation:
+      send(a, next, position + 1, slot.output);
+      break;
+    case Action::Kind::receive_gradient:
+      slot.doutput = receive(next, position, a);
+      break;
+    case Action::Kind::backward:
+      backward(a, slot);
+      break;
+    case Action::Kind::send_gradient:
+      send(a, previous, position - 1, slot.dinput);
+      break;
   }
 }
 

@@ -38,8 +38,8 @@ class Trainer {
   struct Slot {  // one micro batch in one chunk
     MicroBatch batch;
     ModelChunk::Saved saved;
-    Tensor input, output;        // activations in and out, until consumed or sent
-    Tensor dinput, doutput;      // gradients likewise
+    Tensor input, output;    // activations in and out, until consumed or sent
+    Tensor dinput, doutput;  // gradients likewise
   };
   struct Sending {
     std::unique_ptr<Pending> pending;

@@ -63,11 +63,14 @@ TEST_CASE("a rank's resident memory is what its allocator reports, within a tent
   const Folder folder;
   for (const char* precision : {"f32", "bf16"}) {
     std::ofstream(folder / "p.json") << R"({"model": "gpt2-124m", "seq": 256, "iterations": 1, "warmup": 1,
-      "graph": "eager", "precision": ")" << precision << "\"}";
+      "graph": "eager", "precision": ")"
+                                     << precision << "\"}";
     const Ran ran = run_binary({"run", folder / "p.json", "--result", folder / "r.json"});
     REQUIRE(ran.code == 0);
-    const PointResult r = result_from_json(nlohmann::json::parse(std::ifstream(folder / "r.json")), "r.json: $");
-    INFO(precision << ": allocator " << *r.peak_memory_mib << " MiB, resident " << ran.peak_rss_mib << " MiB");
+    const PointResult r =
+        result_from_json(nlohmann::json::parse(std::ifstream(folder / "r.json")), "r.json: $");
+    INFO(precision << ": allocator " << *r.peak_memory_mib << " MiB, resident " << ran.peak_rss_mib
+                   << " MiB");
     if (!kAddressSanitizer) CHECK(ran.peak_rss_mib < 1.10 * *r.peak_memory_mib + 100);
     CHECK(ran.peak_rss_mib > *r.peak_memory_mib);
   }
@@ -75,11 +78,13 @@ TEST_CASE("a rank's resident memory is what its allocator reports, within a tent
 
 TEST_CASE("compare passes a result against itself and fails one that is slower or larger") {
   const Folder folder;
-  std::ofstream(folder / "p.json") << R"({"model": "gpt-bytes-tiny", "seq": 32, "iterations": 8, "warmup": 1})";
+  std::ofstream(folder / "p.json")
+      << R"({"model": "gpt-bytes-tiny", "seq": 32, "iterations": 8, "warmup": 1})";
   REQUIRE(run_binary({"run", folder / "p.json", "--result", folder / "r.json"}).code == 0);
   ResultFile file;
   file.spec = {{"name", "gate"}};
-  file.environment = {{"host", "a"}, {"cpu", "b"}, {"cores", 2}, {"device", "cpu"}, {"flop_formula_version", 1}};
+  file.environment = {
+      {"host", "a"}, {"cpu", "b"}, {"cores", 2}, {"device", "cpu"}, {"flop_formula_version", 1}};
   file.points.push_back(
       result_from_json(nlohmann::json::parse(std::ifstream(folder / "r.json")), "r.json: $"));
   // Noise of a shared machine is not what this is about.

@@ -8,7 +8,8 @@
 
 namespace mbench::test {
 
-// Collective over the whole job. The record is complete on rank 0; ranks beyond the point's world return an empty one.
+// Collective over the whole job. The record is complete on rank 0; ranks beyond the point's world return an
+// empty one.
 inline PointResult run_layout(const Point& point) {
   MpiWorld world(static_cast<int>(point.world()));
   if (!world.member()) return {};

@@ -1,10 +1,9 @@
 // Every layout trains the same model: losses and gradient norms of five steps equal the serial run's.
-#include "test/mpi/layouts.h"
-
 #include <map>
 
 #include "test/catch.h"
 #include "test/mpi/layout_run.h"
+#include "test/mpi/layouts.h"
 
 using namespace mbench;
 using namespace mbench::test;
@@ -12,7 +11,9 @@ using namespace mbench::test;
 namespace {
 
 // Relative. In 16 bits the norm, a sum of many more roundings than a loss, gets ten times as much.
-double tolerance(Precision p) { return p == Precision::f32 ? 1e-5 : p == Precision::bf16 ? 5e-3 : 1e-3; }
+double tolerance(Precision p) {
+  return p == Precision::f32 ? 1e-5 : p == Precision::bf16 ? 5e-3 : 1e-3;
+}
 
 const PointResult& serial_run(const Layout& layout) {
   static std::map<std::string, PointResult> cache;
@@ -38,7 +39,8 @@ TEST_CASE("every layout gives the serial run's losses and gradient norms") {
       INFO("step " << i);
       CHECK(result.losses[i] == Approx(serial.losses[i]).epsilon(allowed));
       CHECK(result.gradient_norms[i] ==
-            Approx(serial.gradient_norms[i]).epsilon(layout.precision == Precision::f32 ? allowed : 10 * allowed));
+            Approx(serial.gradient_norms[i])
+                .epsilon(layout.precision == Precision::f32 ? allowed : 10 * allowed));
     }
     CHECK(serial.losses.back() != serial.losses.front());
   }

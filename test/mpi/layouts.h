@@ -24,7 +24,8 @@ struct Layout {
 const std::vector<Layout>& layouts();
 std::string describe(const Layout& layout);
 
-// The point of a layout: a small model of 8 layers and 8 heads with a vocabulary that every tp pads differently.
+// The point of a layout: a small model of 8 layers and 8 heads with a vocabulary that every tp pads
+// differently.
 Point point_of(const Layout& layout);
 // The same training on one rank, nothing recomputed.
 Point serial_point_of(const Layout& layout);

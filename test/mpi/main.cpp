@@ -1,5 +1,5 @@
-// Catch2 under MPI: every rank runs the same test cases in the same order. Collective code runs on all ranks; what is
-// checked, rank 0 checks.
+// Catch2 under MPI: every rank runs the same test cases in the same order. Collective code runs on all ranks;
+// what is checked, rank 0 checks.
 #include <cstdio>
 
 #include "engine/comm/mpi/mpi_world.h"

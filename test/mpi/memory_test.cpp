@@ -1,5 +1,5 @@
-// What a rank allocates on the counting device is, byte for byte and by category, what it allocates on the CPU; and after
-// the first iteration no rank asks for raw memory.
+// What a rank allocates on the counting device is, byte for byte and by category, what it allocates on the
+// CPU; and after the first iteration no rank asks for raw memory.
 #include "engine/train/data.h"
 #include "engine/train/trainer.h"
 #include "test/catch.h"
@@ -45,8 +45,8 @@ TEST_CASE("counted memory equals the CPU's byte for byte on every rank") {
       const auto counting = open_counting_device(0);
       const auto lone = lone_world(world.rank(), world.size());
       const Peaks counted = train(plan, *counting, *lone, nullptr);
-      different = real.peak.total != counted.peak.total || real.peak.by_category != counted.peak.by_category ||
-                  real.reserved != counted.reserved;
+      different = real.peak.total != counted.peak.total ||
+                  real.peak.by_category != counted.peak.by_category || real.reserved != counted.reserved;
       grew = real.raw_at_end != real.raw_after_first;
     }
     double worst[2] = {different, grew};

@@ -1,5 +1,5 @@
-// A device without values: the allocator counts, ops cost but do not compute. What a rank allocates here is, byte
-// for byte, what it allocates on a real device, because all of it is decided by the same host code.
+// A device without values: the allocator counts, ops cost but do not compute. What a rank allocates here is,
+// byte for byte, what it allocates on a real device, because all of it is decided by the same host code.
 #pragma once
 #include "engine/ops/ops.h"
 

@@ -8,7 +8,8 @@
 namespace mbench {
 namespace {
 
-// MPI_Allreduce over shared memory is fastest at a few MiB a call: with two ranks 5-8 GB/s at 4 MiB, 1.4 at 64.
+// MPI_Allreduce over shared memory is fastest at a few MiB a call: with two ranks 5-8 GB/s at 4 MiB, 1.4
+// at 64.
 constexpr std::size_t kChunkBytes = std::size_t{4} << 20;
 
 void need(int code, const std::string& group, const char* call) {
@@ -56,11 +57,15 @@ class HalfOps {
 
 MPI_Datatype type_of(DType t) {
   switch (t) {
-    case DType::f32: return MPI_FLOAT;
+    case DType::f32:
+      return MPI_FLOAT;
     case DType::bf16:
-    case DType::f16: return MPI_UINT16_T;
-    case DType::u8: return MPI_UINT8_T;
-    case DType::i64: return MPI_INT64_T;
+    case DType::f16:
+      return MPI_UINT16_T;
+    case DType::u8:
+      return MPI_UINT8_T;
+    case DType::i64:
+      return MPI_INT64_T;
   }
   return MPI_BYTE;
 }
@@ -70,7 +75,8 @@ class Requests final : public Pending {
   explicit Requests(std::string group) : group_(std::move(group)) {}
   MPI_Request* add() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
   void wait() override {
-    need(MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE), group_, "MPI_Waitall");
+    need(MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE), group_,
+         "MPI_Waitall");
   }
 
  private:
@@ -92,7 +98,8 @@ class MpiGroup final : public Group {
   std::vector<double> host_gather(const std::vector<double>& values) override {
     std::vector<double> all(values.size() * static_cast<std::size_t>(size()));
     const int n = static_cast<int>(values.size());
-    need(MPI_Allgather(values.data(), n, MPI_DOUBLE, all.data(), n, MPI_DOUBLE, comm_), name(), "MPI_Allgather");
+    need(MPI_Allgather(values.data(), n, MPI_DOUBLE, all.data(), n, MPI_DOUBLE, comm_), name(),
+         "MPI_Allgather");
     return all;
   }
 
@@ -132,8 +139,8 @@ class MpiGroup final : public Group {
     return pending;
   }
   void do_receive(const Tensor& x, int from, int tag) override {
-    need(MPI_Recv(x.data(), count(x.numel()), type_of(x.dtype()), from, tag, comm_, MPI_STATUS_IGNORE), name(),
-         "MPI_Recv");
+    need(MPI_Recv(x.data(), count(x.numel()), type_of(x.dtype()), from, tag, comm_, MPI_STATUS_IGNORE),
+         name(), "MPI_Recv");
   }
   void do_barrier() override { need(MPI_Barrier(comm_), name(), "MPI_Barrier"); }
 
@@ -162,14 +169,16 @@ class MpiGroup final : public Group {
 MpiSession::MpiSession() {
   // One thread of a rank talks to MPI; its OpenMP threads never do.
   int provided = 0;
-  // Ranks share cores more often than not on a CPU: a rank that waits gives its core away. Whoever starts the job may say
-  // otherwise.
+  // Ranks share cores more often than not on a CPU: a rank that waits gives its core away. Whoever starts the
+  // job may say otherwise.
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 }
 
-MpiSession::~MpiSession() { MPI_Finalize(); }
+MpiSession::~MpiSession() {
+  MPI_Finalize();
+}
 
 int MpiSession::ranks_here() const {
   MPI_Comm host;
@@ -212,7 +221,8 @@ MpiWorld::~MpiWorld() {
   if (comm_ != MPI_COMM_NULL) MPI_Comm_free(&comm_);
 }
 
-std::unique_ptr<Group> MpiWorld::group(Device& device, const std::string& name, const std::vector<int>& members) {
+std::unique_ptr<Group> MpiWorld::group(Device& device, const std::string& name,
+                                       const std::vector<int>& members) {
   const auto me = std::find(members.begin(), members.end(), rank_);
   check(me != members.end(), "mpi", "rank {} is not a member of group {}", rank_, name);
   MPI_Group all, some;

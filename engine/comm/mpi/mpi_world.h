@@ -24,13 +24,15 @@ class MpiWorld final : public World {
  public:
   // All ranks of the job.
   MpiWorld();
-  // The first `size` ranks of the job; the others get a world they are not part of (member() is false). Collective.
+  // The first `size` ranks of the job; the others get a world they are not part of (member() is false).
+  // Collective.
   explicit MpiWorld(int size);
   ~MpiWorld() override;
   bool member() const { return comm_ != MPI_COMM_NULL; }
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  std::unique_ptr<Group> group(Device& device, const std::string& name, const std::vector<int>& members) override;
+  std::unique_ptr<Group> group(Device& device, const std::string& name,
+                               const std::vector<int>& members) override;
 
  private:
   MPI_Comm comm_ = MPI_COMM_NULL;

@@ -22,18 +22,23 @@ class SimGroup final : public Group {
 
  protected:
   void do_all_reduce(const Tensor&, ReduceOp) override {}
-  std::unique_ptr<Pending> do_start_all_reduce(const Tensor&) override { return std::make_unique<DonePending>(); }
+  std::unique_ptr<Pending> do_start_all_reduce(const Tensor&) override {
+    return std::make_unique<DonePending>();
+  }
   void do_all_gather(const Tensor&, const Tensor&) override {}
   void do_reduce_scatter(const Tensor&, const Tensor&) override {}
   void do_broadcast(const Tensor&, int) override {}
-  std::unique_ptr<Pending> do_start_send(const Tensor&, int, int) override { return std::make_unique<DonePending>(); }
+  std::unique_ptr<Pending> do_start_send(const Tensor&, int, int) override {
+    return std::make_unique<DonePending>();
+  }
   void do_receive(const Tensor&, int, int) override {}
   void do_barrier() override {}
 };
 
 }  // namespace
 
-std::unique_ptr<Group> SimWorld::group(Device& device, const std::string& name, const std::vector<int>& members) {
+std::unique_ptr<Group> SimWorld::group(Device& device, const std::string& name,
+                                       const std::vector<int>& members) {
   const auto me = std::find(members.begin(), members.end(), rank_);
   check(me != members.end(), "sim", "rank {} is not a member of group {}", rank_, name);
   return std::make_unique<SimGroup>(device, name, static_cast<int>(me - members.begin()),
