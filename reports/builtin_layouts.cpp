@@ -2,62 +2,15 @@
 
 #include <algorithm>
 
-namespace mbench {
-namespace {
+#include "engine/base/embedded.h"
 
-constexpr const char* kLayouts = R"json([
-  {
-    "name": "strategies",
-    "sections": [
-      "{model} ({tp}-way Tensor Parallelism, {pp}-way Pipeline Parallelism[, {dp}-way Data Parallelism])",
-      "{seq} Sequence Length"
-    ],
-    "rows": [{"header": "Strategy", "text": "{strategy}"}],
-    "columns": [
-      {"header": "Time (ms)", "text": "{iteration_ms.mean}[ +/- {iteration_ms.stddev}]"},
-      {"header": "Overhead", "value": "iteration_ms.mean", "against": {"strategy": "baseline"}, "as": "overhead"},
-      {"header": "Peak Memory (MiB)", "text": "{peak_memory_mib}"},
-      {"header": "Memory Saved", "value": "peak_memory_mib", "against": {"strategy": "baseline"}, "as": "saved"},
-      {"header": "Throughput (samples/s)", "text": "{samples_per_s}"},
-      {"header": "Tokens/s", "text": "{tokens_per_s}"}
-    ],
-    "labels": {
-      "strategy": {
-        "baseline": "Baseline",
-        "sequence_parallel": "Sequence Parallel",
-        "selective": "Selective Recompute",
-        "sequence_parallel+selective": "Sequence Parallel + Selective Recompute",
-        "full": "Full Recompute"
-      },
-      "model": {"gpt2-345m": "GPT-2 345M", "bert-345m": "BERT 345M"},
-      "dp": {"1": ""}
-    },
-    "note": "Overhead and memory saved are against Baseline."
-  },
-  {
-    "name": "long",
-    "rows": ["*"],
-    "columns": ["outcome", "iteration_ms", "peak_memory_mib", "samples_per_s", "tflops_per_device", "mfu", "losses"]
-  },
-  {
-    "name": "memory",
-    "title": "Anatomy of the peak memory (MiB)",
-    "rows": ["*"],
-    "columns": [
-      "outcome",
-      {"header": "Weights", "text": "{memory_anatomy_mib.weights:1}"},
-      {"header": "Gradients", "text": "{memory_anatomy_mib.gradients:1}"},
-      {"header": "Optimizer", "text": "{memory_anatomy_mib.optimizer:1}"},
-      {"header": "Activations", "text": "{memory_anatomy_mib.activations:1}"},
-      {"header": "Workspace", "text": "{memory_anatomy_mib.workspace:1}"},
-      {"header": "Other", "text": "{memory_anatomy_mib.other:1}"},
-      {"header": "Peak", "text": "{peak_memory_mib:1}"},
-      {"header": "Reserved", "text": "{reserved_memory_mib:1}"},
-      {"header": "Device", "text": "{device_memory_mib:1}"}
-    ],
-    "note": "At the moment of the peak, on the rank with the highest peak. Peak: bytes the engine's allocator had handed out; reserved: what it held; device: what the device reports. MiB = 2^20 bytes."
-  }
-])json";
+namespace mbench {
+
+namespace layout_files {
+const EmbeddedFiles& files();  // of reports/layouts
+}
+
+namespace {
 
 // Fractions are printed as percentages. Without an entry a name is its own header.
 const std::vector<MetricFormat>& metric_formats() {
@@ -98,8 +51,9 @@ const std::vector<MetricFormat>& metric_formats() {
 const std::vector<Layout>& builtin_layouts() {
   static const std::vector<Layout> layouts = [] {
     std::vector<Layout> list;
-    for (const auto& json : nlohmann::ordered_json::parse(kLayouts))
-      list.push_back(layout_from_json(json, "built-in table " + json.at("name").get<std::string>()));
+    for (const auto& [name, text] : layout_files::files())
+      list.push_back(
+          layout_from_json(nlohmann::ordered_json::parse(text), "reports/layouts/" + name + ".json"));
     return list;
   }();
   return layouts;
