@@ -76,7 +76,6 @@ std::optional<std::string> why_unsupported(const Point& p) {
     return fmt::format("{} is not built into this binary, need {}", what, need);
   };
   if (p.device == "cuda") return missing("the cuda device", "cpu");
-  if (p.device.starts_with("sim:")) return missing("the simulated device", "cpu");
   if (p.precision == Precision::tf32 || p.precision == Precision::fp8)
     return missing(fmt::format("precision {}", name_of(p.precision)), "f32, bf16 or fp16");
   if (p.zero > 0) return missing(fmt::format("zero {}", p.zero), "zero 0");
@@ -84,9 +83,9 @@ std::optional<std::string> why_unsupported(const Point& p) {
   if (p.cp > 1) return missing(fmt::format("cp {}", p.cp), "cp 1");
   if (p.ep > 1) return missing(fmt::format("ep {}", p.ep), "ep 1");
   if (p.graph == Graph::captured) return missing("graph captured", "eager or fused");
-  if (p.framework != Framework::mbench)
-    return fmt::format("framework {} is for simulation only, and the device is {}, need mbench",
-                       name_of(p.framework), p.device);
+  if (p.framework != "mbench" && !p.simulated())
+    return fmt::format("framework {} is for simulation only, and the device is {}, need mbench", p.framework,
+                       p.device);
   return std::nullopt;
 }
 

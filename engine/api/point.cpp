@@ -29,8 +29,6 @@ constexpr Choices<Graph, 3> kGraphs = {
     {{"eager", Graph::eager}, {"fused", Graph::fused}, {"captured", Graph::captured}}};
 constexpr Choices<Offload, 3> kOffloads = {
     {{"none", Offload::none}, {"optimizer", Offload::optimizer}, {"all", Offload::all}}};
-constexpr Choices<Framework, 2> kFrameworks = {
-    {{"mbench", Framework::mbench}, {"megatron", Framework::megatron}}};
 // FairScale's names: optimizer state sharding, with sharded gradients too, fully sharded.
 constexpr Choices<std::int64_t, 3> kZeroBundles = {{{"oss", 1}, {"oss+sdp", 2}, {"fsdp", 3}}};
 
@@ -200,7 +198,7 @@ const std::vector<Field>& fields() {
       MBENCH_FIELD(memory_limit, read_memory_limit(v, where)),
       MBENCH_FIELD(max_seconds, read_number(v, where)),
       MBENCH_FIELD(env, read_env(v, where)),
-      MBENCH_CHOICE(framework, kFrameworks),
+      MBENCH_FIELD(framework, read_string(v, where)),
       MBENCH_FIELD(device, read_device(v, where)),
   };
   return table;
@@ -232,9 +230,6 @@ std::string_view name_of(Graph v) {
 }
 std::string_view name_of(Offload v) {
   return choice_name(v, kOffloads);
-}
-std::string_view name_of(Framework v) {
-  return choice_name(v, kFrameworks);
 }
 
 const std::vector<Strategy>& strategies() {

@@ -18,7 +18,6 @@ enum class Precision { f32, bf16, fp16, tf32, fp8 };          // the last two ar
 enum class AttentionKind { core, flash };
 enum class Graph { eager, fused, captured };  // captured is known, but unsupported
 enum class Offload { none, optimizer, all };  // known, but unsupported
-enum class Framework { mbench, megatron };    // whose host costs a simulation charges
 
 struct Point {
   ModelSpec model;
@@ -53,10 +52,12 @@ struct Point {
   double max_seconds = 0;          // 0: no limit
   std::map<std::string, std::string> env;
 
-  Framework framework = Framework::mbench;  // simulation only
-  std::string device = "cpu";               // "cpu", "cuda" or "sim:<N>x<MACHINE>"
+  // Whose host costs a simulation charges: the name of a framework, or the path of its file.
+  std::string framework = "mbench";
+  std::string device = "cpu";  // "cpu", "cuda" or "sim:<N>x<MACHINE>"
 
   std::int64_t world() const { return tp * pp * dp * cp; }
+  bool simulated() const { return device.starts_with("sim:"); }
   std::int64_t micro_batches() const { return global_batch / (micro_batch * dp); }
   bool operator==(const Point&) const = default;
 };
@@ -89,6 +90,5 @@ std::string_view name_of(Precision);
 std::string_view name_of(AttentionKind);
 std::string_view name_of(Graph);
 std::string_view name_of(Offload);
-std::string_view name_of(Framework);
 
 }  // namespace mbench

@@ -53,6 +53,7 @@ class Group {
       const std::vector<double>& values) = 0;  // all ranks' values, on every rank
 
  protected:
+  Device& device() { return device_; }
   virtual void do_all_reduce(const Tensor& x, ReduceOp op) = 0;
   virtual std::unique_ptr<Pending> do_start_all_reduce(const Tensor& x) = 0;
   virtual void do_all_gather(const Tensor& in, const Tensor& out) = 0;

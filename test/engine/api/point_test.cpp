@@ -68,7 +68,7 @@ TEST_CASE("every field is read and written back") {
   CHECK(p.graph == Graph::captured);
   CHECK(p.memory_limit == 2ull << 30);
   CHECK(p.env == std::map<std::string, std::string>{{"NCCL_P2P_DISABLE", "1"}, {"A", "b c"}});
-  CHECK(p.framework == Framework::megatron);
+  CHECK(p.framework == "megatron");
   CHECK(p.device == "sim:8xv100");
   const nlohmann::ordered_json written = point_to_json(p);
   CHECK(written.size() == point_keys().size());
@@ -232,7 +232,7 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
   for (const char* fields :
        {R"("precision": "tf32")", R"("zero": 1)", R"("zero": "fsdp")", R"("offload": "optimizer")",
         R"("cp": 2)", R"("ep": 2)", R"("graph": "captured")", R"("framework": "megatron")",
-        R"("device": "cuda")", R"("device": "sim:8xv100")"}) {
+        R"("device": "cuda")"}) {
     INFO(fields);
     CHECK(why(fields) != "");
   }
