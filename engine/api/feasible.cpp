@@ -52,7 +52,10 @@ std::optional<std::string> why_infeasible(const Point& p) {
     return fmt::format("tp {} does not divide ffn {}, need tp {}", p.tp, m.ffn,
                        nearest_divisors(p.tp, m.ffn));
   const std::int64_t chunks = p.pp * p.virtual_stages;
-  if (m.layers % chunks != 0)
+  // Two more layers: the first and the last chunk hold one less, for the embedding and the head. In chunks of less than
+  // four layers that would be no balance.
+  const bool balanced = chunks > 1 && (m.layers + 2) % chunks == 0 && m.layers + 2 >= 4 * chunks;
+  if (m.layers % chunks != 0 && !balanced)
     return fmt::format("pp {}{} does not divide the {} layers, need {} {}", p.pp,
                        p.virtual_stages > 1 ? fmt::format(" x virtual_stages {}", p.virtual_stages) : "",
                        m.layers, p.virtual_stages > 1 ? "their product" : "pp",

@@ -68,22 +68,54 @@ std::unique_ptr<Pending> Group::start_all_reduce(const Tensor& x) {
                                         "wait all_reduce");
 }
 
+void Group::check_parts(std::string_view what, const Tensor& part, const Tensor& whole) const {
+  if (whole.numel() == part.numel() * size_ && whole.dtype() == part.dtype()) return;
+  fail(ErrorKind::internal, fmt::format("{} {}", name_, what), "sizes, got {} and {} over {} ranks",
+       part.shape().str(), whole.shape().str(), size_);
+}
+
 void Group::all_gather(const Tensor& in, const Tensor& out) {
-  check(out.numel() == in.numel() * size_ && out.dtype() == in.dtype(), name_ + " all_gather",
-        "sizes, got {} -> {} over {} ranks", in.shape().str(), out.shape().str(), size_);
+  check_parts("all_gather", in, out);
   Meter& meter = device_.meter();
   meter.communication_bytes += static_cast<double>(out.bytes());
   Stopwatch watch(device_, meter.communication_seconds, name_, "all_gather");
   do_all_gather(in, out);
 }
 
+std::unique_ptr<Pending> Group::start_all_gather(const Tensor& in, const Tensor& out) {
+  check_parts("all_gather", in, out);
+  Meter& meter = device_.meter();
+  meter.communication_bytes += static_cast<double>(out.bytes());
+  Stopwatch watch(device_, meter.communication_seconds, name_, "start all_gather");
+  return std::make_unique<TimedPending>(do_start_all_gather(in, out), device_, meter.communication_seconds,
+                                        name_, "wait all_gather");
+}
+
 void Group::reduce_scatter(const Tensor& in, const Tensor& out) {
-  check(in.numel() == out.numel() * size_ && out.dtype() == in.dtype(), name_ + " reduce_scatter",
-        "sizes, got {} -> {} over {} ranks", in.shape().str(), out.shape().str(), size_);
+  check_parts("reduce_scatter", out, in);
   Meter& meter = device_.meter();
   meter.communication_bytes += static_cast<double>(in.bytes());
   Stopwatch watch(device_, meter.communication_seconds, name_, "reduce_scatter");
   do_reduce_scatter(in, out);
+}
+
+std::unique_ptr<Pending> Group::start_reduce_scatter(const Tensor& in, const Tensor& out) {
+  check_parts("reduce_scatter", out, in);
+  Meter& meter = device_.meter();
+  meter.communication_bytes += static_cast<double>(in.bytes());
+  Stopwatch watch(device_, meter.communication_seconds, name_, "start reduce_scatter");
+  return std::make_unique<TimedPending>(do_start_reduce_scatter(in, out), device_,
+                                        meter.communication_seconds, name_, "wait reduce_scatter");
+}
+
+std::unique_ptr<Pending> Group::do_start_all_gather(const Tensor& in, const Tensor& out) {
+  do_all_gather(in, out);
+  return std::make_unique<NothingPending>();
+}
+
+std::unique_ptr<Pending> Group::do_start_reduce_scatter(const Tensor& in, const Tensor& out) {
+  do_reduce_scatter(in, out);
+  return std::make_unique<NothingPending>();
 }
 
 void Group::broadcast(const Tensor& x, int root) {

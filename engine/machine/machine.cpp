@@ -213,6 +213,9 @@ Framework framework_from_json(const ordered_json& root, const std::string& file)
   w.recompute = f.get("recompute_region", kMicro);
   w.step = f.get("step", kMicro);
   f.end();
+  Figures kernels(top.require("kernels", "how good its kernels are"), top.path("kernels"));
+  w.traffic_efficiency = kernels.get("traffic_efficiency", 1, 2);
+  kernels.end();
   w.messages_block = read_bool(top.require("messages_block", "true or false"), top.path("messages_block"));
   top.refuse_unknown();
   return w;

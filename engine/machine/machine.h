@@ -64,12 +64,14 @@ struct Machine {
   std::uint64_t usable_memory() const { return memory_bytes - memory_outside_allocator; }
 };
 
-// What a framework's calls cost its host, on the reference host (Xeon E5-2686 v4, one thread).
+// What a framework's calls cost its host, on the reference host (Xeon E5-2686 v4, one thread), and how good its kernels
+// are.
 struct Framework {
   std::string name, description;
   double kernel = 0, collective = 0, message = 0;  // seconds, besides the driver's launch
   double micro_batch = 0, recompute = 0, step = 0;
   bool messages_block = false;  // the host waits for the device at every message
+  double traffic_efficiency = 1;  // of its memory-bound kernels, relative to the machine's
 };
 
 // `where` is the file for messages. bad_input for a missing, unknown or impossible key, by JSON path.

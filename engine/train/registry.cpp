@@ -61,6 +61,7 @@ class Cluster final : public SimulatedCluster {
           int ranks_per_stage)
       : point_(point),
         machine_(machine),
+        framework_(framework),
         links_(machine, direct_links(point)),
         network_(stages, ranks_per_stage),
         clocks_(static_cast<std::size_t>(stages), VirtualClock(host_times(machine, framework))) {
@@ -74,7 +75,7 @@ class Cluster final : public SimulatedCluster {
     const int ranks_on_node = std::min<int>(static_cast<int>(point_.world()), machine_.devices_per_node);
     const double share = machine_.immediate ? 1.0 / ranks_on_node : 1;
     return std::make_unique<sim::SimDevice>(machine_.name, memory_limit,
-                                            std::make_unique<sim::CostModel>(machine_, share),
+                                            std::make_unique<sim::CostModel>(machine_, framework_, share),
                                             clocks_[static_cast<std::size_t>(stage)]);
   }
   World& world(int stage) override { return worlds_[static_cast<std::size_t>(stage)]; }
@@ -92,6 +93,7 @@ class Cluster final : public SimulatedCluster {
  private:
   const Point& point_;
   const Machine& machine_;
+  const Framework& framework_;
   Links links_;
   SimNetwork network_;
   std::vector<VirtualClock> clocks_;

@@ -19,10 +19,11 @@ Precision units_of(const Machine& m, DType dtype) {
 
 }  // namespace
 
-CostModel::CostModel(const Machine& machine, double share)
+CostModel::CostModel(const Machine& machine, const Framework& framework, double share)
     : machine_(machine),
       share_(share),
       bandwidth_(machine.memory_bandwidth * machine.memory_efficiency * share),
+      streaming_(bandwidth_ * framework.traffic_efficiency),
       f32_flops_(machine.peak_flops[static_cast<std::size_t>(Precision::f32)] * share) {}
 
 double CostModel::sustained_flops(DType dtype) const {
@@ -64,7 +65,7 @@ double CostModel::attention_seconds(const Cost& cost, DType dtype, bool backward
 }
 
 double CostModel::streaming_seconds(const Cost& cost) const {
-  return std::max(traffic(cost.bytes), cost.flops / f32_flops_) + machine_.kernel_latency;
+  return std::max(cost.bytes / streaming_, cost.flops / f32_flops_) + machine_.kernel_latency;
 }
 
 }  // namespace mbench::sim

@@ -24,7 +24,8 @@ struct ProductSize {
 class CostModel {
  public:
   // `share`: the part of the device that one rank has (1 but on a machine whose ranks share one processor).
-  CostModel(const Machine& machine, double share);
+  // `framework`: whose kernels run.
+  CostModel(const Machine& machine, const Framework& framework, double share);
 
   double product_seconds(const ProductSize& size, const Cost& cost);
   double attention_seconds(const Cost& cost, DType dtype, bool backward) const;
@@ -43,7 +44,10 @@ class CostModel {
   double sustained_flops(DType dtype) const;
 
   Machine machine_;
-  double share_, bandwidth_, f32_flops_;
+  double share_;
+  double bandwidth_;  // of products
+  double streaming_;  // of everything else
+  double f32_flops_;
   std::unordered_map<ProductSize, double, Hash> products_;  // a model has a handful of shapes
 };
 

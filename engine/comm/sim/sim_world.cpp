@@ -93,6 +93,14 @@ class SimGroup final : public Group {
   void do_reduce_scatter(const Tensor& in, const Tensor&) override {
     clock_.wait_until(collective("reduce_scatter", links_.all_gather(bytes(in), reach_)));
   }
+  std::unique_ptr<Pending> do_start_all_gather(const Tensor&, const Tensor& out) override {
+    return std::make_unique<SimPending>(clock_,
+                                        collective("all_gather", links_.all_gather(bytes(out), reach_)));
+  }
+  std::unique_ptr<Pending> do_start_reduce_scatter(const Tensor& in, const Tensor&) override {
+    return std::make_unique<SimPending>(clock_,
+                                        collective("reduce_scatter", links_.all_gather(bytes(in), reach_)));
+  }
   void do_broadcast(const Tensor& x, int) override {
     clock_.wait_until(collective("broadcast", links_.broadcast(bytes(x), reach_)));
   }
