@@ -15,6 +15,7 @@ struct HostTimes {
   double synchronize = 0;     // a wait for a stream that is idle already
   std::array<double, 3> work{};  // by HostWork
   bool messages_block = false;   // the host waits for the device at every message
+  double overlap_slowdown = 0;   // of a kernel while a collective runs beside it, as a share of its time
   bool immediate = false;        // no stream: an op has ended when its call returns, as on a CPU
 };
 
@@ -35,9 +36,12 @@ class VirtualClock {
   Interval kernel(double seconds) {
     host_ += times_.launch;
     const double begin = now();
-    wait_until(begin + seconds);
+    const double beside = std::min(begin + seconds, beside_.end) - std::max(begin, beside_.begin);
+    wait_until(begin + seconds + std::max(0.0, beside) * times_.overlap_slowdown);
     return {begin, compute_};
   }
+  // A collective that runs beside the kernels to come.
+  void overlap(Interval collective) { beside_ = collective; }
   // The stream goes on no earlier than that.
   void wait_until(double time) {
     compute_ = std::max(compute_, time);
@@ -53,6 +57,7 @@ class VirtualClock {
  private:
   HostTimes times_;
   double host_ = 0, compute_ = 0;
+  Interval beside_;  // the collective started last that the stream did not wait for
 };
 
 }  // namespace mbench

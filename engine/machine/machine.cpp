@@ -85,6 +85,7 @@ void read_device(const json& value, const std::string& where, Machine& m) {
   m.memory_efficiency = f.share("memory_efficiency");
   m.kernel_latency = f.get("kernel_latency_us", kMicro);
   m.multiprocessors = f.get("multiprocessors");
+  m.communication_multiprocessors = f.get("communication_multiprocessors", 1, m.multiprocessors);
   f.end();
 }
 

@@ -39,6 +39,7 @@ struct Machine {
   double memory_efficiency = 0;                // share of it that a large kernel reaches
   double kernel_latency = 0;                   // the least time of a kernel on the device
   double multiprocessors = 0;
+  double communication_multiprocessors = 0;  // of these, those that a collective takes from kernels beside it
 
   std::array<double, kPrecisionCount> sustained{};  // share of the peak that the largest products keep up
   std::vector<GemmTile> tiles;

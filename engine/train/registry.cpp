@@ -44,6 +44,7 @@ HostTimes host_times(const Machine& m, const Framework& f) {
   t.work[static_cast<std::size_t>(HostWork::micro_batch)] = f.micro_batch / m.host_speed;
   t.work[static_cast<std::size_t>(HostWork::recompute)] = f.recompute / m.host_speed;
   t.work[static_cast<std::size_t>(HostWork::step)] = f.step / m.host_speed;
+  t.overlap_slowdown = m.communication_multiprocessors / m.multiprocessors;
   t.messages_block = f.messages_block;
   t.immediate = m.immediate;
   return t;

@@ -84,8 +84,7 @@ class SimGroup final : public Group {
     clock_.wait_until(collective("all_reduce", links_.all_reduce(bytes(x), reach_)));
   }
   std::unique_ptr<Pending> do_start_all_reduce(const Tensor& x) override {
-    return std::make_unique<SimPending>(clock_,
-                                        collective("all_reduce", links_.all_reduce(bytes(x), reach_)));
+    return started("all_reduce", links_.all_reduce(bytes(x), reach_));
   }
   void do_all_gather(const Tensor&, const Tensor& out) override {
     clock_.wait_until(collective("all_gather", links_.all_gather(bytes(out), reach_)));
@@ -94,12 +93,10 @@ class SimGroup final : public Group {
     clock_.wait_until(collective("reduce_scatter", links_.all_gather(bytes(in), reach_)));
   }
   std::unique_ptr<Pending> do_start_all_gather(const Tensor&, const Tensor& out) override {
-    return std::make_unique<SimPending>(clock_,
-                                        collective("all_gather", links_.all_gather(bytes(out), reach_)));
+    return started("all_gather", links_.all_gather(bytes(out), reach_));
   }
   std::unique_ptr<Pending> do_start_reduce_scatter(const Tensor& in, const Tensor&) override {
-    return std::make_unique<SimPending>(clock_,
-                                        collective("reduce_scatter", links_.all_gather(bytes(in), reach_)));
+    return started("reduce_scatter", links_.all_gather(bytes(in), reach_));
   }
   void do_broadcast(const Tensor& x, int) override {
     clock_.wait_until(collective("broadcast", links_.broadcast(bytes(x), reach_)));
@@ -140,6 +137,13 @@ class SimGroup final : public Group {
     stream_ = begin + seconds;
     trace(what, begin, stream_);
     return stream_;
+  }
+
+  // A collective that the stream does not wait for yet.
+  std::unique_ptr<Pending> started(std::string_view what, double seconds) {
+    const double end = collective(what, seconds);
+    clock_.overlap({end - seconds, end});
+    return std::make_unique<SimPending>(clock_, end);
   }
 
   void trace(std::string_view what, double begin, double end) {
