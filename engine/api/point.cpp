@@ -188,6 +188,7 @@ const std::vector<Field>& fields() {
       MBENCH_FIELD(zero, read_zero(v, where)),
       MBENCH_CHOICE(offload, kOffloads),
       MBENCH_CHOICE(precision, kPrecisions),
+      MBENCH_FIELD(gradients_in_f32, read_bool(v, where)),
       MBENCH_CHOICE(attention, kAttentions),
       MBENCH_CHOICE(graph, kGraphs),
       MBENCH_FIELD(data, read_data(v, where)),
