@@ -216,8 +216,8 @@ std::vector<std::string> PublishedSummary::lines() const {
     if (found == figures_.end()) continue;
     const Figures& f = found->second;
     const MetricFormat* usual = find_metric_format(metric);
-    std::string line =
-        fmt::format("{}: {} of {} published figures compared", usual ? usual->header : metric, f.rows, rows_);
+    std::string line = fmt::format("{}: {} of {} published figures compared", usual ? usual->header : metric,
+                                   f.rows, f.published);
     if (f.rows > 0)
       line += fmt::format(", mean absolute error {}, largest {}", percent(f.sum / f.rows), percent(f.max));
     if (f.pairs > 0)
