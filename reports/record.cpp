@@ -78,6 +78,9 @@ Record::Record(const PointResult& result)
       outcome_(result.outcome),
       simulated_(result.simulated),
       reason_(result.reason) {
+  // How many weights there are is known of a point that did not run, too.
+  if (const auto count = known_parameter_count(model_, result.point.tp); count && !result.parameters)
+    json_["parameters"] = *count;
   // One sample has no spread; that the record's number says 0 is no measurement.
   if (result.iteration_ms && result.iteration_ms->samples.size() < 2)
     for (const char* metric : {"iteration_ms", "samples_per_s"})
@@ -131,7 +134,6 @@ void Record::publish(const Published& published, std::optional<std::size_t> row)
     theirs[figure.metric]["mean"] = figure.mean;
     if (figure.stddev) theirs[figure.metric]["stddev"] = *figure.stddev;
     if (!figure.doubt.empty()) remarks_["published." + figure.metric] = figure.doubt;
-    // The number of parameters is known of a point that could not run, too.
     const Json ours = value(figure.metric);
     if (ours.is_number() && figure.mean != 0 && (outcome_ == Outcome::ok || figure.metric == "parameters"))
       errors[figure.metric] = (ours.get<double>() - figure.mean) / figure.mean;

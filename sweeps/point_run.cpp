@@ -70,7 +70,6 @@ PointResult unmeasured(const SpecPoint& p, Outcome outcome, const std::string& r
   result.simulated = p.point.device.starts_with("sim:");
   result.outcome = outcome;
   result.reason = reason;
-  result.parameters = known_parameter_count(p.point.model, p.point.tp);  // known without a run
   return result;
 }
 
