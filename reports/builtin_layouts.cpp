@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "reports/published.h"
+
 namespace mbench {
 namespace {
 
@@ -108,7 +110,7 @@ const std::vector<Layout>& builtin_layouts() {
 const MetricFormat* find_metric_format(const std::string& name) {
   const auto& formats = metric_formats();
   const auto it = std::find_if(formats.begin(), formats.end(), [&](const auto& f) { return f.name == name; });
-  return it == formats.end() ? nullptr : &*it;
+  return it == formats.end() ? find_published_format(name) : &*it;
 }
 
 }  // namespace mbench

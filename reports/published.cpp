@@ -128,6 +128,24 @@ Layout published_layout(const Published& published, const std::vector<const Reco
   return layout;
 }
 
+const MetricFormat* find_published_format(const std::string& name) {
+  if (!name.starts_with("published.") && !name.starts_with("error.")) return nullptr;
+  static const std::vector<MetricFormat> formats = [] {
+    std::vector<MetricFormat> list;
+    for (const std::string& metric : published_metrics()) {
+      const Format f = format_of(metric, {});
+      const std::string theirs = "published." + metric;
+      list.push_back(
+          {theirs, f.header + ": published", "{" + theirs + f.scale + (f.thousands ? ":,0}" : "}")});
+      list.push_back({"error." + metric, f.header + ": error", "{error." + metric + "*100:+1} %"});
+    }
+    return list;
+  }();
+  const auto found =
+      std::find_if(formats.begin(), formats.end(), [&](const auto& f) { return f.name == name; });
+  return found == formats.end() ? nullptr : &*found;
+}
+
 PublishedSummary::PublishedSummary(const Published& published, const std::vector<const Record*>& records,
                                    const std::vector<Record>& all) {
   for (const std::string& metric : published.metrics) compare(metric, published, records);

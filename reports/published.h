@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/api/published.h"
+#include "reports/builtin_layouts.h"
 #include "reports/layout.h"
 #include "reports/record.h"
 
@@ -19,6 +20,9 @@ std::optional<Published> published_of(const nlohmann::ordered_json& spec);
 // The table "published": a row for each point, sections as in "strategies" where a strategy was swept.
 Layout published_layout(const Published& published, const std::vector<const Record*>& records,
                         const std::vector<std::string>& swept);
+
+// How published.<metric> and error.<metric> are printed outside of that table; null for other names.
+const MetricFormat* find_published_format(const std::string& name);
 
 class PublishedSummary {
  public:

@@ -73,6 +73,9 @@ TEST_CASE("a record has its published figures and its errors by name") {
   options.format = "csv";
   CHECK_THAT(render_report(file, options),
              Contains("tp,seq,strategy,published.iteration_ms,error.iteration_ms"));
+  options.format = "md";
+  CHECK_THAT(render_report(file, options), Contains("| Time (ms): published | Time (ms): error |"));
+  CHECK_THAT(render_report(file, options), Contains("|                  340 |          +10.0 % |"));
   options.columns = {"published.mfu"};
   options.sort.clear();
   CHECK_THROWS_WITH(render_report(file, options),
