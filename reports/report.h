@@ -9,9 +9,9 @@
 namespace mbench {
 
 struct ReportOptions {
-  std::string format = "md";        // md, csv, json
-  std::vector<std::string> tables;  // by name; empty: the spec's "tables", else published if it has such
-                                    // figures, else strategies if swept, else long
+  std::string format = "md";         // md, csv, json
+  std::vector<std::string> tables;   // by name; empty: the spec's "tables", else published if it has such
+                                     // figures, else strategies if swept, else long
   std::vector<std::string> metrics;  // instead of the tables' own columns, their rows kept
   std::vector<std::string> columns;  // fields and metrics: the whole table is these, one row per point
   std::string sort;                  // FIELD or FIELD:desc
