@@ -16,8 +16,9 @@ enum class Recompute { none, selective, full };
 enum class ScheduleKind { gpipe, one_f_one_b, interleaved };  // "gpipe", "1f1b", "interleaved"
 enum class Precision { f32, bf16, fp16, tf32, fp8 };          // the last two are known, but unsupported
 enum class AttentionKind { core, flash };
-enum class Graph { eager, fused, captured };  // captured is known, but unsupported
-enum class Offload { none, optimizer, all };  // known, but unsupported
+enum class Graph { eager, fused, captured };    // captured is known, but unsupported
+enum class Replicas { ranks, single_process };  // the second is known, but unsupported
+enum class Offload { none, optimizer, all };    // known, but unsupported
 
 struct Point {
   ModelSpec model;
@@ -30,6 +31,7 @@ struct Point {
   double dropout = 0.1;
 
   std::int64_t tp = 1, pp = 1, dp = 1, cp = 1, ep = 1;
+  Replicas replicas = Replicas::ranks;  // of dp: a process each, or threads of one that copies weights around
   bool sequence_parallel = false;
   Recompute recompute = Recompute::none;
   std::string strategy;  // the named bundle that set the two fields above; empty if none was named
@@ -92,6 +94,7 @@ std::string_view name_of(ScheduleKind);
 std::string_view name_of(Precision);
 std::string_view name_of(AttentionKind);
 std::string_view name_of(Graph);
+std::string_view name_of(Replicas);
 std::string_view name_of(Offload);
 
 }  // namespace mbench
