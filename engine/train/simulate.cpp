@@ -35,6 +35,7 @@ double peak_of(const Point& p, const Machine& machine) {
 struct Stage {
   PointResult result;
   MemoryUse peak;
+  std::size_t reserved = 0;
   Timeline timeline;
   std::exception_ptr error;
   bool stopped = false;  // because another stage ended
@@ -59,6 +60,7 @@ Simulation simulate_point(const Plan& plan, const Machine& machine, const Framew
       if (trace) options.timeline = &mine.timeline;
       mine.result = run_point(plan, *device, cluster->world(s), options);
       mine.peak = device->memory().peak();
+      mine.reserved = device->memory().reserved();
     } catch (...) {
       mine.error = std::current_exception();
       mine.stopped = cluster->is_echo(mine.error);
@@ -85,6 +87,8 @@ Simulation simulate_point(const Plan& plan, const Machine& machine, const Framew
     simulation.result.device_memory_mib = *reserved + outside;
   for (Stage& s : stage) {
     simulation.peak_by_stage.push_back(s.peak);
+    simulation.reserved_by_stage.push_back(s.reserved);
+    simulation.total_reserved += s.reserved * static_cast<std::uint64_t>(ranks_per_stage);
     if (trace) simulation.timeline_by_stage.push_back(std::move(s.timeline));
   }
   return simulation;

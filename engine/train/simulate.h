@@ -9,6 +9,8 @@ namespace mbench {
 struct Simulation {
   PointResult result;
   std::vector<MemoryUse> peak_by_stage;
+  std::vector<std::size_t> reserved_by_stage;
+  std::uint64_t total_reserved = 0;  // over all ranks
   std::vector<Timeline> timeline_by_stage;  // empty unless asked for
 };
 
