@@ -10,6 +10,7 @@
 #include <ctime>
 #include <filesystem>
 #include <iostream>
+#include <set>
 
 #include "cli/cli.h"
 #include "cli/environment.h"
@@ -134,7 +135,18 @@ int run(Options options) {
     return options.trace.empty() ? std::string() : trace_path(options.trace, spec, point);
   };
   runner.environment = describe_environment(options.on);
-  runner.environment["launcher"] = runner.launcher.describe();
+  if (spec.points.front().point.simulated()) {
+    const Point& first = spec.points.front().point;
+    runner.environment["machine"] = simulator.machine_of(first).description;
+    std::set<std::string> frameworks;
+    for (const sweeps::SpecPoint& p : spec.points) {
+      const Framework& f = simulator.framework_of(p.point);
+      frameworks.insert(fmt::format("{} ({})", f.name, f.description));
+    }
+    runner.environment["framework"] = fmt::format("{}", fmt::join(frameworks, "; "));
+  } else {
+    runner.environment["launcher"] = runner.launcher.describe();
+  }
   runner.environment["started"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
   runner.preflight = [&](const Point& point) { return preflight(point, runner.launcher); };
   runner.render_tables = [](const ResultFile& file) { return render_report(file, {}); };
