@@ -59,7 +59,8 @@ struct Options {
 void check_device(const std::string& on) {
   if (on == "cpu") return;
   if (on == "cuda")
-    fail(ErrorKind::unsupported, "--on", "this binary has no CUDA device, got cuda, need cpu or sim:<N>x<MACHINE>");
+    fail(ErrorKind::unsupported, "--on",
+         "this binary has no CUDA device, got cuda, need cpu or sim:<N>x<MACHINE>");
   if (on.starts_with("sim:")) {
     parse_simulated(on, "--on");
     return;
@@ -128,8 +129,9 @@ int run(Options options) {
   for (const sweeps::SpecPoint& p : spec.points)
     if (p.point.simulated()) simulator.check(p.point);
   runner.simulate = [&](const Point& point) {
-    return options.trace.empty() ? simulator.run(point)
-                                 : simulate_with_trace(simulator, point, trace_path(options.trace, spec, point));
+    return options.trace.empty()
+               ? simulator.run(point)
+               : simulate_with_trace(simulator, point, trace_path(options.trace, spec, point));
   };
   runner.trace = [&](const Point& point) {
     return options.trace.empty() ? std::string() : trace_path(options.trace, spec, point);
@@ -169,8 +171,11 @@ void add_sweep(CLI::App& app, Exit& exit) {
   CLI::App* command = app.add_subcommand("sweep", kAbout);
   command->footer(kFooter);
   command->add_option("SPEC", options->spec.path, "The sweep: a JSON file, see configs/")->required();
-  command->add_option("--on", options->on, "Device: cpu, cuda or sim:<N>x<MACHINE> (a built-in machine, see mbench devices, or the path of a "
-                   "machine file); default cpu")
+  command
+      ->add_option(
+          "--on", options->on,
+          "Device: cpu, cuda or sim:<N>x<MACHINE> (a built-in machine, see mbench devices, or the path of a "
+          "machine file); default cpu")
       ->type_name("DEVICE");
   command
       ->add_option("--out", options->out,
