@@ -1,7 +1,8 @@
-// Runs the points of a sweep one after another, each with a session of its own and a hard time-out (simulated
-// ones in this process, where they take milliseconds), and keeps what came of every one: results.json and
-// results.md are rewritten after each point. An OOM, a hang or a crash is a row; only Ctrl-C or a disk that
-// cannot be written ends a sweep early, and then what was measured stands.
+// Runs the points of a sweep one after another, each with a session of its own and a hard time-out (simulated ones in
+// this process, where they take milliseconds), and keeps
+// what came of every one: results.json and results.md are rewritten after each point. An OOM, a hang or a
+// crash is a row; only Ctrl-C or a disk that cannot be written ends a sweep early, and then what was measured
+// stands.
 #pragma once
 #include <functional>
 #include <iosfwd>
@@ -31,12 +32,12 @@ struct RunnerOptions {
   int columns = 0;             // of the terminal behind `progress`; 0 if it is none
   std::string resume_command;  // what to type to go on after Ctrl-C
   nlohmann::ordered_json environment;
-  std::function<Forecast(const Point&)> preflight;    // besides why_infeasible and why_unsupported
-  std::function<PointResult(const Point&)> simulate;  // for points of a simulated machine: no process
+  std::function<Forecast(const Point&)> preflight;              // besides why_infeasible and why_unsupported
+  std::function<PointResult(const Point&)> simulate;            // for points of a simulated machine: no process
   std::function<std::string(const ResultFile&)> render_tables;  // results.md, and the tables at the end
   std::function<std::string(const Point&)> trace;  // file of the point's timeline; unset or empty: none
-  std::ostream* progress = nullptr;                // stderr
-  std::ostream* tables = nullptr;                  // stdout
+  std::ostream* progress = nullptr;                             // stderr
+  std::ostream* tables = nullptr;                               // stdout
 };
 
 struct SweepEnd {

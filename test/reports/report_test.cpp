@@ -141,8 +141,7 @@ TEST_CASE("--metric, --columns, --sort and --filter") {
                Contains("[--columns]") && Contains("did you mean \"iteration_ms.median\"?"));
     options = {};
     options.tables = {"strategy"};
-    CHECK_THAT(refusal(file, options),
-               Contains("[--table]") && Contains("need one of long, memory, strategies"));
+    CHECK_THAT(refusal(file, options), Contains("[--table]") && Contains("need one of long, memory, strategies"));
     options = {};
     options.sort = "sequence";
     CHECK_THAT(refusal(file, options), Contains("[--sort]"));
