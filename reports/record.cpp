@@ -1,7 +1,9 @@
 #include "reports/record.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -12,6 +14,10 @@ namespace mbench {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kEnvironment = "environment.";
+constexpr std::array<std::string_view, 4> kDerived = {"nodes", "devices_per_node", "micro_batches",
+                                                      "runtime_s"};
 
 // The value of a dotted name without the stand-ins for objects; nullptr if the path leads nowhere.
 const Json* walk(const Json& root, std::string_view name) {
@@ -70,8 +76,9 @@ bool same_value(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-Record::Record(const PointResult& result)
+Record::Record(const PointResult& result, std::shared_ptr<const Json> environment)
     : json_(result_to_json(result)),
+      environment_(std::move(environment)),
       model_(result.point.model),
       outcome_(result.outcome),
       simulated_(result.simulated),
@@ -102,9 +109,30 @@ Json Record::value(std::string_view name) const {
     return found ? *found : Json(nullptr);
   }
   const Json* found = walk(json_, name);
-  if (!found) return nullptr;
+  if (!found) return derived(name);
   if (found->is_object() && found->contains("mean")) return found->at("mean");
   return *found;
+}
+
+Json Record::derived(std::string_view name) const {
+  if (name.substr(0, kEnvironment.size()) == kEnvironment) {
+    const Json* found = environment_ ? walk(*environment_, name.substr(kEnvironment.size())) : nullptr;
+    return found ? *found : Json(nullptr);
+  }
+  if (std::find(kDerived.begin(), kDerived.end(), name) == kDerived.end()) return nullptr;
+  const auto number = [&](std::string_view of) {
+    const Json known = value(of);
+    return known.is_number() ? known.get<double>() : 0;
+  };
+  if (name == "micro_batches") return number("global_batch") / (number("micro_batch") * number("dp"));
+  if (name == "runtime_s") {
+    const double ms = number("iteration_ms.mean");
+    return ms > 0 ? Json(number("iterations") * ms / 1000) : Json(nullptr);
+  }
+  const double world = number("world"), node = number("environment.devices_per_node");
+  if (node < 1 || world < 1) return nullptr;
+  const auto nodes = static_cast<std::int64_t>(std::ceil(world / node));
+  return name == "nodes" ? nodes : static_cast<std::int64_t>(world) / nodes;
 }
 
 std::string Record::text(std::string_view name) const {
@@ -131,7 +159,8 @@ std::string text_of(const Json& value) {
 std::vector<Record> records_of(const ResultFile& file) {
   std::vector<Record> records;
   records.reserve(file.points.size());
-  for (const PointResult& result : file.points) records.emplace_back(result);
+  const auto environment = std::make_shared<const Json>(file.environment);
+  for (const PointResult& result : file.points) records.emplace_back(result, environment);
   return records;
 }
 
@@ -146,6 +175,8 @@ void require_name(const std::vector<Record>& records, std::string_view name, std
     root_known = root_known || top != nullptr;
     root_has_value = root_has_value || (top && !top->is_null() && !(top->is_array() && top->empty()));
   }
+  if (root == kEnvironment.substr(0, kEnvironment.size() - 1) && name != root) return;
+  if (std::find(kDerived.begin(), kDerived.end(), name) != kDerived.end()) return;
   // A variable of env that no point sets, or a part of a metric that no point has, is a null and no mistake.
   if (root_known && name != root && (root == "env" || !root_has_value)) return;
   std::vector<std::string> choices;
@@ -153,6 +184,33 @@ void require_name(const std::vector<Record>& records, std::string_view name, std
   if (choices.empty()) choices = choices_below(records, "");
   fail(ErrorKind::bad_input, where, "no field or metric of that name, got \"{}\", {}", name,
        nearest_choice(name, choices));
+}
+
+std::vector<std::string> metric_names(const std::vector<const Record*>& records) {
+  static const std::set<std::string> others = {"id",        "world",   "device_name",
+                                               "simulated", "outcome", "reason"};
+  const auto& fields = point_keys();
+  std::vector<std::string> names;
+  std::set<std::string> seen;
+  const auto add = [&](const std::string& name) {
+    if (seen.insert(name).second) names.push_back(name);
+  };
+  for (const Record* record : records)
+    for (const auto& [key, value] : record->json().items()) {
+      if (value.is_null() || others.count(key) ||
+          std::find(fields.begin(), fields.end(), key) != fields.end())
+        continue;
+      if (value.is_object()) {
+        for (const auto& [part, number] : value.items())
+          if (number.is_number()) add(key + "." + part);
+      } else if (value.is_array()) {
+        add(key + ".first");
+        add(key + ".last");
+      } else {
+        add(key);
+      }
+    }
+  return names;
 }
 
 std::vector<std::string> swept_fields(const Json& spec, const std::vector<const Record*>& records) {

@@ -2,7 +2,15 @@
 // JSON form. A name is a path of keys joined by dots: "tp", "iteration_ms.p95", "model.layers",
 // "env.NCCL_P2P_DISABLE". An object that has a mean stands for its mean ("iteration_ms" is
 // "iteration_ms.mean"); an array has "first", "last" and "size".
+//
+// Beside these, what follows from them:
+//   environment.KEY   the result file's environment ("environment.power_cap_w"), the same for every point
+//   nodes             how many nodes of environment.devices_per_node devices hold the point's ranks
+//   devices_per_node  ranks on each of them
+//   micro_batches     of a step, on one data-parallel rank
+//   runtime_s         time of all its iterations at their mean
 #pragma once
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -14,7 +22,8 @@ namespace mbench {
 
 class Record {
  public:
-  explicit Record(const PointResult& result);
+  explicit Record(const PointResult& result,
+                  std::shared_ptr<const nlohmann::ordered_json> environment = nullptr);
   // Null where the value is unknown or there is none of that name.
   nlohmann::ordered_json value(std::string_view name) const;
   std::string text(std::string_view name) const;  // "n/a" for null
@@ -26,7 +35,10 @@ class Record {
   const std::string& reason() const { return reason_; }
 
  private:
+  nlohmann::ordered_json derived(std::string_view name) const;
+
   nlohmann::ordered_json json_;
+  std::shared_ptr<const nlohmann::ordered_json> environment_;
   ModelSpec model_;
   Outcome outcome_;
   bool simulated_;
@@ -40,6 +52,10 @@ std::string text_of(const nlohmann::ordered_json& value);
 
 // bad_input with the nearest choice unless some record could have a value of that name.
 void require_name(const std::vector<Record>& records, std::string_view name, std::string_view where);
+
+// Every metric that some record has, parts of one ("iteration_ms.p95") by themselves, in the order of the
+// file.
+std::vector<std::string> metric_names(const std::vector<const Record*>& records);
 
 // The fields in which the points differ: those of the spec's "sweep" in its order, then any other whose value
 // does not follow from the ones before (a strategy decides recompute and sequence_parallel).

@@ -48,16 +48,6 @@ std::vector<Layout> layouts_of(const Json& spec) {
   return layouts;
 }
 
-SortBy sort_of(const std::string& text) {
-  const std::size_t colon = text.rfind(':');
-  if (colon == std::string::npos) return {text, false};
-  const std::string order = text.substr(colon + 1);
-  if (order != "asc" && order != "desc")
-    fail(ErrorKind::bad_input, "--sort", "unknown order, got \"{}\", need FIELD, FIELD:asc or FIELD:desc",
-         text);
-  return {text.substr(0, colon), order == "desc"};
-}
-
 Filter filter_of(const std::vector<std::string>& texts, const std::vector<Record>& records) {
   Filter filter;
   for (const std::string& text : texts) {
@@ -103,7 +93,7 @@ Layout layout_of_columns(const std::vector<std::string>& names) {
       LayoutRow row = row_of(name);
       const LayoutColumn column = column_of(name);
       row.header = column.header;
-      row.text = column.lines.front();
+      row.lines = column.lines;
       layout.rows.push_back(row);
     } else {
       layout.columns.push_back(column_of(name));
@@ -181,7 +171,7 @@ std::string render_report(const ResultFile& file, const ReportOptions& options) 
   for (const Record& record : records)
     if (filter.matches(record)) chosen.push_back(&record);
   require_match(filter, records, chosen);
-  const SortBy sort = sort_of(options.sort);
+  const SortBy sort = sort_from_text(options.sort, "--sort");
   if (!sort.name.empty()) require_name(records, sort.name, "--sort");
 
   const std::vector<std::string> swept = swept_fields(file.spec, chosen);
