@@ -196,8 +196,12 @@ class Builder {
       return cell;
     }
     if (column.relation) return compared(record, references_.at(index).find(place), column, formatter_);
-    for (std::size_t i = 0; i < column.lines.size(); ++i)
-      cell.text += (i ? "\n" : "") + formatter_.format(column.lines[i], record, layout().labels);
+    for (const CellText& line : column.lines) {
+      const std::string text = formatter_.format(line, record, layout().labels);
+      if (text.empty()) continue;  // a line in brackets, of which something is unknown
+      if (!cell.text.empty()) cell.text += '\n';
+      cell.text += text;
+    }
     // One value, its spread in brackets aside, is a number.
     std::string only;
     int values = 0;

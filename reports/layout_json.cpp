@@ -187,7 +187,7 @@ Json like(const Json& declared, const std::string& where) {
   if (!known)
     fail(ErrorKind::bad_input, where + ".like", "no built-in table of that name, got \"{}\", {}", name,
          nearest_choice(name, builtin_names()));
-  Json json = *known;
+  Json json = known->contains("like") ? like(*known, where) : *known;
   for (const auto& [key, value] : declared.items()) json[key] = value;
   return json;
 }

@@ -68,8 +68,10 @@ std::set<std::string> axes_of(const Layout& layout) {
 std::string text_of_lines(const std::vector<CellText>& lines, const Record& record, const Labels& labels,
                           Formatter& formatter) {
   std::string text;
-  for (std::size_t i = 0; i < lines.size(); ++i)
-    text += (i ? "\n" : "") + formatter.format(lines[i], record, labels);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (i) text += '\n';
+    text += formatter.format(lines[i], record, labels);
+  }
   return text;
 }
 
