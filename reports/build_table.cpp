@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <unordered_map>
 
 #include "engine/base/error.h"
 #include "reports/placement.h"
@@ -48,6 +49,7 @@ class Builder {
     const auto& columns = layout().columns;
     has_outcome_ = std::any_of(columns.begin(), columns.end(), names_outcome);
     for (const LayoutColumn& column : columns) {
+      names_outcome_.push_back(names_outcome(column));
       configuration_.push_back(is_configuration(column));
       values_.push_back(value_names(column));
     }
@@ -70,11 +72,9 @@ class Builder {
   }
 
  private:
-  using Slots =
-      std::map<std::pair<std::string, std::size_t>, const Place*>;  // (pivot, column) -> who stands there
   struct Row {
     std::vector<std::string> labels;
-    Slots slots;
+    std::vector<const Place*> slots;  // who stands in each column, pivot by pivot; null: nobody
   };
 
   const Layout& layout() const { return placement_.layout; }
@@ -85,25 +85,28 @@ class Builder {
     const std::vector<std::string> pivots = refer(begin, end);
     std::vector<Row> rows;
     std::map<std::vector<std::string>, std::vector<std::size_t>> rows_of;  // those with these labels
+    std::unordered_map<std::string, std::size_t> pivot_numbers;
+    for (const std::string& pivot : pivots) pivot_numbers.emplace(pivot, pivot_numbers.size());
+    const std::size_t columns = layout().columns.size();
     for (std::size_t i = begin; i < end; ++i) {
       const Place& place = placement_.places[i];
+      const std::size_t first = columns * pivot_numbers.at(place.pivot);
       std::vector<std::size_t>& same = rows_of[place.labels];
       const auto found = std::find_if(same.begin(), same.end(), [&](std::size_t row) {
-        return std::none_of(place.columns.begin(), place.columns.end(), [&](std::size_t c) {
-          return rows[row].slots.count({place.pivot, c}) > 0;
-        });
+        return std::none_of(place.columns.begin(), place.columns.end(),
+                            [&](std::size_t c) { return rows[row].slots[first + c] != nullptr; });
       });
       const std::size_t row = found == same.end() ? rows.size() : *found;
       if (row == rows.size()) {
         same.push_back(row);
-        rows.push_back({place.labels, {}});
+        rows.push_back({place.labels, std::vector<const Place*>(columns * pivots.size())});
       }
-      for (const std::size_t column : place.columns) rows[row].slots[{place.pivot, column}] = &place;
+      for (const std::size_t column : place.columns) rows[row].slots[first + column] = &place;
     }
     for (const LayoutRow& row : layout().rows) section.columns.push_back({row.header, row.name, false, {}});
     for (const std::string& pivot : pivots)
       for (std::size_t c = 0; c < layout().columns.size(); ++c) section.columns.push_back(heading(pivot, c));
-    for (const Row& row : rows) section.rows.push_back(cells(row, pivots, section));
+    for (const Row& row : rows) section.rows.push_back(cells(row, section));
     align(section);
     name_for_machines(section);
     return section;
@@ -139,37 +142,34 @@ class Builder {
     return heading;
   }
 
-  std::vector<Cell> cells(const Row& row, const std::vector<std::string>& pivots, Section& section) {
+  std::vector<Cell> cells(const Row& row, Section& section) {
     std::vector<Cell> cells;
     for (const std::string& label : row.labels) cells.push_back({label, {}});
     bool all_simulated = true;
-    std::set<const Record*> records;
-    for (const auto& [slot, place] : row.slots) {
-      all_simulated = all_simulated && place->record->simulated();
-      records.insert(place->record);
-    }
+    for (const Place* place : row.slots)
+      all_simulated = all_simulated && (!place || place->record->simulated());
     // What is to be said of the row's points beside their numbers goes to the outcome where there is a column
     // for it, and else to the last label.
     std::set<const Record*> noted;
     if (!has_outcome_) {
       if (all_simulated) cells.back().text += " (simulated)";
-      for (const Record* record : records)
-        if (record->outcome() == Outcome::ok && !record->reason().empty() && noted.insert(record).second)
-          cells.back().footnote = footnote(section, record->reason());
+      for (const Place* place : row.slots)
+        if (place && place->record->outcome() == Outcome::ok && !place->record->reason().empty() &&
+            noted.insert(place->record).second)
+          cells.back().footnote = footnote(section, place->record->reason());
     }
-    for (const std::string& pivot : pivots)
-      for (std::size_t c = 0; c < layout().columns.size(); ++c) {
-        const auto slot = row.slots.find({pivot, c});
-        if (slot == row.slots.end()) {
-          cells.emplace_back();
-          continue;
-        }
-        Cell cell = this->cell(*slot->second, c, section, noted);
-        if (slot->second->record->simulated() &&
-            (has_outcome_ ? names_outcome(layout().columns[c]) : !all_simulated))
-          cell.text += " (simulated)";
-        cells.push_back(std::move(cell));
+    for (std::size_t slot = 0; slot < row.slots.size(); ++slot) {
+      const Place* place = row.slots[slot];
+      if (!place) {
+        cells.emplace_back();
+        continue;
       }
+      const std::size_t column = slot % layout().columns.size();
+      Cell cell = this->cell(*place, column, section, noted);
+      if (place->record->simulated() && (has_outcome_ ? names_outcome_[column] : !all_simulated))
+        cell.text += " (simulated)";
+      cells.push_back(std::move(cell));
+    }
     return cells;
   }
 
@@ -180,7 +180,7 @@ class Builder {
     const auto note = [&](const std::string& reason) {
       if (!reason.empty() && noted.insert(&record).second) cell.footnote = footnote(section, reason);
     };
-    if (names_outcome(column)) {
+    if (names_outcome_[index]) {
       cell.text = outcome_word(record.outcome());
       note(record.reason());
       return cell;
@@ -273,10 +273,10 @@ class Builder {
   Placement placement_;
   Formatter& formatter_;
   bool has_outcome_ = false;
-  std::vector<bool> configuration_;
-  std::vector<std::vector<std::string>> values_;  // of each column's text
-  std::set<std::size_t> is_text_;                 // columns of which some value is no number
-  std::map<std::size_t, References> references_;  // of the comparing columns, in the section being built
+  std::vector<bool> configuration_, names_outcome_;  // of each column
+  std::vector<std::vector<std::string>> values_;     // of each column's text
+  std::set<std::size_t> is_text_;                    // columns of which some value is no number
+  std::map<std::size_t, References> references_;     // of the comparing columns, in the section being built
 };
 
 }  // namespace

@@ -141,14 +141,16 @@ int Formatter::decimals(double value, const CellText::Part& part) {
   };
   if (part.mode == Digits::each) return needed(std::abs(value));
   // A spread is as precise as the mean it belongs to.
-  std::string name = part.name;
-  if (const std::size_t at = name.rfind(".stddev"); at != std::string::npos && at + 7 == name.size())
-    name = name.substr(0, at);
-  const std::string key = fmt::format("{}*{}:{}", name, part.scale, part.digits);
+  std::string_view name = part.name;
+  constexpr std::string_view kSpread = ".stddev";
+  if (name.size() > kSpread.size() && name.substr(name.size() - kSpread.size()) == kSpread)
+    name.remove_suffix(kSpread.size());
+  const auto key = std::tuple(std::string(name), part.scale, part.digits);
   if (const auto it = decimals_.find(key); it != decimals_.end()) return it->second;
   double smallest = 0;
+  nlohmann::ordered_json made;
   for (const Record* record : records_) {
-    const auto known = record->value(name);
+    const auto& known = record->value(name, made);
     if (!known.is_number()) continue;
     const double x = std::abs(known.get<double>() * part.scale);
     if (x > 0 && std::isfinite(x) && (smallest == 0 || x < smallest)) smallest = x;
@@ -173,6 +175,19 @@ std::string Formatter::number(double value, const CellText& text) {
   return out;
 }
 
+namespace {
+
+// What the layout prints instead of a value; null if that is the value itself.
+const std::string* label_of(const Labels& labels, const std::string& name,
+                            const nlohmann::ordered_json& value) {
+  const auto field = labels.find(name);
+  if (field == labels.end()) return nullptr;
+  const auto label = field->second.find(text_of(value));
+  return label == field->second.end() ? nullptr : &label->second;
+}
+
+}  // namespace
+
 std::string Formatter::format(const CellText& text, const Record& record, const Labels& labels) {
   struct Piece {
     std::string text;
@@ -180,6 +195,7 @@ std::string Formatter::format(const CellText& text, const Record& record, const 
   };
   std::vector<Piece> pieces;
   std::vector<int> vanished;
+  nlohmann::ordered_json made;
   bool any_value = false, any_known = false;
   for (const CellText::Part& part : text.parts()) {
     if (part.name.empty()) {

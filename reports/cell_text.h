@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "reports/record.h"
@@ -58,7 +59,7 @@ class Formatter {
  private:
   int decimals(double value, const CellText::Part& part);
   const std::vector<const Record*>& records_;
-  std::map<std::string, int> decimals_;
+  std::map<std::tuple<std::string, double, int>, int> decimals_;  // name, scale, digits
 };
 
 std::string with_thousands(const std::string& digits);

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "engine/api/result.h"
@@ -22,23 +23,32 @@ namespace mbench {
 
 class Record {
  public:
-  explicit Record(const PointResult& result,
-                  std::shared_ptr<const nlohmann::ordered_json> environment = nullptr);
+  // What all records of a file have in common.
+  struct File {
+    nlohmann::ordered_json environment;
+    std::unordered_map<std::string, std::size_t> positions;  // of names in json(), to find them at once
+  };
+  explicit Record(const PointResult& result, std::shared_ptr<const File> file = nullptr);
   // Null where the value is unknown or there is none of that name.
   nlohmann::ordered_json value(std::string_view name) const;
+  // The same without a copy where the record holds it; what is made up on the way is put into `made`.
+  const nlohmann::ordered_json& value(std::string_view name, nlohmann::ordered_json& made) const;
   std::string text(std::string_view name) const;  // "n/a" for null
 
   const nlohmann::ordered_json& json() const { return json_; }
+  // json()'s value of a name without a dot; null if there is none.
+  const nlohmann::ordered_json* find(const std::string& key) const;
   nlohmann::ordered_json model() const;  // its name and sizes, where json() may have a preset's name alone
   Outcome outcome() const { return outcome_; }
   bool simulated() const { return simulated_; }
   const std::string& reason() const { return reason_; }
 
  private:
+  const nlohmann::ordered_json* walk(std::string_view name) const;
   nlohmann::ordered_json derived(std::string_view name) const;
 
   nlohmann::ordered_json json_;
-  std::shared_ptr<const nlohmann::ordered_json> environment_;
+  std::shared_ptr<const File> file_;
   ModelSpec model_;
   Outcome outcome_;
   bool simulated_;
