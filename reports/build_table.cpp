@@ -239,6 +239,11 @@ class Builder {
   void align(Section& section) const {
     for (std::size_t c = 0; c < section.columns.size(); ++c) {
       const bool is_label = c < layout().rows.size();
+      const std::size_t column = is_label ? 0 : (c - layout().rows.size()) % layout().columns.size();
+      if (!is_label && layout().columns[column].relation) {
+        section.columns[c].right = true;
+        continue;
+      }
       section.columns[c].right = std::all_of(section.rows.begin(), section.rows.end(), [&](const auto& row) {
         const Cell& cell = row[c];
         const std::string& t = cell.text;

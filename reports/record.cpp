@@ -163,7 +163,10 @@ Json Record::derived(std::string_view name) const {
     const Json known = value(of);
     return known.is_number() ? known.get<double>() : 0;
   };
-  if (name == "micro_batches") return number("global_batch") / (number("micro_batch") * number("dp"));
+  if (name == "micro_batches") {
+    const double count = number("global_batch") / (number("micro_batch") * number("dp"));
+    return count == std::floor(count) ? Json(static_cast<std::int64_t>(count)) : Json(nullptr);
+  }
   if (name == "runtime_s") {
     const double ms = number("iteration_ms.mean");
     return ms > 0 ? Json(number("iterations") * ms / 1000) : Json(nullptr);

@@ -102,6 +102,29 @@ Layout layout_of_columns(const std::vector<std::string>& names) {
   return layout;
 }
 
+// --metric: the layout with these metrics in its cells. Where it shows different points in different columns
+// ("w/o fp16", "w/ fp16"), each of those columns does.
+void show_metrics(Layout& layout, const std::vector<std::string>& metrics) {
+  std::vector<LayoutColumn> columns;
+  std::set<std::string> seen;
+  for (const LayoutColumn& column : layout.columns) {
+    if (column.relation || column.where.empty()) continue;
+    std::string points;
+    for (const Filter::Term& term : column.where.terms()) points += term.field + "=" + term.value + "\n";
+    if (!seen.insert(points).second) continue;
+    for (const std::string& name : metrics) {
+      columns.push_back(column_of(name));
+      columns.back().where = column.where;
+      columns.back().header =
+          metrics.size() == 1 ? column.header : column.header + ", " + columns.back().header;
+    }
+  }
+  if (columns.empty())
+    for (const std::string& name : metrics) columns.push_back(column_of(name));
+  layout.columns = std::move(columns);
+  layout.note.clear();
+}
+
 std::vector<Layout> choose_layouts(const ResultFile& file, const ReportOptions& options,
                                    const std::vector<Record>& records,
                                    const std::vector<std::string>& swept) {
@@ -122,11 +145,7 @@ std::vector<Layout> choose_layouts(const ResultFile& file, const ReportOptions& 
   }
   if (options.metrics.empty()) return layouts;
   for (const std::string& name : options.metrics) require_name(records, name, "--metric");
-  for (Layout& layout : layouts) {
-    layout.columns.clear();
-    layout.note.clear();
-    for (const std::string& name : options.metrics) layout.columns.push_back(column_of(name));
-  }
+  for (Layout& layout : layouts) show_metrics(layout, options.metrics);
   return layouts;
 }
 
