@@ -203,17 +203,12 @@ std::string Formatter::format(const CellText& text, const Record& record, const 
       continue;
     }
     any_value = any_value || part.group == 0;
-    const auto value = record.value(part.name);
-    std::string piece = text_of(value);
-    const auto field = labels.find(part.name);
-    const auto label = field == labels.end() ? std::map<std::string, std::string>::const_iterator{}
-                                             : field->second.find(piece);
-    if (field != labels.end() && label != field->second.end())
-      piece = label->second;
-    else if (value.is_number() &&
-             (!value.is_number_integer() || part.scale != 1 || part.thousands || part.sign))
-      piece = number(value.get<double>(), part);
-    any_known = any_known || !value.is_null() || (field != labels.end() && label != field->second.end());
+    const auto& value = record.value(part.name, made);
+    const std::string* label = label_of(labels, part.name, value);
+    const bool formatted =
+        value.is_number() && (!value.is_number_integer() || part.scale != 1 || part.thousands || part.sign);
+    std::string piece = label ? *label : formatted ? number(value.get<double>(), part) : text_of(value);
+    any_known = any_known || label || !value.is_null();
     if (part.group && (piece == "n/a" || piece.empty())) vanished.push_back(part.group);
     pieces.push_back({std::move(piece), part.group});
   }

@@ -17,7 +17,10 @@ std::string quoted(const std::string& text) {
 
 std::string line_of(const std::vector<std::string>& fields) {
   std::string line;
-  for (std::size_t i = 0; i < fields.size(); ++i) line += (i ? "," : "") + quoted(fields[i]);
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    if (i) line += ',';
+    line += quoted(fields[i]);
+  }
   return line + "\n";
 }
 

@@ -19,8 +19,8 @@ struct Cell {
 
 struct Column {
   std::string header;
-  std::string name;                 // of the field or metric, for machines
-  bool right = false;               // numbers align right
+  std::string name;                      // of the field or metric, for machines
+  bool right = false;                    // numbers align right
   std::vector<std::string> values = {};  // of a column with several numbers in each cell: their names
 };
 

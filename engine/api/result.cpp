@@ -179,38 +179,45 @@ Statistics statistics_of(std::vector<double> samples) {
 
 ordered_json result_to_json(const PointResult& r) {
   ordered_json out = ordered_json::object();
-  out["id"] = r.id;
-  const ordered_json configuration = point_to_json(r.point);
-  for (const auto& [key, value] : configuration.items()) out[key] = value;
-  out["device_name"] = text_or_null(r.device == r.point.device ? "" : r.device);
-  out["world"] = r.world;
-  out["simulated"] = r.simulated;
-  out["outcome"] = name_of(r.outcome);
-  out["reason"] = text_or_null(r.reason);
-  out["iteration_ms"] = write_statistics(r.iteration_ms);
-  out["samples_per_s"] = nullptr;
+  // Appended, in room made beforehand: out[key] would look through all keys before it, and a growing
+  // ordered_json copies what it holds. There may be thousands of results.
+  auto& members = out.get_ref<ordered_json::object_t&>();
+  members.reserve(point_keys().size() + 40);
+  const auto add = [&](const char* key, ordered_json value) { members.emplace_back(key, std::move(value)); };
+  add("id", r.id);
+  ordered_json configuration = point_to_json(r.point);
+  for (auto& [key, value] : configuration.get_ref<ordered_json::object_t&>())
+    members.emplace_back(key, std::move(value));
+  add("device_name", text_or_null(r.device == r.point.device ? "" : r.device));
+  add("world", r.world);
+  add("simulated", r.simulated);
+  add("outcome", name_of(r.outcome));
+  add("reason", text_or_null(r.reason));
+  add("iteration_ms", write_statistics(r.iteration_ms));
+  ordered_json rate;
   if (r.samples_per_s)
-    out["samples_per_s"] = {{"mean", number(*r.samples_per_s)}, {"stddev", number(r.samples_per_s_stddev)}};
-  out["tokens_per_s"] = number(r.tokens_per_s);
-  out["tflops_per_device"] = number(r.tflops_per_device);
-  out["mfu"] = number(r.mfu);
-  out["mfu_causal"] = number(r.mfu_causal);
-  out["hfu"] = number(r.hfu);
-  out["peak_tflops"] = number(r.peak_tflops);
-  out["peak_source"] = text_or_null(r.peak_source);
-  out["peak_memory_mib"] = number(r.peak_memory_mib);
-  out["peak_memory_by_rank_mib"] = numbers_or_null(r.peak_memory_by_rank_mib);
-  out["memory_anatomy_mib"] = write_anatomy(r.memory_anatomy_mib);
-  out["reserved_memory_mib"] = number(r.reserved_memory_mib);
-  out["device_memory_mib"] = number(r.device_memory_mib);
-  out["communication_fraction"] = number(r.communication_fraction);
-  out["bubble_fraction"] = number(r.bubble_fraction);
-  out["losses"] = numbers_or_null(r.losses);
-  out["gradient_norms"] = numbers_or_null(r.gradient_norms);
-  out["skipped_steps"] = number(r.skipped_steps);
-  out["parameters"] = number(r.parameters);
-  out["power_w"] = number(r.power_w);
-  out["utilization"] = number(r.utilization);
+    rate = {{"mean", number(*r.samples_per_s)}, {"stddev", number(r.samples_per_s_stddev)}};
+  add("samples_per_s", std::move(rate));
+  add("tokens_per_s", number(r.tokens_per_s));
+  add("tflops_per_device", number(r.tflops_per_device));
+  add("mfu", number(r.mfu));
+  add("mfu_causal", number(r.mfu_causal));
+  add("hfu", number(r.hfu));
+  add("peak_tflops", number(r.peak_tflops));
+  add("peak_source", text_or_null(r.peak_source));
+  add("peak_memory_mib", number(r.peak_memory_mib));
+  add("peak_memory_by_rank_mib", numbers_or_null(r.peak_memory_by_rank_mib));
+  add("memory_anatomy_mib", write_anatomy(r.memory_anatomy_mib));
+  add("reserved_memory_mib", number(r.reserved_memory_mib));
+  add("device_memory_mib", number(r.device_memory_mib));
+  add("communication_fraction", number(r.communication_fraction));
+  add("bubble_fraction", number(r.bubble_fraction));
+  add("losses", numbers_or_null(r.losses));
+  add("gradient_norms", numbers_or_null(r.gradient_norms));
+  add("skipped_steps", number(r.skipped_steps));
+  add("parameters", number(r.parameters));
+  add("power_w", number(r.power_w));
+  add("utilization", number(r.utilization));
   return out;
 }
 

@@ -112,8 +112,7 @@ TEST_CASE("numbers by themselves, with a sign, and what follows from others") {
     return formatter.format(CellText::parse(format, "t"), records[0], {});
   };
   CHECK(text("{nodes}*{devices_per_node}") == "3*8");
-  CHECK(text("{micro_batches} {runtime_s:1} {environment.power_cap_w} {environment.x}") ==
-        "4 28.8 400 n/a");
+  CHECK(text("{micro_batches} {runtime_s:1} {environment.power_cap_w} {environment.x}") == "4 28.8 400 n/a");
   CHECK(text("{iteration_ms.samples.size} of {iteration_ms.samples.first:1}") == "3 of 287.5");
   CHECK(text("{mfu*100:+1} {iteration_ms:3g} {iteration_ms:3g1-2} {mfu:3g1-2} {mfu:4g}") ==
         "+55.6 288 288.0 0.56 0.5556");
@@ -130,7 +129,9 @@ TEST_CASE("programs find each number of a cell, each under a name of its own") {
   options.format = "csv";
   options.tables = {"cluster-full"};
   const std::string csv = render_report(golden("cluster-full"), options);
-  CHECK_THAT(csv, Contains("\"8, 1*8: samples_per_s\",\"8, 1*8: tflops_per_device\",\"8, 1*8: device_memory_mib\","));
+  CHECK_THAT(
+      csv,
+      Contains("\"8, 1*8: samples_per_s\",\"8, 1*8: tflops_per_device\",\"8, 1*8: device_memory_mib\","));
   CHECK_THAT(csv, Contains("bert-345m,137.94,11.2,20480,32510,251.3,300,0.931,270.1,11.1,,32510,,300,,\n"));
   options.tables = {"fp16-savings"};
   CHECK_THAT(render_report(golden("fp16-savings"), options),
