@@ -1,16 +1,25 @@
 // mbench devices: what this machine has to run on.
+#include <fmt/chrono.h>
 #include <fmt/format.h>
+
+#include <ctime>
+#include <memory>
 
 #include "cli/cli.h"
 #include "cli/environment.h"
+#include "engine/api/json_reader.h"
+#include "engine/api/result.h"
 #include "engine/base/text.h"
+#include "engine/machine/machine.h"
+#include "engine/train/calibrate.h"
 #include "engine/train/registry.h"
 
 namespace mbench::cli {
 namespace {
 
 constexpr const char* kHelp =
-    "Lists the devices of this machine, their measured peak, and the libraries in use.";
+    "Lists the devices of this machine, their measured peak, the libraries in use, and the machines that can\n"
+    "be simulated (--on sim:<N>x<MACHINE>).";
 
 void print_devices() {
   const auto e = describe_environment("cpu");
@@ -24,12 +33,45 @@ void print_devices() {
   fmt::print("mpi       {}\n", text("mpi"));
   fmt::print("blas      {}\n", text("blas"));
   fmt::print("mbench    {} ({}), {}\n", text("mbench_version"), text("git_revision"), text("compiler"));
+  fmt::print("\nmachines to simulate, --on sim:<N>x<MACHINE>\n");
+  for (const std::string& name : machine_names())
+    fmt::print("  {:<18}{}\n", name, find_machine(name, "devices").description);
+  fmt::print("frameworks whose host costs a simulation charges, the field \"framework\"\n");
+  for (const std::string& name : framework_names())
+    fmt::print("  {:<18}{}\n", name, find_framework(name, "devices").description);
+}
+
+// Writes this machine's CPU down as a machine file.
+void calibrate(const std::string& path) {
+  const auto e = describe_environment("cpu");
+  CalibrationOptions options;
+  options.cores = e.at("cores").get<int>();
+  options.memory_bytes = physical_memory();
+  options.measured_on = fmt::format("{}, {} cores, {:%Y-%m-%d}", e.at("cpu").get<std::string>(), options.cores,
+                                    fmt::gmtime(std::time(nullptr)));
+  const std::string file = dump_json(calibrate_cpu(options));
+  machine_from_json(parse_json(file, path), path);
+  write_file_atomically(path, file);
+  fmt::print("{}: {}\nTo simulate it: --on sim:<N>x{}\n", path, options.measured_on,
+             path.find('/') == std::string::npos && !path.ends_with(".json") ? "./" + path : path);
 }
 
 }  // namespace
 
 void add_devices(CLI::App& app, Exit&) {
-  app.add_subcommand("devices", kHelp)->callback(print_devices);
+  CLI::App* command = app.add_subcommand("devices", kHelp);
+  auto file = std::make_shared<std::string>();
+  CLI::Option* option =
+      command
+          ->add_option("--calibrate", *file,
+                       "Measure this machine's CPU (some seconds, all cores) and write it to FILE as a machine that "
+                       "can be simulated; default cpu.json")
+          ->type_name("FILE")
+          ->expected(0, 1);
+  command->callback([file, option] {
+    if (option->count() == 0) return print_devices();
+    calibrate(file->empty() ? "cpu.json" : *file);
+  });
 }
 
 }  // namespace mbench::cli

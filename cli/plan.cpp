@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "cli/cli.h"
+#include "cli/simulation.h"
 #include "engine/base/text.h"
 #include "engine/train/run_point.h"
 #include "strategies/strategies.h"
@@ -13,11 +14,12 @@ namespace {
 constexpr const char* kHelp =
     "Prints each point's plan: ranks, placements and collectives, schedule, parameters and predicted "
     "memory.\n"
-    "Memory is counted by running the engine without computing: it is what the CPU run allocates, to the "
-    "byte.";
+    "Memory is counted by running the engine without computing: it is what a run allocates, to the byte. With\n"
+    "--on sim:<N>x<MACHINE> the step runs on that machine's model: its memory limit holds, and its time is told.";
 
 struct Options {
   sweeps::SpecOptions spec;
+  std::string on = "cpu";
   bool schedule = false;
 };
 
@@ -69,27 +71,48 @@ void print_schedule(const Plan& plan) {
   }
 }
 
-void print_memory(const Plan& plan) {
-  const MemoryForecast f = forecast_memory(plan);
-  fmt::print("  peak memory, MiB a rank\n    {:<8}{:>12}", "stage", "total");
+void print_memory(const std::vector<MemoryUse>& peaks, const std::vector<std::size_t>& reserved, int world) {
+  fmt::print("  peak memory, MiB a rank\n    {:<12}{:>12}", "ranks", "total");
   for (int c = 0; c < kCategories; ++c) fmt::print("{:>13}", name_of(static_cast<Category>(c)));
   fmt::print("{:>12}\n", "reserved");
-  for (std::size_t stage = 0; stage < f.peak_by_stage.size(); ++stage) {
-    const MemoryUse& use = f.peak_by_stage[stage];
+  const int ranks = world / static_cast<int>(peaks.size());
+  for (int stage = 0; stage < static_cast<int>(peaks.size()); ++stage) {
+    const MemoryUse& use = peaks[static_cast<std::size_t>(stage)];
     constexpr double mib = 1048576;
-    fmt::print("    {:<8}{:>12.1f}", stage, static_cast<double>(use.total) / mib);
+    const int first = stage * ranks;
+    fmt::print("    {:<12}{:>12.1f}",
+               ranks == 1 ? fmt::format("{}", first) : fmt::format("{}-{}", first, first + ranks - 1),
+               static_cast<double>(use.total) / mib);
     for (const std::size_t bytes : use.by_category) fmt::print("{:>13.1f}", static_cast<double>(bytes) / mib);
-    fmt::print("{:>12.1f}\n", static_cast<double>(f.reserved_by_stage[stage]) / mib);
+    fmt::print("{:>12.1f}\n", static_cast<double>(reserved[static_cast<std::size_t>(stage)]) / mib);
   }
 }
 
-void print_point(const sweeps::SpecPoint& point, const Options& options) {
+void print_forecast(const Plan& plan, Simulator& simulator) {
+  if (!plan.point.simulated()) {
+    const MemoryForecast f = forecast_memory(plan);
+    print_memory(f.peak_by_stage, f.reserved_by_stage, plan.mesh.world());
+    return;
+  }
+  const Simulation s = simulator.simulate(plan.point);
+  print_memory(s.peak_by_stage, s.reserved_by_stage, plan.mesh.world());
+  const Machine& machine = simulator.machine_of(plan.point);
+  fmt::print("  device       {}: {} for the allocator of {}\n", machine.name, format_bytes(machine.usable_memory()),
+             format_bytes(machine.memory_bytes));
+  const PointResult& r = s.result;
+  fmt::print("  simulated    {:.4g} ms a step, {:.4g} samples/s, framework {}", r.iteration_ms->mean, *r.samples_per_s,
+             plan.point.framework);
+  if (r.mfu) fmt::print(", MFU {:.1f} %", *r.mfu * 100);
+  fmt::print(", communication {:.1f} %, bubble {:.1f} %\n", *r.communication_fraction * 100, *r.bubble_fraction * 100);
+}
+
+void print_point(const sweeps::SpecPoint& point, const Options& options, Simulator& simulator) {
   fmt::print("{}  {}\n", point.id, point.label);
   try {
     const Plan plan = strategies::make_plan(point.point);
     print_layout(plan);
     if (options.schedule) print_schedule(plan);
-    print_memory(plan);
+    print_forecast(plan, simulator);
   } catch (const Error& e) {
     switch (e.kind()) {
       case ErrorKind::infeasible:
@@ -114,8 +137,15 @@ void add_plan(CLI::App& app, Exit&) {
   command->add_option("--filter", options->spec.filter,
                       "field=value: only points with that value (repeatable)");
   command->add_flag("--schedule", options->schedule, "Print every stage's forwards and backwards in order");
+  command->add_option("--on", options->on, "Device: cpu, or sim:<N>x<MACHINE>; default cpu")->type_name("DEVICE");
   command->callback([options] {
-    for (const sweeps::SpecPoint& p : sweeps::read_spec(options->spec).points) print_point(p, *options);
+    options->spec.device = options->on;
+    Simulator simulator;
+    const sweeps::Spec spec = sweeps::read_spec(options->spec);
+    for (const sweeps::SpecPoint& p : spec.points) {
+      if (p.point.simulated()) simulator.check(p.point);
+      print_point(p, *options, simulator);
+    }
   });
 }
 

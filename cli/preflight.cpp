@@ -1,32 +1,33 @@
 // What is known of a point before it runs: whether it can be, whether it fits, about how long it takes.
-// Memory is counted by the engine itself, so what is refused here could not have run.
+// The engine itself runs the step on a simulated CPU, so what is refused here could not have run.
+#include <limits>
+
 #include "cli/cli.h"
 #include "cli/environment.h"
 #include "engine/base/text.h"
-#include "engine/train/registry.h"
-#include "engine/train/run_point.h"
+#include "engine/train/calibrate.h"
+#include "engine/train/simulate.h"
 #include "strategies/strategies.h"
 
 namespace mbench::cli {
 namespace {
 
-// What a whole step reaches of the machine's measured product rate, and what an op and a start cost besides.
-// Rough: for an estimate that a person reads, not for any result.
-constexpr double kStepEfficiency = 0.6;
-constexpr double kHalfEfficiency = 0.4;  // 16-bit operands are converted on a CPU
-constexpr double kSecondsPerLaunch = 20e-6;
 constexpr double kSecondsToStart = 0.7;
 
-double machine_flops() {
-  static const double rate = measured_peak_flops("cpu", 0.2);
-  return rate;
+// This machine, measured once and quickly: for an estimate that a person reads, not for any result.
+const Machine& this_machine() {
+  static const Machine machine = [] {
+    CalibrationOptions options;
+    options.seconds = 0.3;
+    options.measured_on = "this machine";
+    options.cores = usable_cores();
+    options.memory_bytes = std::max<std::uint64_t>(physical_memory(), std::uint64_t{1} << 30);
+    return machine_from_json(calibrate_cpu(options), "calibration");
+  }();
+  return machine;
 }
 
-double seconds_of(const Point& p, const MemoryForecast& f, const sweeps::Launcher& launcher) {
-  const double efficiency = p.precision == Precision::f32 ? kStepEfficiency : kHalfEfficiency;
-  const double crowding = std::max(1.0, static_cast<double>(p.world()) / (launcher.cores * launcher.nodes));
-  const double step = f.matmul_flops / (machine_flops() * launcher.nodes * efficiency) +
-                      static_cast<double>(f.launches) * kSecondsPerLaunch * crowding;
+double seconds_of(const Point& p, double step) {
   double seconds = step * static_cast<double>(p.warmup + p.iterations);
   if (p.max_seconds > 0)
     seconds = std::min(seconds, std::max(p.max_seconds, step * static_cast<double>(p.warmup + 1)));
@@ -38,15 +39,21 @@ double seconds_of(const Point& p, const MemoryForecast& f, const sweeps::Launche
 sweeps::Forecast preflight(const Point& point, const sweeps::Launcher& launcher) {
   try {
     const Plan plan = strategies::make_plan(point);
-    const MemoryForecast forecast = forecast_memory(plan);
-    const std::uint64_t on_this_node = forecast.total_reserved / static_cast<std::uint64_t>(launcher.nodes);
+    Machine machine = this_machine();
+    machine.devices_per_node = static_cast<int>((point.world() + launcher.nodes - 1) / launcher.nodes);
+    // What fits is judged for all ranks together below, as they share the memory.
+    machine.memory_bytes = std::numeric_limits<std::uint64_t>::max() / 2;
+    static const Framework framework = find_framework("mbench", "preflight");
+    const Simulation simulation =
+        simulate_point(plan, machine, framework, static_cast<int>(point.world()));
+    const auto on_this_node = simulation.total_reserved / static_cast<std::uint64_t>(launcher.nodes);
     const std::uint64_t available = available_memory();
     if (on_this_node > available)
       return {Outcome::oom,
               fmt::format("[memory] the {} ranks need {} of memory on this machine, got {} available",
                           point.world(), format_bytes(on_this_node), format_bytes(available)),
               {}};
-    return {{}, {}, seconds_of(point, forecast, launcher)};
+    return {{}, {}, seconds_of(point, simulation.result.iteration_ms->mean * 1e-3)};
   } catch (const Error& e) {
     switch (e.kind()) {
       case ErrorKind::out_of_memory:

@@ -30,8 +30,9 @@ void add_report(CLI::App& app, Exit&) {
       ->add_option(
           "--table", args->options.tables,
           fmt::format(
-              "Table to print: {}, or one that the spec declares; may be repeated. Default: the spec's "
-              "tables, else strategies where a strategy was swept, else long",
+              "Table to print: {}, published (where the spec has published figures), or one that the spec "
+              "declares; may be repeated. Default: the spec's tables, else published where there are such "
+              "figures, else strategies where a strategy was swept, else long",
               fmt::join(builtin_names(), ", ")))
       ->delimiter(',')
       ->allow_extra_args(false);
@@ -66,8 +67,14 @@ void add_report(CLI::App& app, Exit&) {
     if (args->options.format == "json" && args->results.size() > 1)
       fail(ErrorKind::bad_input, "report",
            "--format json holds one result file, got {}, need one call for each", args->results.size());
-    for (const std::string& path : args->results)
-      out += (out.empty() ? "" : "\n") + render_report(read_result_file(path), args->options);
+    std::vector<ResultFile> files;
+    for (const std::string& path : args->results) {
+      files.push_back(read_result_file(path));
+      out += (out.empty() ? "" : "\n") + render_report(files.back(), args->options);
+    }
+    if (files.size() > 1 && args->options.format == "md")
+      if (const std::string overall = render_overall(files, args->options); !overall.empty())
+        out += "\n" + overall;
     std::fwrite(out.data(), 1, out.size(), stdout);
   });
 }

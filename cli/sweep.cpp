@@ -10,9 +10,12 @@
 #include <ctime>
 #include <filesystem>
 #include <iostream>
+#include <set>
 
 #include "cli/cli.h"
 #include "cli/environment.h"
+#include "cli/simulation.h"
+#include "cli/trace_file.h"
 #include "reports/report.h"
 #include "sweeps/runner.h"
 
@@ -39,24 +42,28 @@ constexpr const char* kFooter =
     "Examples:\n"
     "  mbench sweep configs/quickstart.json\n"
     "  mbench sweep configs/quickstart.json --set iterations=20 --set seq=[64,128] --filter strategy=full\n"
-    "  mbench sweep configs/gpt345m.json --dry-run";
+    "  mbench sweep configs/gpt345m.json --dry-run\n"
+    "  mbench sweep configs/gpt345m.json --on sim:8xV100-SXM2-16GB";
 
 struct Options {
   sweeps::SpecOptions spec;
   std::string on = "cpu";
   std::string out;
   std::string launcher;
+  std::string trace;
   double timeout = 0;
   bool resume = false, dry_run = false, quiet = false;
 };
 
-// The device of every point. Only the CPU is built into this binary, and what was asked for is what runs.
+// The device of every point. What was asked for is what runs.
 void check_device(const std::string& on) {
   if (on == "cpu") return;
   if (on == "cuda")
-    fail(ErrorKind::unsupported, "--on", "this binary has no CUDA device, got cuda, need cpu");
-  if (on.starts_with("sim:"))
-    fail(ErrorKind::unsupported, "--on", "this binary has no simulated device, got {}, need cpu", on);
+    fail(ErrorKind::unsupported, "--on", "this binary has no CUDA device, got cuda, need cpu or sim:<N>x<MACHINE>");
+  if (on.starts_with("sim:")) {
+    parse_simulated(on, "--on");
+    return;
+  }
   fail(ErrorKind::bad_input, "--on", "no such device, got \"{}\", need cpu, cuda or sim:<N>x<MACHINE>", on);
 }
 
@@ -117,8 +124,29 @@ int run(Options options) {
   runner.timeout_s = options.timeout;
   runner.columns = terminal_columns();
   runner.resume_command = resume_command(options, runner.out);
+  Simulator simulator;
+  for (const sweeps::SpecPoint& p : spec.points)
+    if (p.point.simulated()) simulator.check(p.point);
+  runner.simulate = [&](const Point& point) {
+    return options.trace.empty() ? simulator.run(point)
+                                 : simulate_with_trace(simulator, point, trace_path(options.trace, spec, point));
+  };
+  runner.trace = [&](const Point& point) {
+    return options.trace.empty() ? std::string() : trace_path(options.trace, spec, point);
+  };
   runner.environment = describe_environment(options.on);
-  runner.environment["launcher"] = runner.launcher.describe();
+  if (spec.points.front().point.simulated()) {
+    const Point& first = spec.points.front().point;
+    runner.environment["machine"] = simulator.machine_of(first).description;
+    std::set<std::string> frameworks;
+    for (const sweeps::SpecPoint& p : spec.points) {
+      const Framework& f = simulator.framework_of(p.point);
+      frameworks.insert(fmt::format("{} ({})", f.name, f.description));
+    }
+    runner.environment["framework"] = fmt::format("{}", fmt::join(frameworks, "; "));
+  } else {
+    runner.environment["launcher"] = runner.launcher.describe();
+  }
   runner.environment["started"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
   runner.preflight = [&](const Point& point) { return preflight(point, runner.launcher); };
   runner.render_tables = [](const ResultFile& file) { return render_report(file, {}); };
@@ -141,7 +169,8 @@ void add_sweep(CLI::App& app, Exit& exit) {
   CLI::App* command = app.add_subcommand("sweep", kAbout);
   command->footer(kFooter);
   command->add_option("SPEC", options->spec.path, "The sweep: a JSON file, see configs/")->required();
-  command->add_option("--on", options->on, "Device: cpu, cuda or sim:<N>x<MACHINE>; default cpu")
+  command->add_option("--on", options->on, "Device: cpu, cuda or sim:<N>x<MACHINE> (a built-in machine, see mbench devices, or the path of a "
+                   "machine file); default cpu")
       ->type_name("DEVICE");
   command
       ->add_option("--out", options->out,
@@ -177,6 +206,11 @@ void add_sweep(CLI::App& app, Exit& exit) {
                    "Kill a point after so many seconds; default 20 times its estimate, at least 600")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.001, 1e9));
+  command
+      ->add_option("--trace", options->trace,
+                   "Write the timeline of every rank over the first measured step to FILE, for Perfetto or "
+                   "chrome://tracing; with several points, to FILE with the point's id before its extension")
+      ->type_name("FILE");
   command->add_flag("--quiet", options->quiet, "No progress: only errors, and the tables at the end");
   command->callback([options, &exit] { exit.code = run(*options); });
 }

@@ -27,7 +27,8 @@ bool is_configuration(const LayoutColumn& column) {
       const std::string root = name.substr(0, name.find('.'));
       const auto& keys = point_keys();
       if (std::find(keys.begin(), keys.end(), root) == keys.end() && root != "id" && root != "world" &&
-          root != "device" && root != "simulated" && root != "parameters")
+          root != "device" && root != "simulated" && root != "parameters" && root != "published" &&
+          name != "error.parameters")
         return false;
     }
   return true;
@@ -40,6 +41,10 @@ std::vector<std::string> value_names(const LayoutColumn& column) {
     for (std::string& name : line.names())
       if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
   return names;
+}
+
+bool is_error(const LayoutColumn& column) {
+  return column.name.starts_with("error.");
 }
 
 class Builder {
@@ -186,7 +191,7 @@ class Builder {
       return cell;
     }
     if (record.outcome() != Outcome::ok && !configuration_[index]) {
-      if (has_outcome_ || column.relation) {
+      if (has_outcome_ || column.relation || is_error(column)) {
         cell.text = "-";
         return cell;
       }
@@ -208,9 +213,14 @@ class Builder {
     for (const CellText& line : column.lines)
       for (const CellText::Part& part : line.parts())
         if (!part.name.empty() && !part.group) only = part.name, ++values;
-    if (values == 1)
-      if (const auto value = record.value(only); value.is_number()) cell.number = value.get<double>();
-    if (values_[index].size() < 2) return cell;
+    if (values == 1) {
+      const auto value = record.value(only);
+      if (value.is_number()) cell.number = value.get<double>();
+      cell.is_gap = only.starts_with("published.") && value.is_string();  // published as OOM
+      if (const std::string remark = record.remark(only); !remark.empty())
+        cell.footnote = footnote(section, remark);
+    }
+    if (values_[index].size() < 2 || cell.is_gap) return cell;
     for (const std::string& name : values_[index]) {
       const auto value = record.value(name);
       cell.values.push_back(value.is_number() ? std::optional(value.get<double>()) : std::nullopt);

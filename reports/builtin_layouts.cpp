@@ -5,6 +5,7 @@
 
 #include "engine/api/json_reader.h"
 #include "engine/base/embedded.h"
+#include "reports/published.h"
 
 namespace mbench {
 
@@ -69,7 +70,7 @@ const Json* find_builtin_json(const std::string& name) {
 const MetricFormat* find_metric_format(const std::string& name) {
   static const std::map<std::string, MetricFormat> formats = read_metric_formats();
   const auto it = formats.find(name);
-  return it == formats.end() ? nullptr : &it->second;
+  return it == formats.end() ? find_published_format(name) : &it->second;
 }
 
 }  // namespace mbench

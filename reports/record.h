@@ -1,7 +1,9 @@
 // A point's result under names: every field of the spec and every value of the result file, through their
 // JSON form. A name is a path of keys joined by dots: "tp", "iteration_ms.p95", "model.layers",
 // "env.NCCL_P2P_DISABLE". An object that has a mean stands for its mean ("iteration_ms" is
-// "iteration_ms.mean"); an array has "first", "last" and "size".
+// "iteration_ms.mean"); an array has "first", "last" and "size". Where the spec has published figures
+// (engine/api/published.h) there are "published.<metric>" and "error.<metric>" too: (ours - published) /
+// published.
 //
 // Beside these, what follows from them:
 //   environment.KEY   the result file's environment ("environment.power_cap_w"), the same for every point
@@ -10,13 +12,16 @@
 //   micro_batches     of a step, on one data-parallel rank
 //   runtime_s         time of all its iterations at their mean
 #pragma once
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "engine/api/published.h"
 #include "engine/api/result.h"
 
 namespace mbench {
@@ -43,6 +48,12 @@ class Record {
   bool simulated() const { return simulated_; }
   const std::string& reason() const { return reason_; }
 
+  // Gives it the names published.* and error.*, with the values of `published.rows[row]` if there is one.
+  void publish(const Published& published, std::optional<std::size_t> row);
+  std::optional<std::size_t> published_row() const { return published_row_; }
+  // What is to be said beside the value of that name: why a published figure cannot be right. Usually empty.
+  std::string remark(std::string_view name) const;
+
  private:
   const nlohmann::ordered_json* walk(std::string_view name) const;
   nlohmann::ordered_json derived(std::string_view name) const;
@@ -53,8 +64,11 @@ class Record {
   Outcome outcome_;
   bool simulated_;
   std::string reason_;
+  std::optional<std::size_t> published_row_;
+  std::map<std::string, std::string, std::less<>> remarks_;
 };
 
+// With their published figures, if the spec has any.
 std::vector<Record> records_of(const ResultFile& file);
 
 // A field's value in a table: "n/a" for null, a model by its name, an object as "key=value, ...".

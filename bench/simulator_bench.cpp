@@ -1,0 +1,79 @@
+// What simulation costs: the engine's own host time for each op (on a device that only counts: checks, meter,
+// allocator, modules), and whole simulated steps, small and large.
+#include <benchmark/benchmark.h>
+
+#include "engine/train/registry.h"
+#include "engine/train/simulate.h"
+#include "engine/train/trainer.h"
+#include "strategies/strategies.h"
+
+namespace mbench {
+namespace {
+
+Point gpt(std::int64_t layers, std::int64_t hidden, std::int64_t heads, std::int64_t seq) {
+  Point p;
+  p.model = {.name = "custom",
+             .family = Family::gpt,
+             .layers = layers,
+             .hidden = hidden,
+             .heads = heads,
+             .ffn = 4 * hidden,
+             .vocab = 128256,
+             .positions = seq};
+  p.seq = seq;
+  p.precision = Precision::bf16;
+  return p;
+}
+
+void HostTimeOfAnOp(benchmark::State& state, Graph graph) {
+  Point p = gpt(24, 1024, 16, 1024);
+  p.graph = graph;
+  p.global_batch = 8;
+  const Plan plan = strategies::make_plan(p);
+  const auto device = open_counting_device(0);
+  const auto world = lone_world(0, 1);
+  Trainer trainer(plan, *device, *world, nullptr);
+  trainer.step();
+  device->meter().reset();
+  for (auto _ : state) trainer.step();
+  state.counters["per op"] = benchmark::Counter(static_cast<double>(device->meter().launches),
+                                                benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+}
+BENCHMARK_CAPTURE(HostTimeOfAnOp, eager, Graph::eager)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(HostTimeOfAnOp, fused, Graph::fused)->Unit(benchmark::kMillisecond);
+
+void Simulate(benchmark::State& state, const Point& point, const char* machine_name) {
+  const Machine machine = find_machine(machine_name, "bench");
+  const Framework framework = find_framework("mbench", "bench");
+  const Plan plan = strategies::make_plan(point);
+  for (auto _ : state) {
+    const Simulation s = simulate_point(plan, machine, framework, static_cast<int>(point.world()));
+    state.counters["simulated s"] = s.result.iteration_ms->mean * 1e-3;
+  }
+}
+
+Point small_point() {
+  Point p = gpt(24, 1024, 16, 1024);
+  p.tp = 4, p.pp = 2, p.micro_batch = 4, p.global_batch = 16;
+  return p;
+}
+
+// 405 thousand million parameters on 1024 devices, 128 micro batches.
+Point large_point() {
+  Point p = gpt(126, 16384, 128, 4096);
+  p.tp = 8, p.pp = 16, p.dp = 8, p.global_batch = 1024;
+  p.sequence_parallel = true;
+  p.attention = AttentionKind::flash;
+  p.dropout = 0;
+  return p;
+}
+BENCHMARK_CAPTURE(Simulate, gpt_345m_8_devices, small_point(), "A100-SXM4-80GB")
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
+BENCHMARK_CAPTURE(Simulate, gpt_405b_1024_devices, large_point(), "H200-SXM5-141GB")
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
+
+}  // namespace
+}  // namespace mbench
+

@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""Fits the constants of a framework file (engine/machine/frameworks) to published step times.
+
+    scripts/fit_framework.py FRAMEWORK.json SPEC... [--hold-out] [--mbench build/release/mbench] [--rounds 8]
+
+Every SPEC has published figures with iteration_ms. The constants that all of them share are moved by damped, reweighted
+least squares on the logarithm of simulated / published, so that the mean of the relative errors falls; nothing belongs to
+one table. Prints the constants and the errors; writes nothing. With --hold-out it fits each choice of half of the specs
+and prints the error on the other half, which is what an unseen table may expect.
+"""
+import argparse
+import copy
+import itertools
+import json
+import math
+import os
+import subprocess
+import tempfile
+
+CONSTANTS = [("host_us", key) for key in ("kernel", "collective", "message", "micro_batch", "recompute_region", "step")]
+CONSTANTS += [("kernels", "traffic_efficiency")]
+
+
+def simulate(mbench, framework, specs):
+    """log(simulated / published) of every published row."""
+    errors = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "framework.json")
+        with open(path, "w") as out:
+            json.dump(framework, out)
+        for i, (spec, published) in enumerate(specs):
+            file, results = os.path.join(folder, f"{i}.json"), os.path.join(folder, f"{i}")
+            with open(file, "w") as out:
+                json.dump(dict(spec, framework=path), out)
+            subprocess.run([mbench, "sweep", file, "--on", published["machine"], "--out", results, "--quiet"], check=True,
+                           stdout=subprocess.DEVNULL)
+            with open(os.path.join(results, "results.json")) as text:
+                points = json.load(text)["points"]
+            for row in published["rows"]:
+                point = next(p for p in points if all(p[k] == v for k, v in row["where"].items()))
+                errors.append(math.log(point["iteration_ms"]["mean"] / row["iteration_ms"]))
+    return errors
+
+
+def solve(a, b):
+    """Gaussian elimination with pivoting."""
+    n = len(b)
+    rows = [list(a[i]) + [b[i]] for i in range(n)]
+    for i in range(n):
+        p = max(range(i, n), key=lambda r: abs(rows[r][i]))
+        rows[i], rows[p] = rows[p], rows[i]
+        for r in range(i + 1, n):
+            f = rows[r][i] / rows[i][i]
+            rows[r] = [x - f * y for x, y in zip(rows[r], rows[i])]
+    x = [0.0] * n
+    for i in reversed(range(n)):
+        x[i] = (rows[i][n] - sum(rows[i][j] * x[j] for j in range(i + 1, n))) / rows[i][i]
+    return x
+
+
+def with_constants(framework, values):
+    changed = copy.deepcopy(framework)
+    for (group, key), value in zip(CONSTANTS, values):
+        changed[group][key]["value"] = min(value, 1.0) if group == "kernels" else value
+    return changed
+
+
+def mean(values):
+    return sum(values) / len(values)
+
+
+def fit(mbench, framework, specs, rounds):
+    values = [framework[group][key]["value"] for group, key in CONSTANTS]
+    errors = simulate(mbench, framework, specs)
+    n = len(values)
+    for _ in range(rounds):
+        columns = []
+        for j in range(n):
+            moved = list(values)
+            moved[j] *= 1.05 if CONSTANTS[j][0] != "kernels" else 1 / 1.05
+            other = simulate(mbench, with_constants(framework, moved), specs)
+            columns.append([(o - e) / math.log(moved[j] / values[j]) for o, e in zip(other, errors)])
+        weight = [1 / max(abs(e), 0.015) for e in errors]
+        a = [[sum(w * x * y for w, x, y in zip(weight, columns[i], columns[j])) for j in range(n)] for i in range(n)]
+        damping = 0.01 * sum(a[i][i] for i in range(n)) / n
+        for i in range(n):
+            a[i][i] += damping
+        step = solve(a, [-sum(w * x * e for w, x, e in zip(weight, columns[i], errors)) for i in range(n)])
+        for scale in (1, 0.5, 0.25, 0.125):
+            moved = [v * math.exp(max(-0.7, min(0.7, scale * s))) for v, s in zip(values, step)]
+            other = simulate(mbench, with_constants(framework, moved), specs)
+            if mean([abs(e) for e in other]) < 0.9995 * mean([abs(e) for e in errors]):
+                values, errors = moved, other
+                break
+        else:
+            break
+    return with_constants(framework, values), errors
+
+
+def describe(errors):
+    relative = [abs(math.exp(e) - 1) for e in errors]
+    return f"mean error {100 * mean(relative):.2f} %, max {100 * max(relative):.1f} % of {len(errors)} rows"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("framework")
+    parser.add_argument("specs", nargs="+")
+    parser.add_argument("--hold-out", action="store_true")
+    parser.add_argument("--mbench", default="build/release/mbench")
+    parser.add_argument("--rounds", type=int, default=8)
+    options = parser.parse_args()
+    with open(options.framework) as text:
+        framework = json.load(text)
+    specs = []
+    for path in options.specs:
+        with open(path) as text:
+            spec = json.load(text)
+        published = spec.pop("published")
+        spec.pop("tables", None)
+        specs.append((spec, published))
+    if options.hold_out:
+        worst = []
+        for chosen in itertools.combinations(range(len(specs)), len(specs) // 2):
+            fitted, seen = fit(options.mbench, framework, [specs[i] for i in chosen], options.rounds)
+            unseen = simulate(options.mbench, fitted, [s for i, s in enumerate(specs) if i not in chosen])
+            names = " and ".join(specs[i][0]["name"] for i in chosen)
+            print(f"fitted on {names}: {describe(seen)}; on the others: {describe(unseen)}", flush=True)
+            worst.append(mean([abs(math.exp(e) - 1) for e in unseen]))
+        print(f"unseen specs, mean over the choices: {100 * mean(worst):.2f} %")
+        return
+    fitted, errors = fit(options.mbench, framework, specs, options.rounds)
+    for group, key in CONSTANTS:
+        print(f"{group}.{key}: {framework[group][key]['value']:g} -> {fitted[group][key]['value']:.4g}")
+    print(describe(errors))
+
+
+if __name__ == "__main__":
+    main()
