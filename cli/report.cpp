@@ -2,12 +2,14 @@
 #include "reports/report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstdio>
 #include <memory>
 
 #include "cli/cli.h"
 #include "engine/api/result.h"
+#include "reports/builtin_layouts.h"
 
 namespace mbench::cli {
 namespace {
@@ -27,10 +29,11 @@ void add_report(CLI::App& app, Exit&) {
   command
       ->add_option(
           "--table", args->options.tables,
-          "Table to print: strategies, long, memory, published (where the spec has published figures), or "
-          "one "
-          "that the spec declares; may be repeated. Default: the spec's tables, else published where there "
-          "are such figures, else strategies where a strategy was swept, else long")
+          fmt::format(
+              "Table to print: {}, published (where the spec has published figures), or one that the spec "
+              "declares; may be repeated. Default: the spec's tables, else published where there are such "
+              "figures, else strategies where a strategy was swept, else long",
+              fmt::join(builtin_names(), ", ")))
       ->delimiter(',')
       ->allow_extra_args(false);
   command

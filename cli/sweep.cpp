@@ -139,7 +139,10 @@ int run(Options options) {
   runner.environment = describe_environment(options.on);
   if (spec.points.front().point.simulated()) {
     const Point& first = spec.points.front().point;
-    runner.environment["machine"] = simulator.machine_of(first).description;
+    const Machine& machine = simulator.machine_of(first);
+    runner.environment["machine"] = machine.description;
+    runner.environment["devices_per_node"] = machine.devices_per_node;
+    runner.environment["device_memory_mib"] = machine.memory_bytes >> 20;
     std::set<std::string> frameworks;
     for (const sweeps::SpecPoint& p : spec.points) {
       const Framework& f = simulator.framework_of(p.point);

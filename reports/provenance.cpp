@@ -81,14 +81,19 @@ std::string common_to_all(const std::vector<const Record*>& records) {
       "pp",    "dp",  "precision",   "attention",    "graph",      "data",   "device"};
   const Point unset;
   const Json defaults = point_to_json(unset);
+  if (records.empty()) return "";
+  std::vector<std::pair<std::string, Json>> common;
+  for (const std::string& key : point_keys())
+    if (Json value = records.front()->value(key); always.count(key) || value != defaults.at(key))
+      common.emplace_back(key, std::move(value));
+  // Record by record, not field by field: there may be thousands of records.
+  for (const Record* record : records)
+    common.erase(
+        std::remove_if(common.begin(), common.end(),
+                       [&](const auto& field) { return record->value(field.first) != field.second; }),
+        common.end());
   std::string line;
-  for (const std::string& key : point_keys()) {
-    if (records.empty()) break;
-    const Json value = records.front()->value(key);
-    if (!always.count(key) && value == defaults.at(key)) continue;
-    if (std::all_of(records.begin(), records.end(), [&](const Record* r) { return r->value(key) == value; }))
-      add(line, key + " " + text_of(value));
-  }
+  for (const auto& [key, value] : common) add(line, key + " " + text_of(value));
   return line;
 }
 

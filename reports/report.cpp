@@ -58,16 +58,6 @@ std::vector<Layout> layouts_of(const Json& spec, const std::vector<Layout>& usua
   return layouts;
 }
 
-SortBy sort_of(const std::string& text) {
-  const std::size_t colon = text.rfind(':');
-  if (colon == std::string::npos) return {text, false};
-  const std::string order = text.substr(colon + 1);
-  if (order != "asc" && order != "desc")
-    fail(ErrorKind::bad_input, "--sort", "unknown order, got \"{}\", need FIELD, FIELD:asc or FIELD:desc",
-         text);
-  return {text.substr(0, colon), order == "desc"};
-}
-
 Filter filter_of(const std::vector<std::string>& texts, const std::vector<Record>& records) {
   Filter filter;
   for (const std::string& text : texts) {
@@ -113,13 +103,36 @@ Layout layout_of_columns(const std::vector<std::string>& names) {
       LayoutRow row = row_of(name);
       const LayoutColumn column = column_of(name);
       row.header = column.header;
-      row.text = column.lines.front();
+      row.lines = column.lines;
       layout.rows.push_back(row);
     } else {
       layout.columns.push_back(column_of(name));
     }
   }
   return layout;
+}
+
+// --metric: the layout with these metrics in its cells. Where it shows different points in different columns
+// ("w/o fp16", "w/ fp16"), each of those columns does.
+void show_metrics(Layout& layout, const std::vector<std::string>& metrics) {
+  std::vector<LayoutColumn> columns;
+  std::set<std::string> seen;
+  for (const LayoutColumn& column : layout.columns) {
+    if (column.relation || column.where.empty()) continue;
+    std::string points;
+    for (const Filter::Term& term : column.where.terms()) points += term.field + "=" + term.value + "\n";
+    if (!seen.insert(points).second) continue;
+    for (const std::string& name : metrics) {
+      columns.push_back(column_of(name));
+      columns.back().where = column.where;
+      columns.back().header =
+          metrics.size() == 1 ? column.header : column.header + ", " + columns.back().header;
+    }
+  }
+  if (columns.empty())
+    for (const std::string& name : metrics) columns.push_back(column_of(name));
+  layout.columns = std::move(columns);
+  layout.note.clear();
 }
 
 std::vector<Layout> choose_layouts(const ResultFile& file, const ReportOptions& options,
@@ -146,11 +159,7 @@ std::vector<Layout> choose_layouts(const ResultFile& file, const ReportOptions& 
   }
   if (options.metrics.empty()) return layouts;
   for (const std::string& name : options.metrics) require_name(records, name, "--metric");
-  for (Layout& layout : layouts) {
-    layout.columns.clear();
-    layout.note.clear();
-    for (const std::string& name : options.metrics) layout.columns.push_back(column_of(name));
-  }
+  for (Layout& layout : layouts) show_metrics(layout, options.metrics);
   return layouts;
 }
 
@@ -214,7 +223,7 @@ std::string render_report(const ResultFile& file, const ReportOptions& options) 
   for (const Record& record : records)
     if (filter.matches(record)) chosen.push_back(&record);
   require_match(filter, records, chosen);
-  const SortBy sort = sort_of(options.sort);
+  const SortBy sort = sort_from_text(options.sort, "--sort");
   if (!sort.name.empty()) require_name(records, sort.name, "--sort");
 
   const std::vector<std::string> swept = swept_fields(file.spec, chosen);
