@@ -135,6 +135,7 @@ class Builder {
           continue;
         }
         Cell cell = this->cell(*slot->second, c, section, noted);
+        cell.point = slot->second->record->id();
         if (slot->second->record->simulated() &&
             (has_outcome_ ? names_outcome(layout().columns[c]) : !all_simulated))
           cell.text += " (simulated)";

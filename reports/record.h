@@ -24,6 +24,7 @@ class Record {
   Outcome outcome() const { return outcome_; }
   bool simulated() const { return simulated_; }
   const std::string& reason() const { return reason_; }
+  const std::string& id() const { return json_.at("id").get_ref<const std::string&>(); }
 
  private:
   nlohmann::ordered_json json_;

@@ -12,6 +12,7 @@ struct Cell {
   std::optional<double> number;  // the value at full precision where the cell holds exactly one
   int footnote = 0;              // 1-based into the section's footnotes; 0: none
   bool is_gap = false;           // the text is an outcome (OOM, crashed) where a number should be
+  std::string point{};           // id of the point that the cell shows; empty for labels and empty cells
 };
 
 struct Column {

@@ -1,0 +1,102 @@
+// html_points of html_table.h.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "reports/build_table.h"
+#include "reports/html_table.h"
+#include "reports/html_text.h"
+#include "reports/outliers.h"
+#include "reports/reproduce.h"
+
+namespace mbench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// "tp 2, seq 128, full": a point by what tells it from the others.
+std::string label_of(const Record& record, const std::vector<std::string>& swept) {
+  std::string label;
+  for (const std::string& field : swept) {
+    const std::string text = record.text(field);
+    const bool speaks = field == "strategy" || field == "model";  // for itself, without its field's name
+    label += (label.empty() ? "" : ", ") + (speaks ? text : field + " " + text);
+  }
+  return label.empty() ? record.text("model") : label;
+}
+
+std::string number(const Json& value, int digits) {
+  if (!value.is_number()) return "n/a";
+  return fmt::format("{:.{}f}", value.get<double>(), digits);
+}
+
+// As many decimals as show four digits of the smallest time on the page.
+int decimals_for(const std::vector<const Record*>& points) {
+  double least = 0;
+  for (const Record* record : points) {
+    const Json mean = record->value("iteration_ms.mean");
+    if (mean.is_number() && mean.get<double>() > 0 && (least == 0 || mean.get<double>() < least))
+      least = mean.get<double>();
+  }
+  return least >= 1000 || least == 0 ? 0 : least >= 100 ? 1 : least >= 10 ? 2 : 3;
+}
+
+std::string samples_cells(const Record& record, int digits) {
+  const Json& all = record.json();
+  const auto found = all.find("iteration_ms");
+  if (found == all.end() || !found->is_object()) {
+    std::string none;
+    for (int i = 0; i < 8; ++i) none += "<td class=\"r gap\">n/a</td>";
+    return none;
+  }
+  const Json& time = *found;
+  std::string out;
+  const auto cell = [&](const std::string& text) { out += "<td class=r>" + text + "</td>"; };
+  std::vector<double> samples;
+  if (const auto list = time.find("samples"); list != time.end() && list->is_array())
+    for (const Json& value : *list)
+      if (value.is_number()) samples.push_back(value.get<double>());
+  cell(fmt::format("{}", samples.size()));
+  for (const char* part : {"mean", "stddev", "median", "p95", "min", "max"})
+    cell(time.contains(part) ? number(time[part], digits) : "n/a");
+  const auto outliers = outliers_of(samples);
+  cell(outliers ? fmt::format("{}", std::count(outliers->begin(), outliers->end(), true)) : "n/a");
+  return out;
+}
+
+std::string loss_cell(const Record& record) {
+  const auto losses = record.json().find("losses");
+  if (losses == record.json().end() || !losses->is_array() || losses->empty())
+    return "<td class=\"r gap\">n/a</td>";
+  return fmt::format("<td class=r>{} \u2192 {}</td>", number(losses->front(), 4), number(losses->back(), 4));
+}
+
+}  // namespace
+
+std::string html_points(const ResultFile& file, const std::string& path,
+                        const std::vector<const Record*>& points, const std::vector<std::string>& swept,
+                        const std::string& prefix) {
+  const int digits = decimals_for(points);
+  std::string out =
+      "<div class=wide tabindex=0 role=region aria-label=\"Every point\"><table class=\"sorts points\">"
+      "<caption>Times in milliseconds, of the measured steps</caption>\n<thead><tr><th scope=col>Point</th>"
+      "<th scope=col>Outcome</th>";
+  for (const char* header : {"Steps", "Mean", "Std. dev.", "Median", "p95", "Least", "Most", "Outliers",
+                             "Loss, first \u2192 last"})
+    out += fmt::format("<th scope=col class=r>{}</th>", header);
+  out += "<th scope=col>Runs it again</th></tr></thead>\n<tbody>\n";
+  for (const Record* record : points) {
+    out += fmt::format("<tr id=\"{}{}\"><th scope=row>{}{}</th>", prefix, escape_html(record->id()),
+                       escape_html(label_of(*record, swept)),
+                       record->simulated() ? " <span class=sim>simulated</span>" : "");
+    out += fmt::format(
+        "<td{}>{}{}</td>", record->outcome() == Outcome::ok ? "" : " class=gap",
+        escape_html(outcome_text(record->outcome())),
+        record->reason().empty() ? "" : "<br><span class=why>" + escape_html(record->reason()) + "</span>");
+    out += samples_cells(*record, digits) + loss_cell(*record);
+    out += "<td><code>" + escape_html(reproduce_command(file, path, *record)) + "</code></td></tr>\n";
+  }
+  return out + "</tbody></table></div>\n";
+}
+
+}  // namespace mbench
