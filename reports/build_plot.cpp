@@ -60,7 +60,7 @@ class SectionPlot {
     const auto found = std::find_if(plot_.series.begin(), plot_.series.end(),
                                     [&](const PlotSeries& s) { return s.name == name; });
     if (found != plot_.series.end()) return *found;
-    plot_.series.push_back({name, {}, false});
+    plot_.series.push_back({name, {}, {}, false});
     return plot_.series.back();
   }
 
@@ -90,9 +90,12 @@ class SectionPlot {
 
   void add_to_line(const Cell& cell, const std::string& name) {
     PlotSeries& line = series(name);  // in the order of the table, with or without points
-    const Record* record = record_of(cell);
-    if (!record) return;
+    const auto found = by_id_.find(cell.point);
+    if (found == by_id_.end()) return;
+    const Record* record = found->second;
     const auto x = number_of(*record, declaration_.x);
+    if (x && record->outcome() != Outcome::ok) line.gaps.push_back(*x);
+    if (record->outcome() != Outcome::ok) return;
     const auto y = declaration_.metric.empty() ? cell.number : number_of(*record, declaration_.metric);
     if (!x || !y || !std::isfinite(*y)) return;
     PlotPoint point{*x, *y * declaration_.scale};
@@ -107,7 +110,7 @@ class SectionPlot {
     if (!record) return;
     const Json values = record->value(declaration_.metric);
     if (!values.is_array()) return;
-    PlotSeries line{row.front().text, {}, false};
+    PlotSeries line{row.front().text, {}, {}, false};
     std::vector<double> samples;
     double x = 0;
     for (const Json& value : values) {
@@ -150,7 +153,7 @@ class SectionPlot {
     plot_.x_is_choice = xs.size() <= 10;
     const PlotPoint origin = plot_.series.front().points.front();
     if (declaration_.ideal && origin.x > 0 && origin.y > 0 && *xs.rbegin() > origin.x) {
-      PlotSeries ideal{"In proportion", {}, true};
+      PlotSeries ideal{"In proportion", {}, {}, true};
       for (const double x : {origin.x, *xs.rbegin()}) ideal.points.push_back({x, origin.y * x / origin.x});
       plot_.series.push_back(std::move(ideal));
     }

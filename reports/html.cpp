@@ -23,7 +23,7 @@ const EmbeddedFiles& files();
 namespace {
 
 // Of one kind on one page. A plot takes a hundredth of a second to draw and a screen to look at.
-constexpr std::size_t kMostOfAKind = 8;
+constexpr std::size_t kMostOfAKind = 16;
 
 // What stands below every figure and table: where its numbers come from.
 std::string source_line(const ResultFile& file) {

@@ -46,7 +46,7 @@ std::string samples_cells(const Record& record, int digits) {
   const auto found = all.find("iteration_ms");
   if (found == all.end() || !found->is_object()) {
     std::string none;
-    for (int i = 0; i < 8; ++i) none += "<td class=\"r gap\">n/a</td>";
+    for (int i = 0; i < 6; ++i) none += "<td class=\"r na\">n/a</td>";
     return none;
   }
   const Json& time = *found;
@@ -57,8 +57,14 @@ std::string samples_cells(const Record& record, int digits) {
     for (const Json& value : *list)
       if (value.is_number()) samples.push_back(value.get<double>());
   cell(fmt::format("{}", samples.size()));
-  for (const char* part : {"mean", "stddev", "median", "p95", "min", "max"})
-    cell(time.contains(part) ? number(time[part], digits) : "n/a");
+  const auto part = [&](const char* name) {
+    return time.contains(name) ? number(time[name], digits) : "n/a";
+  };
+  const bool spread = time.contains("stddev") && time["stddev"].is_number();
+  cell(part("mean") + (spread ? " \u00B1 " + part("stddev") : ""));
+  cell(part("median"));
+  cell(part("p95"));
+  cell(part("min") + " to " + part("max"));
   const auto outliers = outliers_of(samples);
   cell(outliers ? fmt::format("{}", std::count(outliers->begin(), outliers->end(), true)) : "n/a");
   return out;
@@ -67,8 +73,19 @@ std::string samples_cells(const Record& record, int digits) {
 std::string loss_cell(const Record& record) {
   const auto losses = record.json().find("losses");
   if (losses == record.json().end() || !losses->is_array() || losses->empty())
-    return "<td class=\"r gap\">n/a</td>";
+    return "<td class=\"r na\">n/a</td>";
   return fmt::format("<td class=r>{} \u2192 {}</td>", number(losses->front(), 4), number(losses->back(), 4));
+}
+
+// In pieces that stay on one line: a browser would break "--filter" after its hyphens.
+std::string command_html(const std::string& command) {
+  std::string out = "<code>";
+  for (std::size_t at = 0; at < command.size();) {
+    const std::size_t end = std::min(command.find(" --", at), command.size());
+    out += (at ? " " : "") + ("<span>" + escape_html(command.substr(at, end - at)) + "</span>");
+    at = end + 1;
+  }
+  return out + "</code>";
 }
 
 }  // namespace
@@ -81,7 +98,7 @@ std::string html_points(const ResultFile& file, const std::string& path,
       "<div class=wide tabindex=0 role=region aria-label=\"Every point\"><table class=\"sorts points\">"
       "<caption>Times in milliseconds, of the measured steps</caption>\n<thead><tr><th scope=col>Point</th>"
       "<th scope=col>Outcome</th>";
-  for (const char* header : {"Steps", "Mean", "Std. dev.", "Median", "p95", "Least", "Most", "Outliers",
+  for (const char* header : {"Steps", "Mean \u00B1 std. dev.", "Median", "p95", "Least to most", "Outliers",
                              "Loss, first \u2192 last"})
     out += fmt::format("<th scope=col class=r>{}</th>", header);
   out += "<th scope=col>Runs it again</th></tr></thead>\n<tbody>\n";
@@ -94,7 +111,7 @@ std::string html_points(const ResultFile& file, const std::string& path,
         escape_html(outcome_text(record->outcome())),
         record->reason().empty() ? "" : "<br><span class=why>" + escape_html(record->reason()) + "</span>");
     out += samples_cells(*record, digits) + loss_cell(*record);
-    out += "<td><code>" + escape_html(reproduce_command(file, path, *record)) + "</code></td></tr>\n";
+    out += "<td>" + command_html(reproduce_command(file, path, *record)) + "</td></tr>\n";
   }
   return out + "</tbody></table></div>\n";
 }

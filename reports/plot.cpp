@@ -5,7 +5,7 @@
 namespace mbench {
 
 std::string plot_slug(std::string_view text) {
-  constexpr std::size_t kLongest = 100;
+  constexpr std::size_t kLongest = 100, kTail = 60;  // what tells plots apart often stands at the end
   std::string slug;
   for (const char c : text) {
     const bool upper = c >= 'A' && c <= 'Z';
@@ -13,9 +13,11 @@ std::string plot_slug(std::string_view text) {
       slug += upper ? static_cast<char>(c - 'A' + 'a') : c;
     else if (!slug.empty() && slug.back() != '-')
       slug += '-';
-    if (slug.size() == kLongest) break;
   }
   while (!slug.empty() && slug.back() == '-') slug.pop_back();
+  if (slug.size() > kLongest)
+    slug =
+        plot_slug(slug.substr(0, kLongest - kTail - 1)) + "-" + plot_slug(slug.substr(slug.size() - kTail));
   return slug.empty() ? "plot" : slug;
 }
 

@@ -22,7 +22,8 @@ struct PlotPoint {
 struct PlotSeries {
   std::string name;
   std::vector<PlotPoint> points;
-  bool is_guide = false;  // no measurement: a dashed line to hold the others against
+  std::vector<double> gaps{};  // lines: where a point failed; no line is drawn across
+  bool is_guide = false;       // no measurement: a dashed line to hold the others against
 };
 
 struct Plot {

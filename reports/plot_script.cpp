@@ -64,7 +64,7 @@ class Script {
         draw_lines();
         break;
       case PlotShape::samples:
-        add("set offsets graph 0.02, graph 0.02, graph 0.06, graph 0.04\n");
+        axis_of_steps();
         draw_samples();
         break;
       case PlotShape::boxes:
@@ -108,17 +108,17 @@ class Script {
   int key_columns() const {
     std::size_t longest = 1;
     for (std::size_t i = 0; i < plot_.series.size(); ++i) longest = std::max(longest, name_of(i).size());
-    return std::clamp((width() - 20) / (60 + 8 * static_cast<int>(longest)), 1, 6);
+    return std::clamp((width() - 120) / (60 + 8 * static_cast<int>(longest)), 1, 6);
   }
 
   int above() const {
     const int keys = (static_cast<int>(plot_.series.size()) + key_columns() - 1) / key_columns();
-    return 16 + kLine * (static_cast<int>(title_lines().size()) + keys);
+    return 24 + kLine * (static_cast<int>(title_lines().size()) + keys);
   }
 
   int height() const {
     const int rows = static_cast<int>(std::max<std::size_t>(plot_.rows.size(), 2));
-    return above() + (plot_.shape == PlotShape::boxes ? 52 + 26 * rows : 280);
+    return above() + (plot_.shape == PlotShape::boxes ? 60 + 26 * rows : 280);
   }
 
   void terminal() {
@@ -155,12 +155,18 @@ class Script {
   void data() {
     for (std::size_t i = 0; i < plot_.series.size(); ++i) {
       add("$d{} << EOD\n", i);
-      for (const PlotPoint& p : plot_.series[i].points)
+      double before = -INFINITY;
+      for (const PlotPoint& p : plot_.series[i].points) {
+        const auto& gaps = plot_.series[i].gaps;
+        if (std::any_of(gaps.begin(), gaps.end(), [&](double x) { return x > before && x < p.x; }))
+          add("\n");  // an empty line ends the line drawn
+        before = p.x;
         if (plot_.shape == PlotShape::boxes)
           add("{:.10g} {:.10g} {:.10g} {:.10g} {:.10g} {:.10g}\n", (p.x + p.end) / 2, p.y, p.x, p.end,
               p.y - 0.36, p.y + 0.36);
         else
           add("{:.10g} {:.10g} {:.10g}\n", p.x, p.y, p.spread);
+      }
       add("EOD\n");
       if (!marked(i)) continue;
       add("$m{} << EOD\n", i);
@@ -198,6 +204,11 @@ class Script {
     std::string ticks;
     for (const double x : xs) ticks += fmt::format("{}{:.10g}", ticks.empty() ? "" : ", ", x);
     add("set xtics ({})\n", ticks);
+  }
+
+  void axis_of_steps() {
+    const double last = range_of(plot_, &PlotPoint::x).high, pad = std::max(0.5, last * 0.02);
+    add("set xrange [{:.10g}:{:.10g}]\nset offsets 0, 0, graph 0.06, graph 0.04\n", 1 - pad, last + pad);
   }
 
   void value_axis() {

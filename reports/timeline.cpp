@@ -182,7 +182,7 @@ TimelinePlot timeline_plot(const Trace& trace, const PlotDeclaration& declaratio
   plot.title = declaration.title;
   plot.x_label = declaration.x_label;
   plot.note = declaration.note;
-  for (const std::string& kind : order) plot.series.push_back({label_of(kind), {}, false});
+  for (const std::string& kind : order) plot.series.push_back({label_of(kind), {}, {}, false});
   std::map<std::pair<std::int64_t, std::string>, std::map<std::string, std::vector<const TraceSpan*>>> spans;
   for (const TraceSpan& span : trace.spans) spans[{span.rank, span.track}][kind_of(span)].push_back(&span);
   std::set<std::int64_t> ranks;

@@ -3,7 +3,7 @@
 (() => {
   const theme = document.getElementById('theme');
   const choices = ['auto', 'light', 'dark'];
-  let choice = 0;
+  let choice = Math.max(0, choices.indexOf(document.documentElement.dataset.theme));
   const show = () => {
     if (choice) document.documentElement.dataset.theme = choices[choice];
     else delete document.documentElement.dataset.theme;
