@@ -90,6 +90,9 @@ class Page {
     std::string out =
         "<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n"
         "<meta name=viewport content=\"width=device-width, initial-scale=1\">\n"
+        // Whatever stands in the page, the browser asks nobody for anything.
+        "<meta http-equiv=Content-Security-Policy content=\"default-src 'none'; style-src 'unsafe-inline'; "
+        "script-src 'unsafe-inline'; img-src data:\">\n"
         "<link rel=icon href=\"data:,\">\n<title>" +
         escape_html(title) + "</title>\n<style>\n";
     out += assets.at("style");

@@ -230,11 +230,15 @@ class Script {
     add("set ytics scale 0 ({})\nset style fill solid 1 noborder\n", labels);
   }
 
-  // A tick's label is a format for its number.
+  // A tick's label is a format for its number, and gnuplot cuts it off after 50 bytes.
   static std::string tick_label(const std::string& name) {
+    constexpr std::size_t most = 46;
+    std::size_t end = name.size();
+    if (end > most)
+      for (end = most; end > 0 && (static_cast<unsigned char>(name[end]) & 0xC0) == 0x80;) --end;
     std::string text;
-    for (const char c : name) text += c == '%' ? "%%" : std::string(1, c);
-    return quoted_for_gnuplot(text);
+    for (const char c : name.substr(0, end)) text += c == '%' ? "%%" : std::string(1, c);
+    return quoted_for_gnuplot(end < name.size() ? text + "\u2026" : text);
   }
 
   void draw_lines() {
