@@ -82,7 +82,7 @@ std::string command_html(const std::string& command) {
   std::string out = "<code>";
   for (std::size_t at = 0; at < command.size();) {
     const std::size_t end = std::min(command.find(" --", at), command.size());
-    out += (at ? " " : "") + ("<span>" + escape_html(command.substr(at, end - at)) + "</span>");
+    out += fmt::format("{}<span>{}</span>", at ? " " : "", escape_html(command.substr(at, end - at)));
     at = end + 1;
   }
   return out + "</code>";

@@ -189,12 +189,40 @@ class Script {
         std::count_if(points.begin(), points.end(), [](const PlotPoint& p) { return p.marked; }));
   }
 
+  // Over a wide range in steps of two. What grows in proportion is a straight line if both axes are.
+  bool is_log() const {
+    const Range x = range_of(plot_, &PlotPoint::x);
+    return x.low > 0 && x.high / x.low >= 8;
+  }
+
+  const PlotSeries* guide() const {
+    const auto found =
+        std::find_if(plot_.series.begin(), plot_.series.end(), [](const auto& s) { return s.is_guide; });
+    return found == plot_.series.end() ? nullptr : &*found;
+  }
+
+  // Ticks where the guide's first point is doubled and halved.
+  void doubling_axis(double origin, const Range& y) {
+    std::string ticks;
+    double tick = origin;
+    while (tick > y.low) tick /= 2;
+    for (; tick < 2 * y.high; tick *= 2)
+      ticks += fmt::format("{}{} {:.10g}", ticks.empty() ? "" : ", ", tick_label(short_number(tick)), tick);
+    add("set logscale y 2\nset ytics ({})\n", ticks);
+  }
+
+  static std::string short_number(double x) {
+    const char* unit = x >= 999.5e6 ? "G" : x >= 999.5e3 ? "M" : x >= 9999.5 ? "k" : "";
+    const double scale = *unit == 'G' ? 1e9 : *unit == 'M' ? 1e6 : *unit == 'k' ? 1e3 : 1;
+    return fmt::format("{:.3g}{}", x / scale, unit);
+  }
+
   void axis_of_choices() {
     std::set<double> xs;
     for (const PlotSeries& series : plot_.series)
       for (const PlotPoint& p : series.points) xs.insert(p.x);
     const double low = *xs.begin(), high = *xs.rbegin();
-    if (low > 0 && high / low >= 8) {
+    if (is_log()) {
       add("set logscale x 2\nset xrange [{:.10g}:{:.10g}]\n", low / 1.1, high * 1.1);
     } else {
       const double pad = (high - low) * 0.04;
@@ -213,13 +241,14 @@ class Script {
 
   void value_axis() {
     const Range y = range_of(plot_, &PlotPoint::y);
+    if (guide() && is_log() && y.low > 0) return doubling_axis(guide()->points.front().y, y);
     if (y.low >= 0)
       add("set yrange [0:*]\n");
     else if (y.high <= 0)
       add("set yrange [*:0]\n");
     if (y.low < 0) add("set xzeroaxis lt 1 lc rgb {} lw 1\n", ink_);
     add("set offsets 0, 0, graph 0.05, 0\n");
-    if (y.high >= 1e5) add("set format y '%.0s%c'\n");
+    if (y.high >= 1e5) add("set format y '%.0f'\n");
   }
 
   void row_axis() {

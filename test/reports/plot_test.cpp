@@ -138,6 +138,19 @@ TEST_CASE("no line is drawn across a point that failed") {
   CHECK_THAT(script, Contains("512 43.05555556 0\n\n2048 36.81214421 0\n"));
 }
 
+TEST_CASE("what grows in proportion is a straight line, over few values and over many") {
+  Plot plot;
+  plot.series.push_back({"a", {{1, 50000}, {32, 900000}}});
+  plot.series.push_back({"ideal", {{1, 50000}, {32, 1600000}}, {}, true});
+  const std::string many = plot_script(plot, PlotTarget::svg, "");
+  CHECK_THAT(many, Contains("set logscale x 2\n") && Contains("set logscale y 2\n"));
+  CHECK_THAT(many,
+             Contains("set ytics ('50k' 50000, '100k' 100000, '200k' 200000, '400k' 400000, '800k' 800000, "
+                      "'1.6M' 1600000)"));
+  plot.series[0].points[1].x = plot.series[1].points[1].x = 4;
+  CHECK_THAT(plot_script(plot, PlotTarget::svg, ""), !Contains("logscale"));
+}
+
 TEST_CASE("outliers are what lies beyond Tukey's fences") {
   CHECK_FALSE(outliers_of({1, 2, 3}));
   CHECK(outliers_of({10, 11, 12, 13, 30}) == std::vector<bool>{false, false, false, false, true});
