@@ -76,6 +76,12 @@ void run(const Arguments& args) {
     std::string text;
     for (const HtmlSource& source : sources)
       text += (text.empty() ? "" : "\n") + render_report(source.file, args.options);
+    if (sources.size() > 1 && args.options.format == "md") {
+      std::vector<ResultFile> files;
+      for (const HtmlSource& source : sources) files.push_back(source.file);
+      if (const std::string overall = render_overall(files, args.options); !overall.empty())
+        text += "\n" + overall;
+    }
     write_out(text, args.out);
   }
   if (!args.plots.empty()) write_all_plots(sources, args, std::move(timelines));
@@ -106,8 +112,10 @@ void add_report(CLI::App& app, Exit&) {
   command
       ->add_option(
           "--table", args->options.tables,
-          "Table to print: strategies, long, memory, or one that the spec declares; may be repeated. "
-          "Default: the spec's tables, else strategies where a strategy was swept, else long")
+          "Table to print: strategies, long, memory, published (where the spec has published figures), or "
+          "one "
+          "that the spec declares; may be repeated. Default: the spec's tables, else published where there "
+          "are such figures, else strategies where a strategy was swept, else long")
       ->delimiter(',')
       ->allow_extra_args(false);
   command

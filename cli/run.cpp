@@ -7,6 +7,8 @@
 
 #include "cli/cli.h"
 #include "cli/environment.h"
+#include "cli/simulation.h"
+#include "cli/trace_file.h"
 #include "engine/api/json_reader.h"
 #include "engine/api/result.h"
 #include "engine/train/registry.h"
@@ -24,6 +26,7 @@ constexpr const char* kHelp =
 struct Options {
   std::string point;
   std::string result;
+  std::string trace;
   bool progress = false;
 };
 
@@ -103,7 +106,18 @@ Outcome outcome_of(ErrorKind kind) {
   }
 }
 
+// A simulated point needs no ranks.
+int simulate(const Options& options, const Point& point) {
+  Simulator simulator;
+  simulator.check(point);
+  const PointResult result = options.trace.empty() ? simulator.run(point)
+                                                   : simulate_with_trace(simulator, point, options.trace);
+  hand_over(options, result);
+  return exit_code(result.outcome);
+}
+
 int run(const Options& options) {
+  if (const Point point = read_point(options.point); point.simulated()) return simulate(options, point);
   const auto job = join_job();
   World& world = job->world();
   const bool first = world.rank() == 0;
@@ -134,7 +148,13 @@ int run(const Options& options) {
       return measured_peak_flops(point.device, seconds);
     };
     run_options.peak_source = "f32 matrix product measured on this machine by each rank, slowest rank";
+    Timeline timeline;
+    if (!options.trace.empty()) run_options.timeline = &timeline;
     const PointResult result = run_point(plan, *device, world, run_options);
+    if (!options.trace.empty()) {
+      const auto all = world.group(*device, "trace", plan.mesh.members(0, {Axis::tp, Axis::cp, Axis::dp, Axis::pp}));
+      write_trace(options.trace, timeline, plan.mesh.coordinate(world.rank(), Axis::pp), world, *all);
+    }
     if (first) hand_over(options, result);
     return exit_code(result.outcome);
   } catch (const Error& e) {
@@ -160,6 +180,11 @@ void add_run(CLI::App& app, Exit& exit) {
       ->required();
   command->add_option("--result", options->result,
                       "Write the point's record to this file instead of printing it");
+  command
+      ->add_option("--trace", options->trace,
+                   "Write the timeline of every rank over the first measured step to FILE, for Perfetto or "
+                   "chrome://tracing")
+      ->type_name("FILE");
   command->add_flag("--progress", options->progress,
                     "Print progress as JSON lines, for a program that reads them");
   command->callback([options, &exit] { exit.code = run(*options); });

@@ -13,6 +13,8 @@
 
 #include "cli/cli.h"
 #include "cli/environment.h"
+#include "cli/simulation.h"
+#include "cli/trace_file.h"
 #include "reports/report.h"
 #include "reports/report_plots.h"
 #include "sweeps/runner.h"
@@ -41,24 +43,28 @@ constexpr const char* kFooter =
     "Examples:\n"
     "  mbench sweep configs/quickstart.json\n"
     "  mbench sweep configs/quickstart.json --set iterations=20 --set seq=[64,128] --filter strategy=full\n"
-    "  mbench sweep configs/gpt345m.json --dry-run";
+    "  mbench sweep configs/gpt345m.json --dry-run\n"
+    "  mbench sweep configs/gpt345m.json --on sim:8xV100-SXM2-16GB";
 
 struct Options {
   sweeps::SpecOptions spec;
   std::string on = "cpu";
   std::string out;
   std::string launcher;
+  std::string trace;
   double timeout = 0;
   bool resume = false, dry_run = false, quiet = false;
 };
 
-// The device of every point. Only the CPU is built into this binary, and what was asked for is what runs.
+// The device of every point. What was asked for is what runs.
 void check_device(const std::string& on) {
   if (on == "cpu") return;
   if (on == "cuda")
-    fail(ErrorKind::unsupported, "--on", "this binary has no CUDA device, got cuda, need cpu");
-  if (on.starts_with("sim:"))
-    fail(ErrorKind::unsupported, "--on", "this binary has no simulated device, got {}, need cpu", on);
+    fail(ErrorKind::unsupported, "--on", "this binary has no CUDA device, got cuda, need cpu or sim:<N>x<MACHINE>");
+  if (on.starts_with("sim:")) {
+    parse_simulated(on, "--on");
+    return;
+  }
   fail(ErrorKind::bad_input, "--on", "no such device, got \"{}\", need cpu, cuda or sim:<N>x<MACHINE>", on);
 }
 
@@ -132,6 +138,16 @@ int run(Options options) {
   runner.timeout_s = options.timeout;
   runner.columns = terminal_columns();
   runner.resume_command = resume_command(options, runner.out);
+  Simulator simulator;
+  for (const sweeps::SpecPoint& p : spec.points)
+    if (p.point.simulated()) simulator.check(p.point);
+  runner.simulate = [&](const Point& point) {
+    return options.trace.empty() ? simulator.run(point)
+                                 : simulate_with_trace(simulator, point, trace_path(options.trace, spec, point));
+  };
+  runner.trace = [&](const Point& point) {
+    return options.trace.empty() ? std::string() : trace_path(options.trace, spec, point);
+  };
   runner.environment = describe_environment(options.on);
   runner.environment["spec_file"] = spec.path;
   runner.environment["launcher"] = runner.launcher.describe();
@@ -161,7 +177,8 @@ void add_sweep(CLI::App& app, Exit& exit) {
       ->add_option("SPEC", options->spec.path,
                    "The sweep: a JSON file, see configs/; or a results.json, whose spec is run again")
       ->required();
-  command->add_option("--on", options->on, "Device: cpu, cuda or sim:<N>x<MACHINE>; default cpu")
+  command->add_option("--on", options->on, "Device: cpu, cuda or sim:<N>x<MACHINE> (a built-in machine, see mbench devices, or the path of a "
+                   "machine file); default cpu")
       ->type_name("DEVICE");
   command
       ->add_option("--out", options->out,
@@ -197,6 +214,11 @@ void add_sweep(CLI::App& app, Exit& exit) {
                    "Kill a point after so many seconds; default 20 times its estimate, at least 600")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.001, 1e9));
+  command
+      ->add_option("--trace", options->trace,
+                   "Write the timeline of every rank over the first measured step to FILE, for Perfetto or "
+                   "chrome://tracing; with several points, to FILE with the point's id before its extension")
+      ->type_name("FILE");
   command->add_flag("--quiet", options->quiet, "No progress: only errors, and the tables at the end");
   command->callback([options, &exit] { exit.code = run(*options); });
 }

@@ -25,10 +25,15 @@ bool is_configuration(const LayoutColumn& column) {
       const std::string root = name.substr(0, name.find('.'));
       const auto& keys = point_keys();
       if (std::find(keys.begin(), keys.end(), root) == keys.end() && root != "id" && root != "world" &&
-          root != "device" && root != "simulated" && root != "parameters")
+          root != "device" && root != "simulated" && root != "parameters" && root != "published" &&
+          name != "error.parameters")
         return false;
     }
   return true;
+}
+
+bool is_error(const LayoutColumn& column) {
+  return column.name.starts_with("error.");
 }
 
 std::string with_percent(double fraction, bool sign) {
@@ -157,7 +162,7 @@ class Builder {
       return cell;
     }
     if (record.outcome() != Outcome::ok && !configuration_[index]) {
-      if (has_outcome_ || column.relation) {
+      if (has_outcome_ || column.relation || is_error(column)) {
         cell.text = "-";
         return cell;
       }
@@ -175,8 +180,13 @@ class Builder {
     for (const CellText& line : column.lines)
       for (const CellText::Part& part : line.parts())
         if (!part.name.empty() && !part.group) only = part.name, ++values;
-    if (values == 1)
-      if (const auto value = record.value(only); value.is_number()) cell.number = value.get<double>();
+    if (values == 1) {
+      const auto value = record.value(only);
+      if (value.is_number()) cell.number = value.get<double>();
+      cell.is_gap = only.starts_with("published.") && value.is_string();  // published as OOM
+      if (const std::string remark = record.remark(only); !remark.empty())
+        cell.footnote = footnote(section, remark);
+    }
     return cell;
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/embedded.h"
+#include "reports/published.h"
 
 namespace mbench {
 
@@ -62,7 +63,7 @@ const std::vector<Layout>& builtin_layouts() {
 const MetricFormat* find_metric_format(const std::string& name) {
   const auto& formats = metric_formats();
   const auto it = std::find_if(formats.begin(), formats.end(), [&](const auto& f) { return f.name == name; });
-  return it == formats.end() ? nullptr : &*it;
+  return it == formats.end() ? find_published_format(name) : &*it;
 }
 
 }  // namespace mbench

@@ -23,6 +23,7 @@ CellText::Part parse_value(std::string_view inside, std::string_view where) {
   if (colon != std::string_view::npos) {
     std::string_view format = rest.substr(colon + 1);
     rest = rest.substr(0, colon);
+    if (!format.empty() && format.front() == '+') part.plus = true, format.remove_prefix(1);
     if (!format.empty() && format.front() == ',') part.thousands = true, format.remove_prefix(1);
     part.significant = !format.empty() && format.back() == 's';
     if (part.significant) format.remove_suffix(1);
@@ -133,7 +134,9 @@ std::string Formatter::number(double value, const CellText::Part& part) {
   if (!std::isfinite(value)) return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
   std::string text = fmt::format("{:.{}f}", value * part.scale, decimals(part));
   if (text.find_first_not_of("-0.") == std::string::npos && text.front() == '-') text.erase(0, 1);
-  return part.thousands ? with_thousands(text) : text;
+  if (part.thousands) text = with_thousands(text);
+  return part.plus && text.find_first_of("123456789") != std::string::npos && text.front() != '-' ? "+" + text
+                                                                                                  : text;
 }
 
 std::string Formatter::format(const CellText& text, const Record& record, const Labels& labels) {

@@ -25,6 +25,7 @@ class CellText {
     std::string name;
     double scale = 1;
     bool thousands = false;
+    bool plus = false;  // a sign before positive numbers too
     bool significant = true;
     int digits = 3;
     int group = 0;  // of [ ]; 0: none

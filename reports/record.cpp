@@ -7,6 +7,8 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "reports/build_table.h"
+#include "reports/published.h"
 
 namespace mbench {
 namespace {
@@ -76,6 +78,9 @@ Record::Record(const PointResult& result)
       outcome_(result.outcome),
       simulated_(result.simulated),
       reason_(result.reason) {
+  // How many weights there are is known of a point that did not run, too.
+  if (const auto count = known_parameter_count(model_, result.point.tp); count && !result.parameters)
+    json_["parameters"] = *count;
   // One sample has no spread; that the record's number says 0 is no measurement.
   if (result.iteration_ms && result.iteration_ms->samples.size() < 2)
     for (const char* metric : {"iteration_ms", "samples_per_s"})
@@ -111,6 +116,35 @@ std::string Record::text(std::string_view name) const {
   return text_of(value(name));
 }
 
+void Record::publish(const Published& published, std::optional<std::size_t> row) {
+  published_row_ = row;
+  Json &theirs = json_["published"] = Json::object(), &errors = json_["error"] = Json::object();
+  for (const std::string& metric : published.metrics) {
+    theirs[metric] = {{"mean", nullptr}, {"stddev", nullptr}};
+    errors[metric] = nullptr;
+  }
+  if (!row) return;
+  const PublishedRow& found = published.rows[*row];
+  if (found.oom)
+    for (const std::string& metric : published.metrics) {
+      theirs[metric]["mean"] = outcome_text(Outcome::oom);
+      if (!found.doubt.empty()) remarks_["published." + metric] = found.doubt;
+    }
+  for (const PublishedFigure& figure : found.figures) {
+    theirs[figure.metric]["mean"] = figure.mean;
+    if (figure.stddev) theirs[figure.metric]["stddev"] = *figure.stddev;
+    if (!figure.doubt.empty()) remarks_["published." + figure.metric] = figure.doubt;
+    const Json ours = value(figure.metric);
+    if (ours.is_number() && figure.mean != 0 && (outcome_ == Outcome::ok || figure.metric == "parameters"))
+      errors[figure.metric] = (ours.get<double>() - figure.mean) / figure.mean;
+  }
+}
+
+std::string Record::remark(std::string_view name) const {
+  const auto found = remarks_.find(name);
+  return found == remarks_.end() ? "" : found->second;
+}
+
 std::string text_of(const Json& value) {
   if (value.is_null()) return "n/a";
   if (value.is_string())
@@ -132,6 +166,15 @@ std::vector<Record> records_of(const ResultFile& file) {
   std::vector<Record> records;
   records.reserve(file.points.size());
   for (const PointResult& result : file.points) records.emplace_back(result);
+  const auto published = published_of(file.spec);
+  if (!published) return records;
+  for (Record& record : records) {
+    std::optional<std::size_t> row;
+    const std::string model = record.model().at("name").get<std::string>();
+    for (std::size_t i = 0; i < published->rows.size() && !row; ++i)
+      if (published->rows[i].picks(record.json(), model)) row = i;
+    record.publish(*published, row);
+  }
   return records;
 }
 

@@ -1,13 +1,18 @@
 // A point's result under names: every field of the spec and every value of the result file, through their
 // JSON form. A name is a path of keys joined by dots: "tp", "iteration_ms.p95", "model.layers",
 // "env.NCCL_P2P_DISABLE". An object that has a mean stands for its mean ("iteration_ms" is
-// "iteration_ms.mean"); an array has "first", "last" and "size".
+// "iteration_ms.mean"); an array has "first", "last" and "size". Where the spec has published figures
+// (engine/api/published.h) there are "published.<metric>" and "error.<metric>" too: (ours - published) /
+// published.
 #pragma once
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "engine/api/published.h"
 #include "engine/api/result.h"
 
 namespace mbench {
@@ -26,14 +31,23 @@ class Record {
   const std::string& reason() const { return reason_; }
   const std::string& id() const { return json_.at("id").get_ref<const std::string&>(); }
 
+  // Gives it the names published.* and error.*, with the values of `published.rows[row]` if there is one.
+  void publish(const Published& published, std::optional<std::size_t> row);
+  std::optional<std::size_t> published_row() const { return published_row_; }
+  // What is to be said beside the value of that name: why a published figure cannot be right. Usually empty.
+  std::string remark(std::string_view name) const;
+
  private:
   nlohmann::ordered_json json_;
   ModelSpec model_;
   Outcome outcome_;
   bool simulated_;
   std::string reason_;
+  std::optional<std::size_t> published_row_;
+  std::map<std::string, std::string, std::less<>> remarks_;
 };
 
+// With their published figures, if the spec has any.
 std::vector<Record> records_of(const ResultFile& file);
 
 // A field's value in a table: "n/a" for null, a model by its name, an object as "key=value, ...".

@@ -10,6 +10,7 @@
 #include "reports/json.h"
 #include "reports/markdown.h"
 #include "reports/provenance.h"
+#include "reports/published.h"
 #include "reports/report_parts.h"
 
 namespace mbench {
@@ -23,26 +24,35 @@ const Layout* find_layout(const std::vector<Layout>& layouts, const std::string&
   return it == layouts.end() ? nullptr : &*it;
 }
 
+// `usual`: the built-in tables, and "published" where the spec has such figures.
 const Layout& layout_named(const std::string& name, const std::vector<Layout>& own,
-                           const std::string& where) {
+                           const std::vector<Layout>& usual, const std::string& where) {
   if (const Layout* layout = find_layout(own, name)) return *layout;
-  if (const Layout* layout = find_layout(builtin_layouts(), name)) return *layout;
+  if (const Layout* layout = find_layout(usual, name)) return *layout;
   std::vector<std::string> names;
-  for (const auto* list : {&own, &builtin_layouts()})
+  for (const auto* list : {&own, &usual})
     for (const Layout& layout : *list) names.push_back(layout.name);
   fail(ErrorKind::bad_input, where, "no table of that name, got \"{}\", {}", name,
        nearest_choice(name, names));
 }
 
+std::vector<Layout> usual_layouts(const std::optional<Published>& published,
+                                  const std::vector<const Record*>& records,
+                                  const std::vector<std::string>& swept) {
+  std::vector<Layout> usual = builtin_layouts();
+  if (published) usual.push_back(published_layout(*published, records, swept));
+  return usual;
+}
+
 // The layouts of the spec's "tables": a list of declarations and of names of built-in ones.
-std::vector<Layout> layouts_of(const Json& spec) {
+std::vector<Layout> layouts_of(const Json& spec, const std::vector<Layout>& usual) {
   std::vector<Layout> layouts;
   if (!spec.is_object() || !spec.contains("tables") || spec["tables"].is_null()) return layouts;
   const Json tables = spec["tables"].is_array() ? spec["tables"] : Json::array({spec["tables"]});
   for (std::size_t i = 0; i < tables.size(); ++i) {
     const std::string where = fmt::format("spec.tables[{}]", i);
     if (tables[i].is_string())
-      layouts.push_back(layout_named(tables[i].get<std::string>(), layouts, where));
+      layouts.push_back(layout_named(tables[i].get<std::string>(), layouts, usual, where));
     else
       layouts.push_back(layout_from_json(tables[i], where));
   }
@@ -114,8 +124,8 @@ Layout layout_of_columns(const std::vector<std::string>& names) {
 }
 
 std::vector<Layout> choose_layouts(const ResultFile& file, const ReportOptions& options,
-                                   const std::vector<Record>& records,
-                                   const std::vector<std::string>& swept) {
+                                   const std::vector<Record>& records, const std::vector<std::string>& swept,
+                                   const std::vector<Layout>& usual) {
   if (!options.columns.empty()) {
     if (!options.metrics.empty() || !options.tables.empty())
       fail(ErrorKind::bad_input, "--columns", "is a table of its own, got --{} beside it, need one of them",
@@ -123,13 +133,17 @@ std::vector<Layout> choose_layouts(const ResultFile& file, const ReportOptions& 
     for (const std::string& name : options.columns) require_name(records, name, "--columns");
     return {layout_of_columns(options.columns)};
   }
-  const std::vector<Layout> own = layouts_of(file.spec);
+  const std::vector<Layout> own = layouts_of(file.spec, usual);
   std::vector<Layout> layouts;
-  for (const std::string& name : options.tables) layouts.push_back(layout_named(name, own, "--table"));
+  for (const std::string& name : options.tables) layouts.push_back(layout_named(name, own, usual, "--table"));
   if (layouts.empty()) layouts = own;
   if (layouts.empty()) {
     const bool strategies = std::find(swept.begin(), swept.end(), "strategy") != swept.end();
-    layouts.push_back(layout_named(strategies ? "strategies" : "long", {}, "--table"));
+    const bool published = find_layout(usual, "published") != nullptr;
+    layouts.push_back(layout_named(published    ? "published"
+                                   : strategies ? "strategies"
+                                                : "long",
+                                   {}, usual, "--table"));
   }
   if (options.metrics.empty()) return layouts;
   for (const std::string& name : options.metrics) require_name(records, name, "--metric");
@@ -163,7 +177,9 @@ std::string to_markdown_report(const ResultFile& file, const std::vector<const R
 void check_tables(const Json& spec) {
   std::vector<Record> records;
   records.emplace_back(PointResult());  // knows every name, if no value
-  const std::vector<Layout> layouts = layouts_of(spec);
+  const auto published = published_of(spec);
+  if (published) records.back().publish(*published, {});
+  const std::vector<Layout> layouts = layouts_of(spec, usual_layouts(published, {}, {}));
   for (std::size_t i = 0; i < layouts.size(); ++i)
     for (const std::string& name : layouts[i].names())
       if (name != "*") require_name(records, name, fmt::format("spec.tables[{}]", i));
@@ -187,7 +203,9 @@ ReportParts report_parts(const ResultFile& file, const ReportOptions& options) {
 
   parts.swept = swept_fields(file.spec, parts.chosen);
   std::set<const Record*> shown;
-  for (const Layout& layout : choose_layouts(file, options, records, parts.swept)) {
+  const auto published = published_of(file.spec);
+  const std::vector<Layout> usual = usual_layouts(published, parts.chosen, parts.swept);
+  for (const Layout& layout : choose_layouts(file, options, records, parts.swept, usual)) {
     for (const std::string& name : layout.names())
       if (name != "*") require_name(records, name, "table " + layout.name);
     // With --columns the reader chose what to see: a row per point, nothing added.
@@ -195,10 +213,30 @@ ReportParts report_parts(const ResultFile& file, const ReportOptions& options) {
     BuiltTable built =
         build_table(layout, parts.chosen, own ? std::vector<std::string>() : parts.swept, sort);
     shown.insert(built.shown.begin(), built.shown.end());
+    if (published && layout.name == "published")
+      for (const std::string& line : PublishedSummary(*published, parts.chosen, records).lines())
+        built.table.notes.push_back(line);
     parts.tables.push_back(std::move(built.table));
   }
   parts.not_shown = parts.chosen.size() - shown.size();
   return parts;
+}
+
+std::string render_overall(const std::vector<ResultFile>& files, const ReportOptions& options) {
+  PublishedSummary overall;
+  for (const ResultFile& file : files) {
+    const auto published = published_of(file.spec);
+    if (!published) return "";
+    const std::vector<Record> records = records_of(file);
+    const Filter filter = filter_of(options.filters, records);
+    std::vector<const Record*> chosen;
+    for (const Record& record : records)
+      if (filter.matches(record)) chosen.push_back(&record);
+    overall.add(PublishedSummary(*published, chosen, records));
+  }
+  std::string out = fmt::format("# All {} files against what was published\n\n", files.size());
+  for (const std::string& line : overall.lines()) out += "- " + escape_markdown(line) + "\n";
+  return out;
 }
 
 std::string render_report(const ResultFile& file, const ReportOptions& options) {

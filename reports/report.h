@@ -9,9 +9,9 @@
 namespace mbench {
 
 struct ReportOptions {
-  std::string format = "md";  // md, csv, json
-  std::vector<std::string>
-      tables;  // by name; empty: the spec's "tables", else strategies if swept, else long
+  std::string format = "md";         // md, csv, json
+  std::vector<std::string> tables;   // by name; empty: the spec's "tables", else published if it has such
+                                     // figures, else strategies if swept, else long
   std::vector<std::string> metrics;  // instead of the tables' own columns, their rows kept
   std::vector<std::string> columns;  // fields and metrics: the whole table is these, one row per point
   std::string sort;                  // FIELD or FIELD:desc
@@ -22,5 +22,9 @@ struct ReportOptions {
 void check_tables(const nlohmann::ordered_json& spec);
 
 std::string render_report(const ResultFile& file, const ReportOptions& options);
+
+// Below the reports of several files: how all of them together compare with what was published (markdown).
+// Empty unless each has published figures.
+std::string render_overall(const std::vector<ResultFile>& files, const ReportOptions& options);
 
 }  // namespace mbench

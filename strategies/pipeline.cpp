@@ -1,4 +1,6 @@
-// Pipeline parallelism: layers are cut into stages of equal length; micro batches flow through them in the
+// Pipeline parallelism: layers are cut into stages of equal length, or where the layers and two more divide, so that the
+// first and the last hold one layer less for the embedding and the head (as Llama 3 405B, 126 layers on 16 stages);
+// micro batches flow through them in the
 // order of a schedule. GPipe (Huang et al. 2019): all forwards, then all backwards. 1F1B (Narayanan et al.
 // 2019): after a warm-up of as many forwards as there are stages behind, one forward and one backward in
 // turn. Interleaved 1F1B (Narayanan et al. 2021): a stage holds several chunks of layers, stage s the chunks
@@ -64,13 +66,16 @@ Schedule make_schedule(ScheduleKind kind, int stages, int stage, int chunks, int
 void write_pipeline(const Point& point, Plan& plan) {
   const int stages = static_cast<int>(point.pp), chunks = static_cast<int>(point.virtual_stages);
   plan.mesh.sizes[static_cast<int>(Axis::pp)] = stages;
-  const std::int64_t layers = point.model.layers / (stages * chunks);
+  const int all = stages * chunks;
+  const bool even = point.model.layers % all == 0;
+  const std::int64_t length = (point.model.layers + (even ? 0 : 2)) / all;
   plan.chunks.assign(stages, {});
   for (int stage = 0; stage < stages; ++stage) {
     for (int c = 0; c < chunks; ++c) {
       const int position = c * stages + stage;
-      plan.chunks[stage].push_back(
-          {stage, position, position * layers, layers, position == 0, position == stages * chunks - 1});
+      const bool first = position == 0, last = position == all - 1;
+      plan.chunks[stage].push_back({stage, position, position * length - (even || first ? 0 : 1),
+                                    length - (!even && (first || last) ? 1 : 0), first, last});
     }
     plan.schedule.push_back(
         make_schedule(point.schedule, stages, stage, chunks, static_cast<int>(point.micro_batches())));

@@ -53,12 +53,14 @@ std::string point_file(const std::string& out, const std::string& id, const std:
 }
 
 std::vector<std::string> run_arguments(const PointRun& run, const std::string& id) {
-  return {run.program,
-          "run",
-          point_file(run.out, id, ".point.json"),
-          "--result",
-          point_file(run.out, id, ".json"),
-          "--progress"};
+  std::vector<std::string> arguments = {run.program,
+                                        "run",
+                                        point_file(run.out, id, ".point.json"),
+                                        "--result",
+                                        point_file(run.out, id, ".json"),
+                                        "--progress"};
+  if (!run.trace.empty()) arguments.insert(arguments.end(), {"--trace", run.trace});
+  return arguments;
 }
 
 PointResult unmeasured(const SpecPoint& p, Outcome outcome, const std::string& reason) {

@@ -31,6 +31,7 @@ struct PointRun {
   std::string out;      // folder of the sweep
   Launcher launcher;
   double timeout_s = 0;
+  std::string trace;  // file of the timeline; empty: none
   Interrupt* interrupt = nullptr;
   std::function<void(const ProgressMessage&)> on_progress;
 };

@@ -50,10 +50,12 @@ std::string heading(const Spec& spec, const RunnerOptions& options, const std::v
     return found != options.environment.end() && found->is_string() ? found->get<std::string>()
                                                                     : std::string("n/a");
   };
-  std::string text =
-      fmt::format("{}: {} point{} on {} of {} ({}, {} cores), launched by {}", spec.name, spec.points.size(),
-                  spec.points.size() == 1 ? "" : "s", spec.points.front().point.device, text_of("host"),
-                  text_of("cpu"), options.launcher.cores, options.launcher.describe());
+  const Point& first = spec.points.front().point;
+  std::string text = fmt::format("{}: {} point{} on {}", spec.name, spec.points.size(),
+                                 spec.points.size() == 1 ? "" : "s", first.device);
+  if (first.simulated()) return text + ", simulated";
+  text += fmt::format(" of {} ({}, {} cores), launched by {}", text_of("host"), text_of("cpu"),
+                      options.launcher.cores, options.launcher.describe());
   if (kept > 0) text += fmt::format("\n  {} of them are done already", kept);
   const std::string cannot = count_outcomes(forecasts);
   if (!cannot.empty()) text += "\n  cannot run, and are recorded as such: " + cannot;
@@ -113,7 +115,10 @@ class Sweep {
       progress_.start(kept + i + 1, spec_.points.size(), p.label);
       std::optional<PointResult> result;
       double seconds = 0;
-      if (forecasts_[i].outcome) {
+      if (p.point.simulated()) {
+        result = options_.simulate(p.point);
+        seconds = progress_.elapsed();
+      } else if (forecasts_[i].outcome) {
         result = unmeasured(p, *forecasts_[i].outcome, forecasts_[i].reason);
       } else {
         result = run_one(p, forecasts_[i]);
@@ -127,8 +132,12 @@ class Sweep {
       }
       end_.failed = end_.failed || is_failure(result->outcome);
       progress_.finish(*result, seconds);
-      store_.keep(*result);
+      if (p.point.simulated())
+        store_.keep_simulated(*result);
+      else
+        store_.keep(*result);
     }
+    store_.write();
   }
 
   std::optional<PointResult> run_one(const SpecPoint& p, const Forecast& forecast) {
@@ -136,6 +145,7 @@ class Sweep {
     run.program = options_.program;
     run.out = options_.out;
     run.launcher = options_.launcher;
+    if (options_.trace) run.trace = options_.trace(p.point);
     run.timeout_s =
         options_.timeout_s > 0 ? options_.timeout_s : std::max(600.0, 20 * forecast.seconds.value_or(0));
     run.interrupt = &interrupt_;
@@ -179,6 +189,7 @@ class Sweep {
 }  // namespace
 
 Forecast forecast_of(const Point& point, const RunnerOptions& options) {
+  if (point.simulated()) return {};  // the simulation itself finds out, as fast
   if (const auto why = why_infeasible(point)) return {Outcome::infeasible, *why, {}};
   if (const auto why = why_unsupported(point)) return {Outcome::unsupported, *why, {}};
   return options.preflight ? options.preflight(point) : Forecast{};
@@ -202,6 +213,10 @@ std::string describe_sweep(const Spec& spec, const RunnerOptions& options) {
         fmt::format("[{}/{}] {}  {} ranks  {}\n", i + 1, spec.points.size(), p.label, p.point.world(), p.id);
     if (f.outcome) {
       text += fmt::format("    {}: {}\n", name_of(*f.outcome), f.reason);
+      continue;
+    }
+    if (p.point.simulated()) {
+      text += fmt::format("    simulated: {}\n", one_line(options.simulate(p.point)));
       continue;
     }
     try {

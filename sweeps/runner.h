@@ -1,4 +1,5 @@
-// Runs the points of a sweep one after another, each with a session of its own and a hard time-out, and keeps
+// Runs the points of a sweep one after another, each with a session of its own and a hard time-out (simulated ones in
+// this process, where they take milliseconds), and keeps
 // what came of every one: results.json and results.md are rewritten after each point. An OOM, a hang or a
 // crash is a row; only Ctrl-C or a disk that cannot be written ends a sweep early, and then what was measured
 // stands.
@@ -32,7 +33,9 @@ struct RunnerOptions {
   std::string resume_command;  // what to type to go on after Ctrl-C
   nlohmann::ordered_json environment;
   std::function<Forecast(const Point&)> preflight;              // besides why_infeasible and why_unsupported
+  std::function<PointResult(const Point&)> simulate;            // for points of a simulated machine: no process
   std::function<std::string(const ResultFile&)> render_tables;  // results.md, and the tables at the end
+  std::function<std::string(const Point&)> trace;  // file of the point's timeline; unset or empty: none
   std::ostream* progress = nullptr;                             // stderr
   std::ostream* tables = nullptr;                               // stdout
 };

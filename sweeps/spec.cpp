@@ -7,6 +7,7 @@
 #include "engine/api/json_reader.h"
 #include "engine/api/point_builder.h"
 #include "sweeps/options.h"
+#include "sweeps/published.h"
 
 namespace mbench::sweeps {
 namespace {
@@ -32,7 +33,7 @@ struct Dimension {
 };
 
 std::vector<std::string> spec_keys() {
-  std::vector<std::string> keys = {"name", "sweep", "tables"};
+  std::vector<std::string> keys = {"name", "sweep", "tables", "published"};
   for (const std::string& key : point_keys())
     if (key != "device") keys.push_back(key);
   return keys;
@@ -125,6 +126,8 @@ class Reader {
     }
     const Filter filter(options_.filter);
     for (std::size_t i = 0; i < count; ++i) add_point(i, filter);
+    if (spec_.json.contains("published"))
+      check_published(spec_.json.at("published"), top_ + ".published", all_points_, !options_.set.empty());
     if (spec_.points.empty())
       fail(ErrorKind::bad_input, "--filter", "none of the {} points is left, need a value that a point has",
            count);
@@ -151,7 +154,7 @@ class Reader {
     for (const auto& [key, value] : spec_.json.items()) {
       const std::string where = top_ + "." + key;
       require_field(key, where, keys);
-      if (key == "name" || key == "sweep" || key == "tables") continue;
+      if (key == "name" || key == "sweep" || key == "tables" || key == "published") continue;
       fixed_.push_back({key, json(value), where});
     }
   }
@@ -203,6 +206,7 @@ class Reader {
            same->second, p.label);
     p.data = find_data(p.point.data, spec_.path, data_where);
     spec_.all_ids.push_back(p.id);
+    all_points_.push_back(p.point);
     if (filter.keeps(p.point)) spec_.points.push_back(p);
   }
 
@@ -212,6 +216,7 @@ class Reader {
   std::vector<Value> fixed_;
   std::vector<Dimension> dimensions_;
   std::map<std::string, std::string> labels_;  // by id
+  std::vector<Point> all_points_;              // those outside the filter too
 };
 
 }  // namespace

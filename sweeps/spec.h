@@ -1,8 +1,8 @@
 // A sweep's spec: read, changed by --set, expanded into points and narrowed by --filter.
 //
-// Top-level keys are the fields of a point, and name, sweep and tables. `sweep` crosses its entries in the
-// order written, the last one fastest; a comma-joined key zips its fields ("tp,pp": [[4, 2], [8, 1]]). A
-// field stands in one place only, and no two points may be the same.
+// Top-level keys are the fields of a point, and name, sweep, tables and published (engine/api/published.h).
+// `sweep` crosses its entries in the order written, the last one fastest; a comma-joined key zips its fields
+// ("tp,pp": [[4, 2], [8, 1]]). A field stands in one place only, and no two points may be the same.
 //
 // --set field=value puts a value at the top level and takes the field out of `sweep`, out of a zip too; what
 // the zip then has twice stands once. An array sweeps over its values; "tp,pp=[[1,2],[2,1]]" zips. Values are

@@ -159,6 +159,14 @@ void ResultStore::keep(const PointResult& result) {
   write();
 }
 
+void ResultStore::keep_simulated(const PointResult& result) {
+  insert(result);
+  const auto now = std::chrono::steady_clock::now();
+  if (now - written_ < std::chrono::seconds(1)) return;
+  written_ = now;
+  write();
+}
+
 void ResultStore::write() const {
   write_result_file(results_path(), file_);
   if (render_) write_file_atomically((fs::path(out_) / "results.md").string(), render_(file_));

@@ -2,6 +2,7 @@
 // files. Both are rewritten whole after every point, atomically, so that a reader and a later --resume find
 // what was done.
 #pragma once
+#include <chrono>
 #include <functional>
 #include <string>
 #include <vector>
@@ -29,6 +30,8 @@ class ResultStore {
   // Adds a row, or replaces the one of the same id, and writes everything. Error if the disk is full; the row
   // is kept in memory then, and the older files stand.
   void keep(const PointResult& result);
+  // The same for a row that costs nothing to make again: on disk once a second, and with the next write().
+  void keep_simulated(const PointResult& result);
   void write() const;
   const ResultFile& file() const { return file_; }
   const std::vector<std::string>& notes() const { return notes_; }
@@ -48,6 +51,7 @@ class ResultStore {
   ResultFile file_;
   std::vector<std::string> notes_;
   int lock_ = -1;
+  std::chrono::steady_clock::time_point written_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace mbench::sweeps

@@ -51,8 +51,18 @@ std::optional<std::string> why_infeasible(const Point& p) {
   if (m.ffn % p.tp != 0)
     return fmt::format("tp {} does not divide ffn {}, need tp {}", p.tp, m.ffn,
                        nearest_divisors(p.tp, m.ffn));
+  if (m.kv_heads > 0 && m.heads % m.kv_heads != 0)
+    return fmt::format("kv_heads {} does not divide heads {}, need {}", m.kv_heads, m.heads,
+                       nearest_divisors(m.kv_heads, m.heads));
+  if (p.ep > 1 && m.experts % p.ep != 0)
+    return fmt::format("ep {} does not divide the {} experts, need ep {}", p.ep, m.experts,
+                       nearest_divisors(p.ep, m.experts));
   const std::int64_t chunks = p.pp * p.virtual_stages;
-  if (m.layers % chunks != 0)
+  // Equal stages are a rule of this engine: public runs of the models that it does not have cut otherwise. Or two more
+  // layers divide: the first and the last chunk hold one less, for the embedding and the head. In chunks of less than
+  // four layers that would be no balance.
+  const bool balanced = chunks > 1 && (m.layers + 2) % chunks == 0 && m.layers + 2 >= 4 * chunks;
+  if (is_built_in(m) && m.layers % chunks != 0 && !balanced)
     return fmt::format("pp {}{} does not divide the {} layers, need {} {}", p.pp,
                        p.virtual_stages > 1 ? fmt::format(" x virtual_stages {}", p.virtual_stages) : "",
                        m.layers, p.virtual_stages > 1 ? "their product" : "pp",
@@ -76,7 +86,14 @@ std::optional<std::string> why_unsupported(const Point& p) {
     return fmt::format("{} is not built into this binary, need {}", what, need);
   };
   if (p.device == "cuda") return missing("the cuda device", "cpu");
-  if (p.device.starts_with("sim:")) return missing("the simulated device", "cpu");
+  if (!is_built_in(p.model)) {
+    const bool gpt = p.model.family == Family::gpt || p.model.family == Family::bert;
+    return missing(gpt ? fmt::format("{} with kv_heads or experts", name_of(p.model.family))
+                       : fmt::format("the model family {}", name_of(p.model.family)),
+                   "gpt or bert");
+  }
+  if (p.replicas == Replicas::single_process)
+    return missing("data parallelism in a single process", "replicas ranks");
   if (p.precision == Precision::tf32 || p.precision == Precision::fp8)
     return missing(fmt::format("precision {}", name_of(p.precision)), "f32, bf16 or fp16");
   if (p.zero > 0) return missing(fmt::format("zero {}", p.zero), "zero 0");
@@ -84,9 +101,9 @@ std::optional<std::string> why_unsupported(const Point& p) {
   if (p.cp > 1) return missing(fmt::format("cp {}", p.cp), "cp 1");
   if (p.ep > 1) return missing(fmt::format("ep {}", p.ep), "ep 1");
   if (p.graph == Graph::captured) return missing("graph captured", "eager or fused");
-  if (p.framework != Framework::mbench)
-    return fmt::format("framework {} is for simulation only, and the device is {}, need mbench",
-                       name_of(p.framework), p.device);
+  if (p.framework != "mbench" && !p.simulated())
+    return fmt::format("framework {} is for simulation only, and the device is {}, need mbench", p.framework,
+                       p.device);
   return std::nullopt;
 }
 

@@ -12,7 +12,11 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr Choices<Family, 2> kFamilies = {{{"gpt", Family::gpt}, {"bert", Family::bert}}};
+constexpr Choices<Family, 5> kFamilies = {{{"gpt", Family::gpt},
+                                           {"bert", Family::bert},
+                                           {"llama", Family::llama},
+                                           {"mixtral", Family::mixtral},
+                                           {"deepseek", Family::deepseek}}};
 constexpr Choices<Recompute, 3> kRecomputes = {
     {{"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}}};
 constexpr Choices<ScheduleKind, 3> kSchedules = {{{"gpipe", ScheduleKind::gpipe},
@@ -27,16 +31,28 @@ constexpr Choices<AttentionKind, 2> kAttentions = {
     {{"core", AttentionKind::core}, {"flash", AttentionKind::flash}}};
 constexpr Choices<Graph, 3> kGraphs = {
     {{"eager", Graph::eager}, {"fused", Graph::fused}, {"captured", Graph::captured}}};
+constexpr Choices<Replicas, 2> kReplicas = {
+    {{"ranks", Replicas::ranks}, {"single_process", Replicas::single_process}}};
 constexpr Choices<Offload, 3> kOffloads = {
     {{"none", Offload::none}, {"optimizer", Offload::optimizer}, {"all", Offload::all}}};
-constexpr Choices<Framework, 2> kFrameworks = {
-    {{"mbench", Framework::mbench}, {"megatron", Framework::megatron}}};
 // FairScale's names: optimizer state sharding, with sharded gradients too, fully sharded.
 constexpr Choices<std::int64_t, 3> kZeroBundles = {{{"oss", 1}, {"oss+sdp", 2}, {"fsdp", 3}}};
 
 // Bounds that keep every product of sizes (world, parameters, FLOPs) inside 64 bits.
 constexpr std::int64_t kMaxAxis = 32768;
 constexpr std::int64_t kMaxCount = 16777216;
+
+// Sizes that a dense model with full attention does not have.
+struct OptionalSize {
+  const char* key;
+  std::int64_t ModelSpec::*field;
+  std::int64_t high;
+};
+constexpr OptionalSize kOptionalSizes[] = {{"kv_heads", &ModelSpec::kv_heads, 1 << 16},
+                                           {"experts", &ModelSpec::experts, 1 << 16},
+                                           {"active_experts", &ModelSpec::active_experts, 1 << 16},
+                                           {"shared_experts", &ModelSpec::shared_experts, 1 << 16},
+                                           {"expert_ffn", &ModelSpec::expert_ffn, 1 << 22}};
 
 ModelSpec read_model(const json& value, const std::string& where) {
   if (value.is_string()) return find_preset(value.get<std::string>(), where);
@@ -52,7 +68,8 @@ ModelSpec read_model(const json& value, const std::string& where) {
   if (const json* family = object.find("family"))
     m.family = read_choice(*family, object.path("family"), kFamilies);
   else if (!preset)
-    object.require("family", "one of gpt, bert, or \"preset\" with the model it starts from");
+    object.require("family",
+                   "one of gpt, bert, llama, mixtral, deepseek, or \"preset\" with the model it starts from");
   const auto size = [&](const char* key, std::int64_t& field, std::int64_t high) {
     const json* given = object.find(key);
     if (given)
@@ -70,17 +87,31 @@ ModelSpec read_model(const json& value, const std::string& where) {
     m.ffn = 4 * m.hidden;
   size("vocab", m.vocab, kMaxCount);
   size("positions", m.positions, kMaxCount);
+  for (const OptionalSize& s : kOptionalSizes)
+    if (const json* given = object.find(s.key)) m.*s.field = read_int(*given, object.path(s.key), 0, s.high);
+  if (m.active_experts > m.experts)
+    fail(ErrorKind::bad_input, object.path("active_experts"), "more than there are, got {}, need at most {}",
+         m.active_experts, m.experts);
   object.refuse_unknown();
   return m;
+}
+
+// Those that are not 0 alone, so that ids of models without them stay what they were.
+template <class Json>
+void add_optional_sizes(Json& sizes, const ModelSpec& m) {
+  for (const OptionalSize& s : kOptionalSizes)
+    if (m.*s.field != 0) sizes[s.key] = m.*s.field;
 }
 
 ordered_json write_model(const ModelSpec& m) {
   for (const ModelSpec& preset : model_presets())
     if (preset == m) return m.name;
-  return {{"name", m.name},     {"family", name_of(m.family)},
-          {"layers", m.layers}, {"hidden", m.hidden},
-          {"heads", m.heads},   {"ffn", m.ffn},
-          {"vocab", m.vocab},   {"positions", m.positions}};
+  ordered_json sizes = {{"name", m.name},     {"family", name_of(m.family)},
+                        {"layers", m.layers}, {"hidden", m.hidden},
+                        {"heads", m.heads},   {"ffn", m.ffn},
+                        {"vocab", m.vocab},   {"positions", m.positions}};
+  add_optional_sizes(sizes, m);
+  return sizes;
 }
 
 std::int64_t read_zero(const json& value, const std::string& where) {
@@ -182,6 +213,7 @@ const std::vector<Field>& fields() {
       MBENCH_COUNT(dp, 1, kMaxAxis),
       MBENCH_COUNT(cp, 1, kMaxAxis),
       MBENCH_COUNT(ep, 1, kMaxAxis),
+      MBENCH_CHOICE(replicas, kReplicas),
       MBENCH_FIELD(sequence_parallel, read_bool(v, where)),
       MBENCH_CHOICE(recompute, kRecomputes),
       MBENCH_FIELD(strategy, read_strategy(v, where)),
@@ -190,6 +222,7 @@ const std::vector<Field>& fields() {
       MBENCH_FIELD(zero, read_zero(v, where)),
       MBENCH_CHOICE(offload, kOffloads),
       MBENCH_CHOICE(precision, kPrecisions),
+      MBENCH_FIELD(gradients_in_f32, read_bool(v, where)),
       MBENCH_CHOICE(attention, kAttentions),
       MBENCH_CHOICE(graph, kGraphs),
       MBENCH_FIELD(data, read_data(v, where)),
@@ -200,7 +233,7 @@ const std::vector<Field>& fields() {
       MBENCH_FIELD(memory_limit, read_memory_limit(v, where)),
       MBENCH_FIELD(max_seconds, read_number(v, where)),
       MBENCH_FIELD(env, read_env(v, where)),
-      MBENCH_CHOICE(framework, kFrameworks),
+      MBENCH_FIELD(framework, read_string(v, where)),
       MBENCH_FIELD(device, read_device(v, where)),
   };
   return table;
@@ -230,11 +263,11 @@ std::string_view name_of(AttentionKind v) {
 std::string_view name_of(Graph v) {
   return choice_name(v, kGraphs);
 }
+std::string_view name_of(Replicas v) {
+  return choice_name(v, kReplicas);
+}
 std::string_view name_of(Offload v) {
   return choice_name(v, kOffloads);
-}
-std::string_view name_of(Framework v) {
-  return choice_name(v, kFrameworks);
 }
 
 const std::vector<Strategy>& strategies() {
@@ -315,6 +348,7 @@ std::string point_id(const Point& point) {
                         {"ffn", m.ffn},
                         {"vocab", m.vocab},
                         {"positions", m.positions}};
+  add_optional_sizes(canonical["model"], m);
   return fmt::format("{:016x}", fnv1a(canonical.dump(-1, ' ', false, json::error_handler_t::replace)));
 }
 

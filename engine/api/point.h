@@ -16,9 +16,9 @@ enum class Recompute { none, selective, full };
 enum class ScheduleKind { gpipe, one_f_one_b, interleaved };  // "gpipe", "1f1b", "interleaved"
 enum class Precision { f32, bf16, fp16, tf32, fp8 };          // the last two are known, but unsupported
 enum class AttentionKind { core, flash };
-enum class Graph { eager, fused, captured };  // captured is known, but unsupported
-enum class Offload { none, optimizer, all };  // known, but unsupported
-enum class Framework { mbench, megatron };    // whose host costs a simulation charges
+enum class Graph { eager, fused, captured };    // captured is known, but unsupported
+enum class Replicas { ranks, single_process };  // the second is known, but unsupported
+enum class Offload { none, optimizer, all };    // known, but unsupported
 
 struct Point {
   ModelSpec model;
@@ -31,6 +31,7 @@ struct Point {
   double dropout = 0.1;
 
   std::int64_t tp = 1, pp = 1, dp = 1, cp = 1, ep = 1;
+  Replicas replicas = Replicas::ranks;  // of dp: a process each, or threads of one that copies weights around
   bool sequence_parallel = false;
   Recompute recompute = Recompute::none;
   std::string strategy;  // the named bundle that set the two fields above; empty if none was named
@@ -40,6 +41,9 @@ struct Point {
   Offload offload = Offload::none;
 
   Precision precision = Precision::f32;
+  // Gradients accumulate and are reduced in f32 in fp16 too (Megatron's --accumulate-allreduce-grads-in-fp32), as they
+  // always are in bf16.
+  bool gradients_in_f32 = false;
   AttentionKind attention = AttentionKind::core;
   Graph graph = Graph::fused;
   std::string data = "synthetic";
@@ -53,10 +57,12 @@ struct Point {
   double max_seconds = 0;          // 0: no limit
   std::map<std::string, std::string> env;
 
-  Framework framework = Framework::mbench;  // simulation only
-  std::string device = "cpu";               // "cpu", "cuda" or "sim:<N>x<MACHINE>"
+  // Whose host costs a simulation charges: the name of a framework, or the path of its file.
+  std::string framework = "mbench";
+  std::string device = "cpu";  // "cpu", "cuda" or "sim:<N>x<MACHINE>"
 
   std::int64_t world() const { return tp * pp * dp * cp; }
+  bool simulated() const { return device.starts_with("sim:"); }
   std::int64_t micro_batches() const { return global_batch / (micro_batch * dp); }
   bool operator==(const Point&) const = default;
 };
@@ -88,7 +94,7 @@ std::string_view name_of(ScheduleKind);
 std::string_view name_of(Precision);
 std::string_view name_of(AttentionKind);
 std::string_view name_of(Graph);
+std::string_view name_of(Replicas);
 std::string_view name_of(Offload);
-std::string_view name_of(Framework);
 
 }  // namespace mbench

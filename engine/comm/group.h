@@ -39,8 +39,10 @@ class Group {
   std::unique_ptr<Pending> start_all_reduce(const Tensor& x);
   // out = the ranks' `in`, one after the other along dim 0.
   void all_gather(const Tensor& in, const Tensor& out);
+  std::unique_ptr<Pending> start_all_gather(const Tensor& in, const Tensor& out);
   // out = this rank's part along dim 0 of the sum of the ranks' `in`.
   void reduce_scatter(const Tensor& in, const Tensor& out);
+  std::unique_ptr<Pending> start_reduce_scatter(const Tensor& in, const Tensor& out);
   void broadcast(const Tensor& x, int root);
   // Messages between two ranks of the group arrive in the order sent (per tag).
   std::unique_ptr<Pending> start_send(const Tensor& x, int to, int tag);
@@ -53,16 +55,21 @@ class Group {
       const std::vector<double>& values) = 0;  // all ranks' values, on every rank
 
  protected:
+  Device& device() { return device_; }
   virtual void do_all_reduce(const Tensor& x, ReduceOp op) = 0;
   virtual std::unique_ptr<Pending> do_start_all_reduce(const Tensor& x) = 0;
   virtual void do_all_gather(const Tensor& in, const Tensor& out) = 0;
   virtual void do_reduce_scatter(const Tensor& in, const Tensor& out) = 0;
+  // Where nothing can overlap, these may be the whole collective.
+  virtual std::unique_ptr<Pending> do_start_all_gather(const Tensor& in, const Tensor& out);
+  virtual std::unique_ptr<Pending> do_start_reduce_scatter(const Tensor& in, const Tensor& out);
   virtual void do_broadcast(const Tensor& x, int root) = 0;
   virtual std::unique_ptr<Pending> do_start_send(const Tensor& x, int to, int tag) = 0;
   virtual void do_receive(const Tensor& x, int from, int tag) = 0;
   virtual void do_barrier() = 0;
 
  private:
+  void check_parts(std::string_view what, const Tensor& part, const Tensor& whole) const;
   Device& device_;
   std::string name_;
   int rank_, size_;

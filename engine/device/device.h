@@ -8,10 +8,19 @@
 
 #include "engine/device/meter.h"
 #include "engine/device/tensor.h"
+#include "engine/device/timeline.h"
 
 namespace mbench {
 
 class OpTable;  // engine/ops/ops.h
+
+// Work of the host that no op or collective stands for. A simulated device charges for it.
+enum class HostWork {
+  micro_batch,  // a micro batch is fetched and unpacked
+  recompute,    // a region of saved activations is computed again
+  step          // an optimizer step begins
+};
+inline constexpr int kHostWorks = 3;
 
 class Device {
  public:
@@ -37,10 +46,42 @@ class Device {
   virtual void read(const Tensor& from, std::span<std::byte> to) = 0;
   // Waits for everything enqueued; returns the device's time in seconds since an arbitrary start.
   virtual double synchronize() = 0;
+  // When everything enqueued so far will have been done, on the clock of synchronize().
+  virtual double now() const = 0;
+  // Whether an op has ended when its call returns, so that the wall clock around the call is its time.
+  virtual bool immediate() const = 0;
+  virtual void host_work(HostWork) {}
+
+  // Null unless a trace is being taken.
+  Timeline* timeline() const { return timeline_; }
+  void trace(Timeline* timeline) { timeline_ = timeline; }
 
  private:
   Allocator memory_;
   Meter meter_;
+  Timeline* timeline_ = nullptr;
+};
+
+// Records what is enqueued between its construction and its end as one span, if a trace is being taken.
+class Span {
+ public:
+  template <class Name>
+  Span(Device& device, Track track, const Name& make_name) : device_(device), track_(track) {
+    if (!device.timeline()) return;
+    name_ = std::string(make_name());
+    begin_ = device.now();
+  }
+  ~Span() {
+    if (Timeline* t = device_.timeline(); t && !name_.empty()) t->add(track_, name_, begin_, device_.now());
+  }
+  Span(const Span&) = delete;
+  Span& operator=(const Span&) = delete;
+
+ private:
+  Device& device_;
+  Track track_;
+  std::string name_;
+  double begin_ = 0;
 };
 
 }  // namespace mbench

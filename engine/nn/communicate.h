@@ -11,14 +11,15 @@ Tensor communicate(Context& context, Collective collective, const Tensor& x);
 // gathers into it, and the next one overwrites it.
 Tensor communicate_briefly(Context& context, Collective collective, const Tensor& x);
 
-// The same, started; finish() waits for it and hands out the tensor.
+// The same, started; finish() waits for it and hands out the tensor. Overlaps with what is enqueued between.
 class Communication {
  public:
-  Communication(Context& context, Collective collective, const Tensor& x);
+  enum class Use { keep, brief };  // as communicate(), as communicate_briefly()
+  Communication(Context& context, Collective collective, const Tensor& x, Use use = Use::keep);
   Tensor finish();
 
  private:
-  Tensor x_;
+  Tensor x_, source_;  // the source lives until the communication has ended
   std::unique_ptr<Pending> pending_;
 };
 

@@ -43,12 +43,13 @@ Tensor Linear::backward(Context& c, const Tensor& dy, Saved& saved) const {
   if (bias_) run(c.device, ops::BiasGrad{dy, bias_->gradient});
   const Tensor dproduct = communicate(c, output_.backward, dy);
   const Shape& s = dproduct.shape();
+  // The input travels while its gradient is computed, and that while the weight's is.
+  Communication input(c, input_.forward, saved.x, Communication::Use::brief);
   Tensor dx = c.activation({s[0], s[1], weight_->local[1]}, "linear input gradient");
   run(c.device, ops::Matmul{ops::Matrix(dproduct), ops::Matrix(weight_->value), ops::Matrix(dx)});
-  // The input gradient travels while the weight's is computed.
   Communication travelling(c, input_.backward, dx);
   dx.reset();
-  const Tensor x = communicate_briefly(c, input_.forward, saved.x);
+  const Tensor x = input.finish();
   ops::Matmul weight_gradient{ops::Matrix(dproduct).t(), ops::Matrix(x), ops::Matrix(weight_->gradient)};
   weight_gradient.beta = 1;
   run(c.device, weight_gradient);

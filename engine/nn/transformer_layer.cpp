@@ -109,7 +109,10 @@ Tensor TransformerLayer::attention_backward(Context& c, const MicroBatch& batch,
         const Tensor dbranch = residual1_.backward(c, batch, dy, saved.residual1);
         dcontext = proj_.backward(c, dbranch, saved.proj);
       }
-      if (save_.drop_attention_core) core_->forward(c, batch, attention_site_, saved.qkv, saved.core);
+      if (save_.drop_attention_core) {
+        c.device.host_work(HostWork::recompute);
+        core_->forward(c, batch, attention_site_, saved.qkv, saved.core);
+      }
       dqkv = core_->backward(c, batch, attention_site_, dcontext, saved.qkv, saved.core);
     }
     saved.qkv.reset();
@@ -121,6 +124,7 @@ Tensor TransformerLayer::attention_backward(Context& c, const MicroBatch& batch,
 
 Tensor TransformerLayer::backward(Context& c, const MicroBatch& batch, const Tensor& dy, Saved& saved) const {
   if (save_.drop_layers) {
+    c.device.host_work(HostWork::recompute);
     const Tensor x = saved.input;
     saved = {};
     const Tensor middle = attention(c, batch, x, saved);

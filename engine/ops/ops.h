@@ -57,6 +57,12 @@ template <class Op>
 void run(Device& device, const Op& op) {
   op.check();
   device.meter().charge(op.cost());
+  if (Timeline* timeline = device.timeline(); timeline && device.immediate()) {
+    const double begin = device.now();
+    device.ops().run(op);
+    timeline->add(Track::compute, Op::name, begin, device.now());
+    return;
+  }
   device.ops().run(op);
 }
 

@@ -24,26 +24,32 @@ struct Measured {
 Measured measure(const Plan& plan, Device& device, Trainer& trainer, bool chatty, const RunOptions& options,
                  PointResult& result) {
   const Point& p = plan.point;
+  // A simulated step is the same every time.
+  const std::int64_t warmups = device.real() ? p.warmup : 0, iterations = device.real() ? p.iterations : 1;
   Measured m;
   std::int64_t skipped = 0;
   const double begin = device.synchronize();
   double last = begin;
-  for (std::int64_t i = 0; i < p.warmup + p.iterations; ++i) {
-    const bool warmup = i < p.warmup;
-    if (i == p.warmup) {
+  for (std::int64_t i = 0; i < warmups + iterations; ++i) {
+    const bool warmup = i < warmups;
+    if (i == warmups) {
       trainer.all_ranks().barrier();
       last = device.synchronize();
       device.meter().reset();
+      device.trace(options.timeline);
     }
     const StepResult step = trainer.step();
     const double now = device.synchronize(), seconds = now - last;
+    device.trace(nullptr);
     last = now;
-    result.losses.push_back(step.loss);
-    result.gradient_norms.push_back(step.gradient_norm);
+    if (device.real()) {
+      result.losses.push_back(step.loss);
+      result.gradient_norms.push_back(step.gradient_norm);
+    }
     skipped += step.skipped ? 1 : 0;
     if (!warmup) m.step_seconds.push_back(seconds);
     if (chatty && options.progress)
-      options.progress({warmup, warmup ? i + 1 : i + 1 - p.warmup, warmup ? p.warmup : p.iterations,
+      options.progress({warmup, warmup ? i + 1 : i + 1 - warmups, warmup ? warmups : iterations,
                         seconds * 1e3, step.loss});
     if (device.real() &&
         (!std::isfinite(step.loss) || (!std::isfinite(step.gradient_norm) && !step.skipped))) {
@@ -56,7 +62,7 @@ Measured measure(const Plan& plan, Device& device, Trainer& trainer, bool chatty
   }
   for (const double s : m.step_seconds) m.seconds += s;
   m.meter = device.meter();
-  result.skipped_steps = skipped;
+  if (device.real()) result.skipped_steps = skipped;
   return m;
 }
 

@@ -19,6 +19,7 @@ struct RunOptions {
   std::function<void(const Progress&)> progress;             // called on rank 0 after every iteration
   std::function<double(double seconds)> measure_peak_flops;  // of this rank's device
   std::string peak_source;
+  Timeline* timeline = nullptr;  // gets this rank's first measured step
 };
 
 // The record is complete on rank 0. A loss that is not finite (but for skipped fp16 steps) is outcome

@@ -18,6 +18,12 @@ bool contains(const std::vector<int>& ranks, int rank) {
   return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
 }
 
+// "forward 3" or, where a stage has several chunks, "forward 3 of chunk 1".
+std::string phase_name(const Action& a) {
+  return a.chunk == 0 ? fmt::format("{} {}", name_of(a.kind), a.micro)
+                      : fmt::format("{} {} of chunk {}", name_of(a.kind), a.micro, a.chunk);
+}
+
 template <class T>
 std::span<const std::byte> bytes_of(const std::vector<T>& v) {
   return std::as_bytes(std::span(v));
@@ -61,6 +67,7 @@ Trainer::Trainer(const Plan& plan, Device& device, World& world, const TokenSour
 MicroBatch Trainer::upload(int micro) {
   const Point& p = plan_.point;
   const std::int64_t b = p.micro_batch;
+  device_.host_work(HostWork::micro_batch);
   MicroBatch batch;
   batch.sample0 = (static_cast<std::int64_t>(micro) * p.dp + dp_rank_) * b;
   const auto make = [&](const Shape& shape, DType dtype, const char* what) {
@@ -135,6 +142,7 @@ void Trainer::perform(const Action& a) {
   const int position = plan_.chunks[stage_][a.chunk].position;
   const int next = (stage_ + 1) % stages, previous = (stage_ + stages - 1) % stages;
   Slot& slot = slots_[{a.chunk, a.micro}];
+  const Span span(device_, Track::phase, [&] { return phase_name(a); });
   switch (a.kind) {
     case Action::Kind::receive_activation:
       slot.input = receive(previous, position, a);
@@ -172,6 +180,7 @@ float Trainer::mean_loss() {
 }
 
 StepResult Trainer::step() {
+  device_.host_work(HostWork::step);
   run(device_, ops::Fill{store_.gradients(), 0});
   backwards_left_.assign(chunks_.size(), static_cast<int>(plan_.point.micro_batches()));
   for (const Action& action : plan_.schedule[stage_]) perform(action);
@@ -179,7 +188,11 @@ StepResult Trainer::step() {
     if (sending.pending) sending.pending->wait();
   sending_.clear();
   slots_.clear();
-  sync_->finish();
+  {
+    const Span span(device_, Track::phase, [] { return "gradient sync"; });
+    sync_->finish();
+  }
+  const Span span(device_, Track::phase, [] { return "optimizer"; });
   const Optimizer::Outcome outcome = optimizer_->step();
   ++context_.step;
   return {mean_loss(), outcome.gradient_norm, outcome.skipped};

@@ -176,3 +176,25 @@ TEST_CASE("Ctrl-C keeps what is done and tells how to go on") {
   CHECK(read_result_file(room / "o/results.json").points.size() == 1);
   CHECK(sweeps::live_descendants(0).empty());
 }
+
+TEST_CASE("published figures: a sweep and a report print them beside ours, several reports sum them up") {
+  const Room room;
+  room.put("p.json", R"({"model": "gpt-bytes-tiny", "seq": 64, "iterations": 2, "warmup": 0,
+    "sweep": {"zero": [0, 1]}, "published": {"source": "nobody", "machine": "cpu", "rows": [
+      {"where": {"zero": 0}, "peak_memory_mib": 4}, {"where": {"zero": 1}, "peak_memory_mib": 3}]}})");
+  const Run swept = room.shell("$M sweep p.json --out a --launcher local --quiet");
+  CHECK(swept.code == 0);
+  CHECK_THAT(swept.out, Contains("| Peak memory (MiB): published |") && Contains("Published: nobody."));
+  CHECK_THAT(swept.out, Contains("1 of 2 published figures compared") && Contains("unsupported [1] |"));
+  const Run both = room.shell("$M report a/results.json a/results.json");
+  CHECK(both.code == 0);
+  CHECK_THAT(both.out, Contains("# All 2 files against what was published") &&
+                           Contains("2 of 4 published figures compared"));
+  CHECK_THAT(room.shell("$M report a/results.json").out, !Contains("# All "));
+  room.put("bad.json", R"({"model": "gpt-bytes-tiny", "published": {"source": "nobody", "machine": "cpu",
+    "rows": [{"where": {"tp": 2}, "mfu": 1}]}})");
+  const Run refused = room.shell("$M sweep bad.json --out b");
+  CHECK(refused.code == 2);
+  CHECK_THAT(refused.err, Contains("bad.json: $.published.rows[0].where] picks none of the 1 points"));
+  CHECK_FALSE(fs::exists(room / "b"));
+}

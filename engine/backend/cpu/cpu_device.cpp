@@ -20,7 +20,7 @@ std::size_t capacity_for(std::size_t memory_limit) {
   return memory_limit == 0 ? physical : std::min(memory_limit, physical);
 }
 
-double now() {
+double wall_clock() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
@@ -64,8 +64,9 @@ void CpuDevice::read(const Tensor& from, std::span<std::byte> to) {
   if (!to.empty()) std::memcpy(to.data(), from.data(), to.size());
 }
 
-double CpuDevice::synchronize() {
-  return now();
+
+double CpuDevice::now() const {
+  return wall_clock();
 }
 
 double measure_gemm_peak(double seconds) {
@@ -79,12 +80,12 @@ double measure_gemm_peak(double seconds) {
     c[i] = 0;
   }
   double best = 0;
-  const double start = now();
+  const double start = wall_clock();
   do {
-    const double begin = now();
+    const double begin = wall_clock();
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, n, n, 1, a, n, b, n, 0, c, n);
-    best = std::max(best, 2.0 * n * n * n / (now() - begin));
-  } while (now() - start < seconds);
+    best = std::max(best, 2.0 * n * n * n / (wall_clock() - begin));
+  } while (wall_clock() - start < seconds);
   return best;
 }
 

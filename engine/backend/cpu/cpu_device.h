@@ -30,7 +30,9 @@ class CpuDevice final : public Device {
   void write(const Tensor& to, std::span<const std::byte> source) override;
   float read(const Tensor& scalar, float declared) override;
   void read(const Tensor& from, std::span<std::byte> to) override;
-  double synchronize() override;
+  double synchronize() override { return now(); }
+  double now() const override;
+  bool immediate() const override { return true; }
 
  private:
   CpuOps ops_;

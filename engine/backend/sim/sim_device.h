@@ -1,6 +1,9 @@
 // A device without values: the allocator counts, ops cost but do not compute. What a rank allocates here is,
-// byte for byte, what it allocates on a real device, because all of it is decided by the same host code.
+// byte for byte, what it allocates on a real device, because all of it is decided by the same host code. With a
+// machine, ops advance a virtual clock by what they would take there.
 #pragma once
+#include "engine/backend/sim/cost_model.h"
+#include "engine/device/virtual_clock.h"
 #include "engine/ops/ops.h"
 
 namespace mbench::sim {
@@ -13,30 +16,75 @@ class CountedMemory final : public RawMemory {
   std::size_t granule() const override { return std::size_t{2} << 20; }
 };
 
+class SimDevice;
+
+// run() of every op of the list is one call of SimDevice::spend().
 template <class Base, class List>
-class SilentSlots;
+class CostedSlots;
 template <class Base>
-class SilentSlots<Base, OpList<>> : public Base {};
-template <class Base, class Op, class... Rest>
-class SilentSlots<Base, OpList<Op, Rest...>> : public SilentSlots<Base, OpList<Rest...>> {
+class CostedSlots<Base, OpList<>> : public Base {
  public:
-  void run(const Op&) override {}
+  explicit CostedSlots(SimDevice& device) : device_(device) {}
+
+ protected:
+  SimDevice& device_;
 };
-using SilentOps = SilentSlots<OpTable, AllOps>;
+template <class Base, class Op, class... Rest>
+class CostedSlots<Base, OpList<Op, Rest...>> : public CostedSlots<Base, OpList<Rest...>> {
+ public:
+  using CostedSlots<Base, OpList<Rest...>>::CostedSlots;
+  void run(const Op& op) override;
+};
+using SimOps = CostedSlots<OpTable, AllOps>;
 
 class SimDevice final : public Device {
  public:
-  explicit SimDevice(std::size_t memory_limit) : Device(std::make_unique<CountedMemory>(), memory_limit) {}
+  // Counts alone; its clock stands still.
+  explicit SimDevice(std::size_t memory_limit);
+  SimDevice(std::string name, std::size_t memory_limit, std::unique_ptr<CostModel> costs, VirtualClock& clock);
+
   OpTable& ops() override { return ops_; }
-  std::string name() const override { return "counting device"; }
+  std::string name() const override { return name_; }
   bool real() const override { return false; }
-  void write(const Tensor&, std::span<const std::byte>) override {}
-  float read(const Tensor&, float declared) override { return declared; }
+  void write(const Tensor&, std::span<const std::byte>) override;
+  float read(const Tensor&, float declared) override;
   void read(const Tensor&, std::span<std::byte>) override;
-  double synchronize() override { return 0; }
+  double synchronize() override { return clock_ ? clock_->synchronize() : 0; }
+  double now() const override { return clock_ ? clock_->now() : 0; }
+  bool immediate() const override { return false; }
+  void host_work(HostWork work) override;
+
+  template <class Op>
+  void spend(const Op& op) {
+    if (!clock_) return;
+    const Interval span = clock_->kernel(seconds_of(*costs_, op));
+    if (timeline()) timeline()->add(Track::compute, Op::name, span.begin, span.end);
+  }
 
  private:
-  SilentOps ops_;
+  template <class Op>
+  static double seconds_of(CostModel& costs, const Op& op) {
+    return costs.streaming_seconds(op.cost());
+  }
+  static double seconds_of(CostModel& costs, const ops::Matmul& op) {
+    return costs.product_seconds({op.a.rows, op.b.cols, op.a.cols, op.batch, op.a.data.dtype()}, op.cost());
+  }
+  static double seconds_of(CostModel& costs, const ops::Attention& op) {
+    return costs.attention_seconds(op.cost(), op.q.data.dtype(), false);
+  }
+  static double seconds_of(CostModel& costs, const ops::AttentionGrad& op) {
+    return costs.attention_seconds(op.cost(), op.q.data.dtype(), true);
+  }
+
+  std::string name_;
+  std::unique_ptr<CostModel> costs_;
+  VirtualClock* clock_ = nullptr;
+  SimOps ops_;
 };
+
+template <class Base, class Op, class... Rest>
+void CostedSlots<Base, OpList<Op, Rest...>>::run(const Op& op) {
+  this->device_.spend(op);
+}
 
 }  // namespace mbench::sim

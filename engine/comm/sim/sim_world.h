@@ -1,13 +1,19 @@
-// Groups without peers: every call has its declared size and no effect. One process can so stand for any rank
-// of any layout, to count what the rank would allocate and compute.
+// Groups of a simulated machine: no bytes move, the virtual clocks of the ranks do. Without a network every call has
+// its declared size and no effect: one process can so stand for any rank of any layout, to count what it would
+// allocate.
 #pragma once
 #include "engine/comm/group.h"
+#include "engine/comm/sim/links.h"
+#include "engine/comm/sim/sim_network.h"
+#include "engine/device/virtual_clock.h"
 
 namespace mbench {
 
 class SimWorld final : public World {
  public:
   SimWorld(int rank, int size) : rank_(rank), size_(size) {}
+  SimWorld(int rank, int size, SimNetwork& network, const Links& links, VirtualClock& clock)
+      : rank_(rank), size_(size), network_(&network), links_(&links), clock_(&clock) {}
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   std::unique_ptr<Group> group(Device& device, const std::string& name,
@@ -15,6 +21,9 @@ class SimWorld final : public World {
 
  private:
   int rank_, size_;
+  SimNetwork* network_ = nullptr;
+  const Links* links_ = nullptr;
+  VirtualClock* clock_ = nullptr;
 };
 
 }  // namespace mbench

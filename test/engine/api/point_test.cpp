@@ -51,7 +51,8 @@ TEST_CASE("every field is read and written back") {
   const Point p = point_of(R"({
     "model": {"family": "bert", "layers": 8, "hidden": 96, "heads": 6, "vocab": 300, "positions": 512},
     "seq": 128, "micro_batch": 3, "global_batch": 12, "iterations": 7, "warmup": 0, "seed": 18446744073709551615,
-    "dropout": 0.25, "tp": 2, "pp": 4, "dp": 2, "cp": 3, "ep": 5, "strategy": "sequence_parallel+selective",
+    "dropout": 0.25, "tp": 2, "pp": 4, "dp": 2, "cp": 3, "ep": 5,
+    "replicas": "single_process", "strategy": "sequence_parallel+selective",
     "schedule": "interleaved", "virtual_stages": 2, "zero": "oss+sdp", "offload": "all", "precision": "fp8",
     "attention": "flash", "graph": "captured", "data": "text:a b.txt", "learning_rate": 0.1, "lr_warmup": 4,
     "weight_decay": 0, "clip_grad": 2.5, "memory_limit": "2GiB", "max_seconds": 1.5,
@@ -64,11 +65,12 @@ TEST_CASE("every field is read and written back") {
   CHECK(p.schedule == ScheduleKind::interleaved);
   CHECK(p.zero == 2);
   CHECK(p.offload == Offload::all);
+  CHECK(p.replicas == Replicas::single_process);
   CHECK(p.precision == Precision::fp8);
   CHECK(p.graph == Graph::captured);
   CHECK(p.memory_limit == 2ull << 30);
   CHECK(p.env == std::map<std::string, std::string>{{"NCCL_P2P_DISABLE", "1"}, {"A", "b c"}});
-  CHECK(p.framework == Framework::megatron);
+  CHECK(p.framework == "megatron");
   CHECK(p.device == "sim:8xv100");
   const nlohmann::ordered_json written = point_to_json(p);
   CHECK(written.size() == point_keys().size());
@@ -85,6 +87,28 @@ TEST_CASE("a model takes fields over from a preset") {
   CHECK(point_from_json(json(point_to_json(p)), "again: $") == p);
   CHECK(point_of(R"({"model": {"preset": "gpt2-345m", "hidden": 512}})").model.ffn == 2048);
   CHECK(point_of(R"({"model": {"preset": "gpt2-345m", "hidden": 512, "ffn": 100}})").model.ffn == 100);
+}
+
+TEST_CASE("a model of experts and grouped heads is read and written back, and its sizes count in the id") {
+  const char* text = R"({"model": {"family": "mixtral", "layers": 4, "hidden": 64, "heads": 4, "kv_heads": 2,
+    "vocab": 256, "positions": 64, "experts": 4, "active_experts": 2, "shared_experts": 1, "expert_ffn": 32},
+    "seq": 64})";
+  const Point p = point_of(text);
+  CHECK(p.model.kv_heads == 2);
+  CHECK(p.model.experts == 4);
+  CHECK(p.model.active_experts == 2);
+  CHECK(p.model.shared_experts == 1);
+  CHECK(p.model.expert_ffn == 32);
+  CHECK(point_from_json(json(point_to_json(p)), "again: $") == p);
+  for (std::int64_t ModelSpec::*size : {&ModelSpec::kv_heads, &ModelSpec::experts, &ModelSpec::active_experts,
+                                        &ModelSpec::shared_experts, &ModelSpec::expert_ffn}) {
+    Point other = p;
+    other.model.*size += 1;
+    CHECK(point_id(other) != point_id(p));
+  }
+  CHECK(point_to_json(point_of(R"({"model": "deepseek-v3"})")).at("model") == "deepseek-v3");
+  CHECK_THAT(refusal(R"({"model": {"preset": "mixtral-8x7b", "active_experts": 9}})"),
+             Catch::Contains("[p.json: $.model.active_experts] more than there are, got 9, need at most 8"));
 }
 
 TEST_CASE("every strategy sets both its fields, and contradictions are refused") {
@@ -199,6 +223,10 @@ TEST_CASE("layouts that cannot be are told with what could") {
   CHECK(why([](Point& p) { p.tp = 8; }) == "tp 8 does not divide the 4 heads, need tp 4");
   CHECK(why([](Point& p) { p.tp = 4, p.model.ffn = 250; }) == "tp 4 does not divide ffn 250, need tp 2 or 5");
   CHECK(why([](Point& p) { p.model.heads = 3; }) == "heads 3 does not divide hidden 64, need 2 or 4");
+  CHECK(why([](Point& p) { p.model.kv_heads = 3; }) == "kv_heads 3 does not divide heads 4, need 2 or 4");
+  CHECK(why([](Point& p) { p.model.experts = 6, p.ep = 4; }) ==
+        "ep 4 does not divide the 6 experts, need ep 3 or 6");
+  CHECK(why([](Point& p) { p.pp = 3, p.model.family = Family::llama; }) == "");  // not of this engine
   CHECK(why([](Point& p) { p.pp = 3; }) == "pp 3 does not divide the 4 layers, need pp 2 or 4");
   CHECK_THAT(why([](Point& p) { p.seq = 257; }), Contains("seq 257 is longer than the 256 positions"));
   CHECK(why([](Point& p) { p.micro_batch = 2, p.dp = 2, p.global_batch = 6; }) ==
@@ -232,8 +260,16 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
   for (const char* fields :
        {R"("precision": "tf32")", R"("zero": 1)", R"("zero": "fsdp")", R"("offload": "optimizer")",
         R"("cp": 2)", R"("ep": 2)", R"("graph": "captured")", R"("framework": "megatron")",
-        R"("device": "cuda")", R"("device": "sim:8xv100")"}) {
+        R"("device": "cuda")", R"("replicas": "single_process")"}) {
     INFO(fields);
     CHECK(why(fields) != "");
   }
+  const auto of = [](const char* model) {
+    return why_unsupported(point_from_json(json{{"model", model}}, "p: $")).value_or("");
+  };
+  CHECK(of("llama-3-8b") == "the model family llama is not built into this binary, need gpt or bert");
+  CHECK(of("mixtral-8x7b") == "the model family mixtral is not built into this binary, need gpt or bert");
+  CHECK(of("deepseek-v3") == "the model family deepseek is not built into this binary, need gpt or bert");
+  CHECK(why_unsupported(point_of(R"({"model": {"preset": "gpt-bytes-tiny", "kv_heads": 2}})")) ==
+        "gpt with kv_heads or experts is not built into this binary, need gpt or bert");
 }

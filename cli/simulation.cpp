@@ -1,0 +1,58 @@
+#include "cli/simulation.h"
+
+#include "cli/cli.h"
+#include "strategies/strategies.h"
+
+namespace mbench::cli {
+
+const Machine& Simulator::machine_of(const Point& point) {
+  const std::string name = parse_simulated(point.device, "--on").machine;
+  const auto it = machines_.find(name);
+  return it != machines_.end() ? it->second : machines_.emplace(name, find_machine(name, "--on")).first->second;
+}
+
+const Framework& Simulator::framework_of(const Point& point) {
+  const auto it = frameworks_.find(point.framework);
+  if (it != frameworks_.end()) return it->second;
+  return frameworks_.emplace(point.framework, find_framework(point.framework, "framework")).first->second;
+}
+
+void Simulator::check(const Point& point) {
+  machine_of(point);
+  framework_of(point);
+}
+
+Simulation Simulator::simulate(const Point& point, bool trace) {
+  const Plan plan = strategies::make_plan(point);
+  return simulate_point(plan, machine_of(point), framework_of(point),
+                        parse_simulated(point.device, "--on").count, trace);
+}
+
+PointResult Simulator::run(const Point& point) {
+  try {
+    return simulate(point).result;
+  } catch (const Error& e) {
+    PointResult r;
+    r.point = point;
+    r.id = point_id(point);
+    r.world = point.world();
+    r.device = point.device;
+    r.simulated = true;
+    r.reason = e.what();
+    switch (e.kind()) {
+      case ErrorKind::out_of_memory:
+        r.outcome = Outcome::oom;
+        return r;
+      case ErrorKind::infeasible:
+        r.outcome = Outcome::infeasible;
+        return r;
+      case ErrorKind::unsupported:
+        r.outcome = Outcome::unsupported;
+        return r;
+      default:
+        throw;
+    }
+  }
+}
+
+}  // namespace mbench::cli

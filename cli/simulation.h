@@ -1,0 +1,27 @@
+// Simulated points for the commands: from a point's device ("sim:8xV100-SXM2-16GB") and framework to its result.
+#pragma once
+#include <map>
+#include <string>
+
+#include "engine/api/result.h"
+#include "engine/train/simulate.h"
+
+namespace mbench::cli {
+
+class Simulator {
+ public:
+  // bad_input where the point's machine or framework cannot be read.
+  void check(const Point& point);
+  // The result, its outcome oom, infeasible or unsupported where the step cannot be.
+  PointResult run(const Point& point);
+  // Throws instead.
+  Simulation simulate(const Point& point, bool trace = false);
+  const Machine& machine_of(const Point& point);
+  const Framework& framework_of(const Point& point);
+
+ private:
+  std::map<std::string, Machine> machines_;
+  std::map<std::string, Framework> frameworks_;
+};
+
+}  // namespace mbench::cli

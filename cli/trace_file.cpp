@@ -1,0 +1,57 @@
+#include "cli/trace_file.h"
+
+#include <filesystem>
+
+#include "engine/api/json_reader.h"
+#include "engine/train/trace.h"
+
+namespace mbench::cli {
+
+namespace fs = std::filesystem;
+
+std::string trace_path(const std::string& file, const sweeps::Spec& spec, const Point& point) {
+  if (spec.points.size() == 1) return file;
+  const fs::path path(file);
+  return (path.parent_path() / fmt::format("{}-{}{}", path.stem().string(), point_id(point),
+                                           path.extension().string()))
+      .string();
+}
+
+PointResult simulate_with_trace(Simulator& simulator, const Point& point, const std::string& path) {
+  PointResult result = simulator.run(point);
+  if (result.outcome != Outcome::ok) return result;
+  const Simulation simulation = simulator.simulate(point, true);
+  std::vector<RankTimeline> ranks;
+  const int stages = static_cast<int>(simulation.timeline_by_stage.size());
+  const int ranks_per_stage = static_cast<int>(point.world()) / stages;
+  for (int s = 0; s < stages; ++s) {
+    const int first = s * ranks_per_stage;
+    ranks.push_back({first,
+                     ranks_per_stage == 1 ? fmt::format("rank {}, stage {}, simulated", first, s)
+                                          : fmt::format("ranks {}-{}, stage {}, simulated", first,
+                                                        first + ranks_per_stage - 1, s),
+                     simulation.timeline_by_stage[static_cast<std::size_t>(s)]});
+  }
+  write_file_atomically(path, chrome_trace(ranks));
+  return result;
+}
+
+void write_trace(const std::string& path, const Timeline& mine, int stage, World& world, Group& all) {
+  // Clocks of different nodes have nothing in common: each rank counts from the start of its own step, which all
+  // began together, after a barrier.
+  const auto part = [&](int rank) { return fmt::format("{}.rank{}", path, rank); };
+  write_file_atomically(part(world.rank()),
+                        chrome_events({world.rank(), fmt::format("rank {}, stage {}", world.rank(), stage), mine},
+                                      start_of(mine)));
+  all.barrier();
+  if (world.rank() != 0) return;
+  std::vector<std::string> events;
+  for (int r = 0; r < world.size(); ++r) {
+    events.push_back(read_text_file(part(r)));
+    std::error_code ignored;
+    fs::remove(part(r), ignored);
+  }
+  write_file_atomically(path, chrome_file(events));
+}
+
+}  // namespace mbench::cli

@@ -1,0 +1,61 @@
+// What the simulated ranks of a job share: their messages and their meetings. One rank for each pipeline stage runs in
+// a thread of its own and stands for all tensor- and data-parallel peers of that stage, which do the same at the same
+// virtual time. Threads wait for each other only here, for a named partner, and time is virtual: what comes out does
+// not depend on how the threads are scheduled.
+#pragma once
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace mbench {
+
+class SimNetwork {
+ public:
+  SimNetwork(int stages, int ranks_per_stage);
+
+  int stages() const { return stages_; }
+  int stage_of(int rank) const { return rank / ranks_per_stage_; }
+
+  // A message of `tag` within the channel leaves `from` for `to` at `time`; messages of a tag keep their order.
+  void send(const std::string& channel, int from, int to, int tag, double time);
+  // The time it left. Waits for it; throws Stopped if its sender has ended, and an internal error if all wait.
+  double receive(const std::string& channel, int from, int to, int tag);
+
+  // All `stages` come together, each with its values; every one gets all, in the order of `stages`.
+  std::vector<std::vector<double>> meet(const std::string& name, const std::vector<int>& stages, int me,
+                                        std::vector<double> values);
+
+  // The stage ends, well or not: who waits for it is stopped.
+  void leave(int stage);
+
+  // Thrown where a partner has ended: the reason is the partner's.
+  struct Stopped {};
+
+ private:
+  struct Meeting {
+    std::map<int, std::vector<double>> arrived;
+    std::vector<std::vector<double>> result;
+    int to_leave = 0;
+    std::uint64_t round = 0;
+  };
+  using Key = std::tuple<std::string, int, int, int>;
+
+  template <class Ready, class Hopeless>
+  void wait(std::unique_lock<std::mutex>& lock, int stage, const Ready& ready, const Hopeless& hopeless);
+  void wake(int stage);
+
+  int stages_, ranks_per_stage_;
+  std::mutex mutex_;
+  std::vector<std::condition_variable> woken_;  // by stage
+  std::vector<bool> waiting_, gone_;
+  int idle_ = 0;  // stages that wait or have left
+  bool stuck_ = false;
+  std::map<Key, std::deque<double>> messages_;
+  std::map<std::string, Meeting> meetings_;
+};
+
+}  // namespace mbench

@@ -1,0 +1,93 @@
+#include "engine/train/simulate.h"
+
+#include <exception>
+#include <thread>
+
+#include "engine/train/registry.h"
+
+namespace mbench {
+namespace {
+
+void check_possible(const Plan& plan, const Machine& machine, int devices) {
+  const Point& p = plan.point;
+  if (p.world() > devices)
+    fail(ErrorKind::infeasible, "sim", "{} ranks on {} devices of {}, need sim:{}x{}", p.world(), devices,
+         machine.name, p.world(), machine.name);
+  if (machine.peak_flops[static_cast<std::size_t>(p.precision)] > 0 || machine.immediate) return;
+  std::string has;
+  for (int i = 0; i < kPrecisionCount; ++i)
+    if (machine.peak_flops[i] > 0)
+      has += (has.empty() ? "" : ", ") + std::string(name_of(static_cast<Precision>(i)));
+  fail(ErrorKind::unsupported, "sim", "{} has no {}, need one of {}", machine.name, name_of(p.precision), has);
+}
+
+std::uint64_t memory_limit(const Point& p, const Machine& machine) {
+  const std::uint64_t all = machine.usable_memory();
+  return p.memory_limit == 0 ? all : std::min(all, p.memory_limit);
+}
+
+double peak_of(const Point& p, const Machine& machine) {
+  const double own = machine.peak_flops[static_cast<std::size_t>(p.precision)];
+  return own > 0 ? own : machine.peak_flops[static_cast<std::size_t>(Precision::f32)];
+}
+
+// What came of one stage.
+struct Stage {
+  PointResult result;
+  MemoryUse peak;
+  Timeline timeline;
+  std::exception_ptr error;
+  bool stopped = false;  // because another stage ended
+};
+
+}  // namespace
+
+Simulation simulate_point(const Plan& plan, const Machine& machine, const Framework& framework, int devices,
+                          bool trace) {
+  check_possible(plan, machine, devices);
+  const Point& p = plan.point;
+  const int stages = plan.mesh.size(Axis::pp), ranks_per_stage = plan.mesh.world() / stages;
+  const auto cluster = open_cluster(plan.point, machine, framework, stages, ranks_per_stage);
+  std::vector<Stage> stage(static_cast<std::size_t>(stages));
+  const auto run_stage = [&](int s) {
+    Stage& mine = stage[static_cast<std::size_t>(s)];
+    try {
+      const auto device = cluster->open_device(s, memory_limit(p, machine));
+      RunOptions options;
+      options.measure_peak_flops = [&](double) { return peak_of(p, machine); };
+      options.peak_source = machine.peak_source(p.precision);
+      if (trace) options.timeline = &mine.timeline;
+      mine.result = run_point(plan, *device, cluster->world(s), options);
+      mine.peak = device->memory().peak();
+    } catch (...) {
+      mine.error = std::current_exception();
+      mine.stopped = cluster->is_echo(mine.error);
+    }
+    cluster->leave(s);
+  };
+  std::vector<std::thread> threads;
+  for (int s = 1; s < stages; ++s) threads.emplace_back(run_stage, s);
+  run_stage(0);
+  for (std::thread& t : threads) t.join();
+
+  for (int s = 0; s < stages; ++s) {
+    if (!stage[s].error || stage[s].stopped) continue;
+    try {
+      std::rethrow_exception(stage[s].error);
+    } catch (const OutOfMemory& e) {
+      throw OutOfMemory(ErrorKind::out_of_memory, fmt::format("rank {}", s * ranks_per_stage), e.what());
+    }
+  }
+  Simulation simulation;
+  simulation.result = std::move(stage[0].result);
+  const double outside = static_cast<double>(machine.memory_outside_allocator >> 20);
+  if (const auto& reserved = simulation.result.reserved_memory_mib)
+    simulation.result.device_memory_mib = *reserved + outside;
+  for (Stage& s : stage) {
+    simulation.peak_by_stage.push_back(s.peak);
+    if (trace) simulation.timeline_by_stage.push_back(std::move(s.timeline));
+  }
+  return simulation;
+}
+
+}  // namespace mbench

@@ -1,0 +1,16 @@
+// The published figures of a spec against the points it expands to (engine/api/published.h has their shape).
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "engine/api/point.h"
+
+namespace mbench::sweeps {
+
+// bad_input unless every row of `json` picks exactly one point and no two rows the same one. Where --set has
+// changed the spec (`changed`), a row may pick none: its point is then not of this sweep.
+void check_published(const nlohmann::ordered_json& json, const std::string& where,
+                     const std::vector<Point>& points, bool changed);
+
+}  // namespace mbench::sweeps
