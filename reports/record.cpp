@@ -118,7 +118,10 @@ std::string Record::text(std::string_view name) const {
 
 void Record::publish(const Published& published, std::optional<std::size_t> row) {
   published_row_ = row;
-  Json &theirs = json_["published"] = Json::object(), &errors = json_["error"] = Json::object();
+  // Both first: a new key moves the values of an ordered object.
+  json_["published"] = Json::object();
+  json_["error"] = Json::object();
+  Json &theirs = json_["published"], &errors = json_["error"];
   for (const std::string& metric : published.metrics) {
     theirs[metric] = {{"mean", nullptr}, {"stddev", nullptr}};
     errors[metric] = nullptr;
