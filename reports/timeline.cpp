@@ -4,7 +4,6 @@
 #include <charconv>
 #include <cmath>
 #include <map>
-#include <set>
 
 #include "engine/api/json_reader.h"
 
@@ -92,6 +91,7 @@ Trace trace_from_json(const Json& json, const std::string& where) {
     fail(ErrorKind::bad_input, path,
          "not a Chrome trace, need an array of events or an object with \"traceEvents\"");
   std::map<std::pair<std::string, std::string>, std::string> track_names;  // (pid, tid) -> name
+  std::map<std::string, std::string> process_names;                        // pid -> name
   std::map<std::string, std::int64_t> other_pids;
   struct Raw {
     std::string pid, tid;
@@ -105,6 +105,8 @@ Trace trace_from_json(const Json& json, const std::string& where) {
     const std::string phase = text_at(event, "ph");
     if (phase == "M" && text_at(event, "name") == "thread_name" && event.contains("args"))
       track_names[{id_at(event, "pid"), id_at(event, "tid")}] = text_at(event.at("args"), "name");
+    if (phase == "M" && text_at(event, "name") == "process_name" && event.contains("args"))
+      process_names[id_at(event, "pid")] = text_at(event.at("args"), "name");
     if (phase != "X") continue;
     const double start = microseconds(event, "ts", at), duration = microseconds(event, "dur", at);
     if (duration < 0) fail(ErrorKind::bad_input, at + ".dur", "got {}, need no less than 0", duration);
@@ -124,6 +126,15 @@ Trace trace_from_json(const Json& json, const std::string& where) {
   const double origin = raw.front().span.start_ms;
   for (Raw& r : raw) {
     const auto name = track_names.find({r.pid, r.tid});
+    if (const auto process = process_names.find(r.pid); process != process_names.end()) {
+      constexpr std::string_view mark = ", simulated";
+      std::string text = process->second;
+      if (text.ends_with(mark)) {
+        text.resize(text.size() - mark.size());
+        trace.simulated = true;
+      }
+      if (!text.empty()) trace.processes[r.span.rank] = text;
+    }
     r.span.track = name == track_names.end() || name->second.empty() ? r.tid : name->second;
     r.span.start_ms -= origin;
     r.span.end_ms -= origin;
@@ -185,11 +196,11 @@ TimelinePlot timeline_plot(const Trace& trace, const PlotDeclaration& declaratio
   for (const std::string& kind : order) plot.series.push_back({label_of(kind), {}, {}, false});
   std::map<std::pair<std::int64_t, std::string>, std::map<std::string, std::vector<const TraceSpan*>>> spans;
   for (const TraceSpan& span : trace.spans) spans[{span.rank, span.track}][kind_of(span)].push_back(&span);
-  std::set<std::int64_t> ranks;
   for (const auto& [place, track] : rows) {
     const double y = static_cast<double>(plot.rows.size());
-    plot.rows.push_back(fmt::format("rank {} {}", place.first, track));
-    ranks.insert(place.first);
+    const auto process = trace.processes.find(place.first);
+    plot.rows.push_back(process == trace.processes.end() ? fmt::format("rank {} {}", place.first, track)
+                                                         : process->second + " " + track);
     for (const auto& [kind, list] : spans.at({place.first, track})) {
       const auto found = std::find(order.begin(), order.end(), kind);
       if (found == order.end()) continue;
@@ -199,7 +210,8 @@ TimelinePlot timeline_plot(const Trace& trace, const PlotDeclaration& declaratio
     }
   }
   std::erase_if(plot.series, [](const PlotSeries& s) { return s.points.empty(); });
-  plot.heading = fmt::format("{} rank{}, {:.4g} ms", ranks.size(), ranks.size() == 1 ? "" : "s", whole);
+  plot.heading = fmt::format("{:.4g} ms", whole);
+  plot.simulated = trace.simulated;
   timeline.plots.push_back(std::move(plot));
   return timeline;
 }

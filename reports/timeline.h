@@ -1,8 +1,10 @@
 // A Chrome trace as a timeline plot. Read is what such traces have in common: an array of events, or
 // {"traceEvents": [...]}; complete events (ph "X") with ts and dur in microseconds; pid is the rank, tid the
-// track; metadata events (ph "M") process_name and thread_name give them names. Other events are passed over.
+// track; metadata events (ph "M") process_name and thread_name give them names, and
+// a process whose name ends in ", simulated" is one. Other events are passed over.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -19,8 +21,10 @@ struct TraceSpan {
 };
 
 struct Trace {
-  std::vector<TraceSpan> spans;     // by start; the first span of all begins at 0
-  std::vector<std::string> tracks;  // in the order of their ids
+  std::vector<TraceSpan> spans;                   // by start; the first span of all begins at 0
+  std::vector<std::string> tracks;                // in the order of their ids
+  std::map<std::int64_t, std::string> processes;  // rank -> what the trace calls it
+  bool simulated = false;                         // the name of a process says so
 };
 
 // bad_input naming the file and JSON path for what is no trace, or has no span.

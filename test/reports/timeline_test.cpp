@@ -58,6 +58,21 @@ TEST_CASE("ranks and tracks stand in the order of their numbers") {
                                                              "rank 10 3", "rank 10 11"});
 }
 
+TEST_CASE("a process is called as the trace calls it, and a simulated one is marked") {
+  Json events = Json::array();
+  events.push_back({{"ph", "M"},
+                    {"name", "process_name"},
+                    {"pid", 4},
+                    {"args", {{"name", "ranks 4-7, stage 1, simulated"}}}});
+  for (const int rank : {0, 4})
+    events.push_back({{"ph", "X"}, {"pid", rank}, {"tid", "phase"}, {"ts", 0}, {"dur", 5}});
+  const Plot plot = timeline_of(events);
+  CHECK(plot.rows == std::vector<std::string>{"rank 0 phase", "ranks 4-7, stage 1 phase"});
+  CHECK(plot.simulated);
+  events.erase(0);
+  CHECK_FALSE(timeline_of(events).simulated);
+}
+
 TEST_CASE("spans too short to see are drawn as one with their neighbours, gaps that can be seen remain") {
   Json events = Json::array();
   for (int i = 0; i < 10000; ++i)
