@@ -171,6 +171,7 @@ class Builder {
       }
       const std::size_t column = slot % layout().columns.size();
       Cell cell = this->cell(*place, column, section, noted);
+      cell.point = place->record->id();
       if (place->record->simulated() && (has_outcome_ ? names_outcome_[column] : !all_simulated))
         cell.text += " (simulated)";
       cells.push_back(std::move(cell));

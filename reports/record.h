@@ -47,6 +47,7 @@ class Record {
   Outcome outcome() const { return outcome_; }
   bool simulated() const { return simulated_; }
   const std::string& reason() const { return reason_; }
+  const std::string& id() const { return json_.at("id").get_ref<const std::string&>(); }
 
   // Gives it the names published.* and error.*, with the values of `published.rows[row]` if there is one.
   void publish(const Published& published, std::optional<std::size_t> row);

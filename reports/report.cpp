@@ -11,6 +11,7 @@
 #include "reports/markdown.h"
 #include "reports/provenance.h"
 #include "reports/published.h"
+#include "reports/report_parts.h"
 
 namespace mbench {
 namespace {
@@ -165,9 +166,7 @@ std::vector<Layout> choose_layouts(const ResultFile& file, const ReportOptions& 
 
 std::string to_markdown_report(const ResultFile& file, const std::vector<const Record*>& records,
                                const std::vector<Table>& tables, std::size_t hidden) {
-  const bool named = file.spec.is_object() && file.spec.contains("name") && file.spec["name"].is_string();
-  std::string out =
-      "# " + escape_markdown(named ? file.spec["name"].get<std::string>() : "mbench results") + "\n\n";
+  std::string out = "# " + escape_markdown(report_name(file)) + "\n\n";
   for (const std::string& line : measured_on(file)) out += "- " + escape_markdown(line) + "\n";
   if (const std::string same = common_to_all(records); !same.empty())
     out += "- Every point: " + escape_markdown(same) + "\n";
@@ -195,6 +194,43 @@ void check_tables(const Json& spec) {
       if (name != "*") require_name(records, name, fmt::format("spec.tables[{}]", i));
 }
 
+std::string report_name(const ResultFile& file) {
+  const bool named = file.spec.is_object() && file.spec.contains("name") && file.spec["name"].is_string();
+  return named ? file.spec["name"].get<std::string>() : "mbench results";
+}
+
+ReportParts report_parts(const ResultFile& file, const ReportOptions& options) {
+  ReportParts parts;
+  parts.records = records_of(file);
+  const std::vector<Record>& records = parts.records;
+  const Filter filter = filter_of(options.filters, records);
+  for (const Record& record : records)
+    if (filter.matches(record)) parts.chosen.push_back(&record);
+  require_match(filter, records, parts.chosen);
+  const SortBy sort = sort_from_text(options.sort, "--sort");
+  if (!sort.name.empty()) require_name(records, sort.name, "--sort");
+
+  parts.swept = swept_fields(file.spec, parts.chosen);
+  std::set<const Record*> shown;
+  const auto published = published_of(file.spec);
+  const std::vector<Layout> usual = usual_layouts(published, parts.chosen, parts.swept);
+  for (const Layout& layout : choose_layouts(file, options, records, parts.swept, usual)) {
+    for (const std::string& name : layout.names())
+      if (name != "*") require_name(records, name, "table " + layout.name);
+    // With --columns the reader chose what to see: a row per point, nothing added.
+    const bool own = !options.columns.empty();
+    BuiltTable built =
+        build_table(layout, parts.chosen, own ? std::vector<std::string>() : parts.swept, sort);
+    shown.insert(built.shown.begin(), built.shown.end());
+    if (published && layout.name == "published")
+      for (const std::string& line : PublishedSummary(*published, parts.chosen, records).lines())
+        built.table.notes.push_back(line);
+    parts.tables.push_back(std::move(built.table));
+  }
+  parts.not_shown = parts.chosen.size() - shown.size();
+  return parts;
+}
+
 std::string render_overall(const std::vector<ResultFile>& files, const ReportOptions& options) {
   PublishedSummary overall;
   for (const ResultFile& file : files) {
@@ -217,41 +253,16 @@ std::string render_report(const ResultFile& file, const ReportOptions& options) 
   if (std::find(formats.begin(), formats.end(), options.format) == formats.end())
     fail(ErrorKind::bad_input, "--format", "unknown format, got \"{}\", {}", options.format,
          nearest_choice(options.format, formats));
-  const std::vector<Record> records = records_of(file);
-  const Filter filter = filter_of(options.filters, records);
-  std::vector<const Record*> chosen;
-  for (const Record& record : records)
-    if (filter.matches(record)) chosen.push_back(&record);
-  require_match(filter, records, chosen);
-  const SortBy sort = sort_from_text(options.sort, "--sort");
-  if (!sort.name.empty()) require_name(records, sort.name, "--sort");
-
-  const std::vector<std::string> swept = swept_fields(file.spec, chosen);
-  std::vector<Table> tables;
-  std::set<const Record*> shown;
-  const auto published = published_of(file.spec);
-  const std::vector<Layout> usual = usual_layouts(published, chosen, swept);
-  for (const Layout& layout : choose_layouts(file, options, records, swept, usual)) {
-    for (const std::string& name : layout.names())
-      if (name != "*") require_name(records, name, "table " + layout.name);
-    // With --columns the reader chose what to see: a row per point, nothing added.
-    const bool own = !options.columns.empty();
-    BuiltTable built = build_table(layout, chosen, own ? std::vector<std::string>() : swept, sort);
-    shown.insert(built.shown.begin(), built.shown.end());
-    if (published && layout.name == "published")
-      for (const std::string& line : PublishedSummary(*published, chosen, records).lines())
-        built.table.notes.push_back(line);
-    tables.push_back(std::move(built.table));
-  }
-  if (options.format == "csv") return to_csv(tables);
+  const ReportParts parts = report_parts(file, options);
+  if (options.format == "csv") return to_csv(parts.tables);
   if (options.format == "json") {
     Json out = {{"schema", "mbench.report/1"}, {"environment", file.environment}, {"tables", Json::array()}};
     out["how_counted"] = how_counted(file);
-    for (const Table& table : tables) out["tables"].push_back(to_json(table));
-    out["points_not_shown"] = chosen.size() - shown.size();
+    for (const Table& table : parts.tables) out["tables"].push_back(to_json(table));
+    out["points_not_shown"] = parts.not_shown;
     return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   }
-  return to_markdown_report(file, chosen, tables, chosen.size() - shown.size());
+  return to_markdown_report(file, parts.chosen, parts.tables, parts.not_shown);
 }
 
 }  // namespace mbench

@@ -15,6 +15,7 @@ struct Cell {
   bool is_gap = false;           // the text is an outcome (OOM, crashed) where a number should be
   // Where a column holds several values (Column::values), each of them at full precision.
   std::vector<std::optional<double>> values = {};
+  std::string point{};           // id of the point that the cell shows; empty for labels and empty cells
 };
 
 struct Column {

@@ -130,7 +130,7 @@ TEST_CASE("a sweep runs from its spec to its tables, and resumes to nothing") {
     CHECK(r.peak_memory_by_rank_mib.size() == static_cast<std::size_t>(r.world));
     CHECK(r.losses.back() == Approx(file.points[0].losses.back()).epsilon(1e-4));
   }
-  CHECK(read_text_file(room / "o/results.md") == run.out);
+  CHECK(read_text_file(room / "o/results.md").starts_with(run.out));  // plots may follow
   CHECK_THAT(run.err, Contains("[4/4] tp=2 strategy=full: ok, "));
   const Run again = room.shell("$M sweep tiny.json --out o --resume");
   CHECK(again.code == 0);
