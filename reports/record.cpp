@@ -7,6 +7,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "reports/flags.h"
 
 namespace mbench {
 namespace {
@@ -68,6 +69,15 @@ bool same_value(const std::string& a, const std::string& b) {
          x == y;
 }
 
+// What is said beside the row of a point: its reason, and of a measured one what disturbed the measurement.
+std::string reason_of(const PointResult& result) {
+  std::string text = result.reason;
+  if (result.outcome != Outcome::ok || result.simulated || !result.iteration_ms) return text;
+  for (const Flag flag : flags_of(result.iteration_ms->samples))
+    text += (text.empty() ? "" : "; ") + text_of(flag);
+  return text;
+}
+
 }  // namespace
 
 Record::Record(const PointResult& result)
@@ -75,7 +85,7 @@ Record::Record(const PointResult& result)
       model_(result.point.model),
       outcome_(result.outcome),
       simulated_(result.simulated),
-      reason_(result.reason) {
+      reason_(reason_of(result)) {
   // One sample has no spread; that the record's number says 0 is no measurement.
   if (result.iteration_ms && result.iteration_ms->samples.size() < 2)
     for (const char* metric : {"iteration_ms", "samples_per_s"})
