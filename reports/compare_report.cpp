@@ -189,12 +189,18 @@ std::string to_json_comparison(const Comparison& comparison) {
 
 }  // namespace
 
+void check_comparison_format(const std::string& format) {
+  static const std::vector<std::string> formats = {"md", "json", "junit"};
+  if (std::find(formats.begin(), formats.end(), format) == formats.end())
+    fail(ErrorKind::bad_input, "--format", "unknown format, got \"{}\", {}", format,
+         nearest_choice(format, formats));
+}
+
 std::string render_comparison(const Comparison& comparison, const std::string& format) {
-  if (format == "md") return to_markdown_comparison(comparison);
+  check_comparison_format(format);
   if (format == "json") return to_json_comparison(comparison);
   if (format == "junit") return to_junit(comparison);
-  fail(ErrorKind::bad_input, "--format", "unknown format, got \"{}\", {}", format,
-       nearest_choice(format, {"md", "json", "junit"}));
+  return to_markdown_comparison(comparison);
 }
 
 }  // namespace mbench

@@ -9,5 +9,6 @@ namespace mbench {
 
 // `format`: md, json or junit, else bad_input.
 std::string render_comparison(const Comparison& comparison, const std::string& format);
+void check_comparison_format(const std::string& format);
 
 }  // namespace mbench
