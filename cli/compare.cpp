@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <future>
 #include <memory>
 
 #include "cli/cli.h"
@@ -20,14 +21,20 @@ struct Arguments {
   std::vector<std::string> thresholds, metrics, fail_on;
 };
 
-// A folder is one of stored baselines, a file a result.
-ResultFile read_baseline(const Arguments& args, const ResultFile& now, const CompareOptions& options) {
-  if (std::filesystem::is_directory(args.baseline))
-    return baseline_for(args.baseline, now, !options.needs_same_machine(), args.revision);
+// NEW and what it is compared with: a folder is one of stored baselines, a file a result. Two large files are
+// read at once.
+std::pair<ResultFile, ResultFile> read_both(const Arguments& args, const CompareOptions& options) {
+  if (std::filesystem::is_directory(args.baseline)) {
+    ResultFile now = read_result_file(args.result);
+    ResultFile baseline = baseline_for(args.baseline, now, !options.needs_same_machine(), args.revision);
+    return {std::move(now), std::move(baseline)};
+  }
   if (!args.revision.empty())
     fail(ErrorKind::bad_input, "--at", "chooses from a folder of baselines, got the file {}, need a folder",
          args.baseline);
-  return read_result_file(args.baseline);
+  auto now = std::async(std::launch::async, [&] { return read_result_file(args.result); });
+  ResultFile baseline = read_result_file(args.baseline);
+  return {now.get(), std::move(baseline)};
 }
 
 }  // namespace
@@ -85,8 +92,8 @@ void add_compare(CLI::App& app, Exit& exit) {
     if (!args->metrics.empty()) options.metrics = args->metrics;
     for (const std::string& name : args->fail_on) options.fail_on.push_back(verdict_named(name, "--fail-on"));
     check_comparison_format(args->format);  // before the files are read
-    const ResultFile now = read_result_file(args->result);
-    const Comparison comparison = compare_results(now, read_baseline(*args, now, options), options);
+    const auto [now, baseline] = read_both(*args, options);
+    const Comparison comparison = compare_results(now, baseline, options);
     const std::string out = render_comparison(comparison, args->format);
     std::fwrite(out.data(), 1, out.size(), stdout);
     if (comparison.fails()) exit.code = Exit::kRegression;

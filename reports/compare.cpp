@@ -238,23 +238,19 @@ class Comparer {
   TimeTest time_;
 };
 
-// Labels by the fields in which the points of both files differ.
+// Labels by the fields in which the points of NEW and those missing from it differ.
 class PointLabels {
  public:
-  PointLabels(const ResultFile& now, const ResultFile& baseline) {
-    for (const ResultFile* file : {&now, &baseline})
-      for (const PointResult& p : file->points) {
-        PointResult bare;  // samples would only cost time
-        bare.point = p.point;
-        bare.id = p.id;
-        records_.emplace_back(bare);
-      }
+  PointLabels(const ResultFile& now, const ResultFile& baseline, const std::vector<std::size_t>& missing) {
+    records_.reserve(now.points.size() + missing.size());
+    for (const PointResult& p : now.points) add(p);
+    for (const std::size_t i : missing) add(baseline.points[i]);
     std::vector<const Record*> all;
     for (const Record& record : records_) all.push_back(&record);
     fields_ = swept_fields(now.spec, all);
     if (fields_.empty()) fields_ = {"model"};
   }
-  // The i-th point of NEW, followed by those of the baseline.
+  // The i-th point of NEW, followed by those missing.
   std::string of(std::size_t i) const {
     std::string label;
     for (const std::string& field : fields_)
@@ -263,6 +259,12 @@ class PointLabels {
   }
 
  private:
+  void add(const PointResult& p) {
+    PointResult bare;  // samples would only cost time
+    bare.point = p.point;
+    bare.id = p.id;
+    records_.emplace_back(bare);
+  }
   std::vector<Record> records_;
   std::vector<std::string> fields_;
 };
@@ -290,7 +292,7 @@ Comparison compare_results(const ResultFile& now, const ResultFile& baseline, co
   const Matches matches = match_points(now, baseline);
   const Comparability comparability(now.environment, baseline.environment, options.needs_same_machine());
   refuse_unlike_files(now, baseline, matches, comparability);
-  const PointLabels labels(now, baseline);
+  const PointLabels labels(now, baseline, matches.missing);
   Comparer comparer(options, comparability);
   for (std::size_t i = 0; i < now.points.size(); ++i) {
     const PointResult& point = now.points[i];
@@ -299,10 +301,12 @@ Comparison compare_results(const ResultFile& now, const ResultFile& baseline, co
     else
       comparer.add_remark({point.id, labels.of(i), {}, {}}, Verdict::added, "not in the baseline");
   }
-  for (const std::size_t i : matches.missing)
-    comparer.add_remark({baseline.points[i].id, labels.of(now.points.size() + i), {}, {}}, Verdict::missing,
-                        fmt::format("in the baseline ({}), not in the new results",
-                                    outcome_text(baseline.points[i].outcome)));
+  for (std::size_t k = 0; k < matches.missing.size(); ++k) {
+    const PointResult& base = baseline.points[matches.missing[k]];
+    comparer.add_remark(
+        {base.id, labels.of(now.points.size() + k), {}, {}}, Verdict::missing,
+        fmt::format("in the baseline ({}), not in the new results", outcome_text(base.outcome)));
+  }
   Comparison comparison = comparer.finish();
   comparison.environment_changes = environment_changes(now, baseline);
   return comparison;
