@@ -17,7 +17,7 @@ namespace mbench::cli {
 namespace {
 
 struct Arguments {
-  std::string result, baseline, revision, format = "md";
+  std::string result, baseline, revision, again, format = "md";
   std::vector<std::string> thresholds, metrics, fail_on;
 };
 
@@ -65,6 +65,9 @@ void add_compare(CLI::App& app, Exit& exit) {
                    "Exit 1 on this verdict too: ambiguous, missing, \"not comparable\", ...; may be repeated")
       ->delimiter(',')
       ->allow_extra_args(false);
+  command->add_option(
+      "--confirm", args->again,
+      "A second measurement of NEW: slower is only what is slower there too. For shared machines");
   command->add_option("--format", args->format, "md (for a pull request), json or junit")
       ->capture_default_str();
   command->footer(
@@ -93,7 +96,10 @@ void add_compare(CLI::App& app, Exit& exit) {
     for (const std::string& name : args->fail_on) options.fail_on.push_back(verdict_named(name, "--fail-on"));
     check_comparison_format(args->format);  // before the files are read
     const auto [now, baseline] = read_both(*args, options);
-    const Comparison comparison = compare_results(now, baseline, options);
+    Comparison comparison = compare_results(now, baseline, options);
+    if (!args->again.empty())
+      comparison =
+          confirmed(std::move(comparison), compare_results(read_result_file(args->again), baseline, options));
     const std::string out = render_comparison(comparison, args->format);
     std::fwrite(out.data(), 1, out.size(), stdout);
     if (comparison.fails()) exit.code = Exit::kRegression;

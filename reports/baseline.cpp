@@ -13,8 +13,9 @@ using Json = nlohmann::json;  // sorted keys
 
 // Of the environment not stored: the hardware, which is the machine's, and what differs with every run.
 const std::set<std::string>& not_stored() {
-  static const std::set<std::string> keys = {"cpu",     "cores",    "device",       "host",    "memory_bytes",
-                                             "started", "finished", "flop_formula", "launcher"};
+  static const std::set<std::string> keys = {"cpu",          "cores",       "device",   "host",
+                                             "memory_bytes", "started",     "finished", "flop_formula",
+                                             "launcher",     "git_revision"};
   return keys;
 }
 
@@ -181,6 +182,7 @@ BaselineEntry entry_of(const ResultFile& file, const PointResult& point, bool me
   if (memory_only) {
     entry.result.iteration_ms.reset();
     entry.result.losses.clear();
+    if (point.point.device == "cpu") entry.result.device = "cpu";  // any
   }
   return entry;
 }

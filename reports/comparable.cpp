@@ -17,6 +17,9 @@ using Json = nlohmann::ordered_json;
 // What must be equal where anything was measured.
 constexpr const char* kHardware[] = {"cpu", "cores", "device"};
 
+// What a stored baseline does not say (baseline.h), so that its absence there is no change.
+constexpr std::string_view kUnstored[] = {"host", "cpu", "cores", "memory_bytes", "flop_formula", "launcher"};
+
 Json value_of(const Json& environment, const char* key) {
   return environment.is_object() && environment.contains(key) ? environment[key] : Json(nullptr);
 }
@@ -88,7 +91,8 @@ Matches match_points(const ResultFile& now, const ResultFile& baseline) {
   return matches;
 }
 
-Comparability::Comparability(const Json& now, const Json& baseline, bool same_machine) {
+Comparability::Comparability(const Json& now, const Json& baseline, bool same_machine)
+    : same_machine_(same_machine) {
   const auto differs = [&](const char* key) {
     const Json a = value_of(now, key), b = value_of(baseline, key);
     return a == b ? std::string() : refusal(key, a, b);
@@ -114,7 +118,8 @@ std::string Comparability::why_not(const PointResult& now, const PointResult& ba
   if (now.point.precision != base.point.precision)
     return fmt::format("precision is {} here, {} in the baseline", name_of(now.point.precision),
                        name_of(base.point.precision));
-  if (now.device != base.device)
+  // A CPU's name is its machine's, which does not matter to its memory.
+  if (now.device != base.device && (same_machine_ || kind_of(now.point.device) != "cpu"))
     return fmt::format("the device is {} here, {} in the baseline", now.device, base.device);
   if (!formula_.empty()) return formula_;
   return now.simulated ? "" : hardware_;  // a simulation does not depend on the machine it was computed on
@@ -151,9 +156,11 @@ std::string fingerprint_of(const nlohmann::json& machine) {
     if (!machine.contains(key) || machine.at(key).is_null()) return std::string();
     return machine.at(key).is_string() ? machine.at(key).get<std::string>() : machine.at(key).dump();
   };
-  std::string words = text("simulated") + " " + text("cpu");
+  std::string words =
+      machine.contains("cpu") || machine.contains("simulated") ? "" : "any " + text("device") + " ";
+  words += text("simulated") + " " + text("cpu");
   if (const std::string cores = text("cores"); !cores.empty()) words += " " + cores + " cores";
-  if (text("device") != "cpu") words += " " + text("device");
+  if (text("device") != "cpu" && machine.contains("cpu")) words += " " + text("device");
   std::string slug;
   for (const char c : words) {
     const bool plain = std::isalnum(static_cast<unsigned char>(c)) && static_cast<unsigned char>(c) < 0x80;
@@ -172,6 +179,8 @@ std::vector<std::string> environment_changes(const ResultFile& now, const Result
   const auto note = [&](const std::string& key) {
     if (key == "started" || key == "finished") return;  // of course
     const Json a = value_of(now.environment, key.c_str()), b = value_of(baseline.environment, key.c_str());
+    if (b.is_null() && std::find(std::begin(kUnstored), std::end(kUnstored), key) != std::end(kUnstored))
+      return;
     if (a != b) changes.push_back(fmt::format("{}: {}, was {}", key, text_of(a), text_of(b)));
   };
   if (now.environment.is_object())

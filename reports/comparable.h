@@ -25,6 +25,7 @@ class Comparability {
   std::string why_not(const PointResult& now, const PointResult& baseline) const;
 
  private:
+  bool same_machine_;
   std::string formula_, hardware_;  // reasons that hold for all points; for all measured ones
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_set>
 
 #include "engine/base/error.h"
 #include "reports/build_table.h"
@@ -310,6 +311,20 @@ Comparison compare_results(const ResultFile& now, const ResultFile& baseline, co
   Comparison comparison = comparer.finish();
   comparison.environment_changes = environment_changes(now, baseline);
   return comparison;
+}
+
+Comparison confirmed(Comparison first, const Comparison& again) {
+  std::unordered_set<std::string> slower;  // in the second measurement
+  for (const PointComparison& point : again.points)
+    for (const MetricComparison& c : point.metrics)
+      if (c.verdict == Verdict::slower) slower.insert(point.id);
+  for (PointComparison& point : first.points)
+    for (MetricComparison& c : point.metrics)
+      if (c.verdict == Verdict::slower && !slower.contains(point.id)) {
+        c.verdict = Verdict::ambiguous;
+        c.reason = "slower once, not when it was measured again";
+      }
+  return first;
 }
 
 }  // namespace mbench

@@ -49,4 +49,8 @@ struct Comparison {
 
 Comparison compare_results(const ResultFile& now, const ResultFile& baseline, const CompareOptions& options);
 
+// `again` compares a second measurement of NEW with the same baseline: what is slower in the first alone
+// becomes ambiguous. For shared machines, where a neighbour rarely comes twice to the same point.
+Comparison confirmed(Comparison first, const Comparison& again);
+
 }  // namespace mbench

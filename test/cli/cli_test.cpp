@@ -65,7 +65,7 @@ TEST_CASE("every command has help, and the version is told") {
   const Run help = room.shell("$M --help");
   CHECK(help.code == 0);
   CHECK_THAT(help.out, Contains("Exit codes: 0 done; 1 regression found"));
-  for (const std::string command : {"sweep", "run", "plan", "report", "compare", "devices"}) {
+  for (const std::string command : {"sweep", "run", "plan", "report", "compare", "baseline", "trend", "devices"}) {
     INFO(command);
     CHECK_THAT(help.out, Contains("\n  " + command + " "));
     CHECK(room.shell("$M " + command + " --help").code == 0);

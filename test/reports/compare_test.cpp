@@ -252,6 +252,13 @@ TEST_CASE("memory alone compares across CPUs, not across devices") {
   REQUIRE(comparison.points[0].metrics.size() == 1);
   CHECK(comparison.points[0].metrics[0].metric == "memory");
   CHECK(comparison.points[0].metrics[0].verdict == Verdict::same);
+  ResultFile cpu_now = now, cpu_base = one();
+  for (ResultFile* file : {&cpu_now, &cpu_base})
+    file->environment["device"] = file->points[0].point.device = "cpu";
+  cpu_now.points[0].device = "AMD EPYC";
+  cpu_base.points[0].device = "Intel Xeon";
+  CHECK(compare_results(cpu_now, cpu_base, memory).points[0].metrics[0].verdict == Verdict::same);
+  CHECK_THROWS_WITH(compare_results(cpu_now, cpu_base, {}), Contains("Intel Xeon in the baseline"));
   now.environment["device"] = "A100 x 8";
   CHECK_THROWS_WITH(compare_results(now, one(), memory), Contains("need the same hardware"));
   CHECK_THROWS_AS(check_metrics({"memory", "tme"}), Error);
@@ -354,6 +361,17 @@ TEST_CASE("names with markup and letters of any language come out whole in every
   CHECK(json.at("points")[1].at("label") == "data text:a|b<c>\"d\" & 'Größe' 尺寸.txt");
   const std::string junit = render_comparison(comparison, "junit");
   CHECK_THAT(junit, Contains("a|b&lt;c&gt;&quot;d&quot; &amp; &apos;Größe&apos; 尺寸.txt"));
+}
+
+TEST_CASE("what is slower once but not again is ambiguous, other regressions stand") {
+  const ResultFile base = one();
+  const Comparison once = compare_results(one(120, 2000), base, {});
+  const Comparison not_again = confirmed(once, compare_results(one(100), base, {}));
+  CHECK(metric(not_again, "time").verdict == Verdict::ambiguous);
+  CHECK(metric(not_again, "time").reason == "slower once, not when it was measured again");
+  CHECK(metric(not_again, "memory").verdict == Verdict::larger);
+  const Comparison again = confirmed(once, compare_results(one(110), base, {}));
+  CHECK(metric(again, "time").verdict == Verdict::slower);
 }
 
 TEST_CASE("JUnit counts failures and what was skipped") {
