@@ -2,15 +2,20 @@
 #include "reports/trend.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include "cli/cli.h"
+#include "engine/api/result.h"
 #include "sweeps/process.h"
 
 namespace mbench::cli {
 namespace {
+
+namespace fs = std::filesystem;
 
 struct Arguments {
   std::string folder = "baselines", machine, point, metric = "time", format = "md", plot;
@@ -22,21 +27,28 @@ void draw(const std::vector<Trend>& trends, const std::string& file) {
     fail(ErrorKind::bad_input, "--plot",
          "too many lines for one picture, got {} points, need at most {}: choose with --point", trends.size(),
          kMostLines);
+  // gnuplot reads data within a script from a file alone.
+  std::string folder = (fs::temp_directory_path() / "mbench-trend-XXXXXX").string();
+  if (!::mkdtemp(folder.data()))
+    fail(ErrorKind::bad_input, "--plot", "no temporary folder could be made in {}, need room there",
+         fs::temp_directory_path().string());
+  const std::string script = (fs::path(folder) / "script").string();
+  write_file_atomically(script, gnuplot_script(trends, file));
   sweeps::ProcessRequest request;
-  request.argv = {"gnuplot", "-e", gnuplot_script(trends, file)};
-  std::string last;
-  request.on_line = [&](std::string_view line) {
-    last = line;
-    return true;
-  };
+  request.argv = {"gnuplot", script};
+  request.log = (fs::path(folder) / "log").string();
   request.timeout_s = 60;
   const sweeps::ProcessEnd end = sweeps::run_process(request);
-  if (end.how == sweeps::ProcessEnd::How::not_started)
+  std::error_code none;
+  fs::remove_all(folder, none);
+  using How = sweeps::ProcessEnd::How;
+  if (end.how == How::not_started)
     fail(ErrorKind::bad_input, "--plot",
          "gnuplot could not be started, need it installed; the text above needs no plotter");
-  if (end.how != sweeps::ProcessEnd::How::exited || end.code != 0)
-    fail(ErrorKind::bad_input, "--plot", "gnuplot did not draw {}, need a file that can be written{}", file,
-         last.empty() ? "" : "; it said: " + last);
+  if (end.how != How::exited || end.code != 0)
+    fail(ErrorKind::bad_input, "--plot",
+         "gnuplot did not draw {}, need a file that can be written; it said: {}", file,
+         fmt::join(end.tail, " "));
 }
 
 }  // namespace
@@ -67,7 +79,7 @@ void add_trend(CLI::App& app, Exit&) {
     const std::string out = render_trends(trends, args->format);
     std::fwrite(out.data(), 1, out.size(), stdout);
     std::fflush(stdout);
-    if (!args->plot.empty()) draw(trends, args->plot);
+    if (!args->plot.empty()) draw(trends, fs::absolute(args->plot).string());
   });
 }
 
