@@ -204,6 +204,22 @@ TEST_CASE("a slow-down of 5 % under drift is found or left open, rarely taken fo
   }
 }
 
+TEST_CASE(
+    "half the noise in a drift of twenty steps' memory is hidden from a run of thirty, and alarms more "
+    "often") {
+  const auto slow = [](Random& random, int n) {
+    const std::vector<double> drift = autoregressive(0.95)(random, n);
+    std::vector<double> v;
+    for (const double x : drift) v.push_back(1 + std::sqrt(0.5) * (x - 1 + 0.02 * gauss(random)));
+    return v;
+  };
+  const Counts short_run = simulate_alone(slow, 1, 0.05, 2000, 30),
+               long_run = simulate_alone(slow, 1, 0.05, 2000, 200);
+  INFO(short_run.text("30 samples") << "\n" << long_run.text("200 samples"));
+  CHECK(short_run.slower + short_run.faster <= 60);  // the README says 2.3 %
+  CHECK(long_run.slower + long_run.faster <= 20);
+}
+
 TEST_CASE("larger changes are found with fewer samples, and smaller ones with more") {
   CHECK(simulate(kNormal, 1.10, 0.05, 500, 20, 15).slower >= 475);
   CHECK(simulate(kNormal, 1.02, 0.02, 500, 20, 200).slower >= 475);
