@@ -10,6 +10,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "reports/build_table.h"
+#include "reports/flags.h"
 #include "reports/published.h"
 
 namespace mbench {
@@ -91,6 +92,15 @@ Json brief_json(const PointResult& result) {
   return json;
 }
 
+// What is said beside the row of a point: its reason, and of a measured one what disturbed the measurement.
+std::string reason_of(const PointResult& result) {
+  std::string text = result.reason;
+  if (result.outcome != Outcome::ok || result.simulated || !result.iteration_ms) return text;
+  for (const Flag flag : flags_of(result.iteration_ms->samples))
+    text += (text.empty() ? "" : "; ") + text_of(flag);
+  return text;
+}
+
 }  // namespace
 
 Record::Record(const PointResult& result, std::shared_ptr<const File> file)
@@ -99,7 +109,7 @@ Record::Record(const PointResult& result, std::shared_ptr<const File> file)
       model_(result.point.model),
       outcome_(result.outcome),
       simulated_(result.simulated),
-      reason_(result.reason) {
+      reason_(reason_of(result)) {
   // How many weights there are is known of a point that did not run, too.
   if (const auto count = known_parameter_count(model_, result.point.tp); count && !result.parameters)
     json_["parameters"] = *count;

@@ -65,7 +65,7 @@ TEST_CASE("every command has help, and the version is told") {
   const Run help = room.shell("$M --help");
   CHECK(help.code == 0);
   CHECK_THAT(help.out, Contains("Exit codes: 0 done; 1 regression found"));
-  for (const std::string command : {"sweep", "run", "plan", "report", "compare", "devices"}) {
+  for (const std::string command : {"sweep", "run", "plan", "report", "compare", "baseline", "trend", "devices"}) {
     INFO(command);
     CHECK_THAT(help.out, Contains("\n  " + command + " "));
     CHECK(room.shell("$M " + command + " --help").code == 0);
@@ -97,7 +97,8 @@ TEST_CASE("bad usage and bad input exit with 2 and say what was wrong") {
   refused("sweep tiny.json --set tpp=2", "[--set tpp=2] unknown field, got \"tpp\", need one of");
   refused("sweep tiny.json --filter tp=8", "none of the 4 points is left");
   refused("sweep tiny.json --on cuda", "[--on] this binary has no CUDA device, got cuda, need cpu");
-  refused("sweep tiny.json --on sim:8xv100", "[--on] this binary has no simulated device");
+  refused("sweep tiny.json --on sim:8xv100", "[--on] no such machine, got \"v100\"");
+  refused("sweep tiny.json --on sim:v100", "[--on] no simulated machine, got \"sim:v100\", need sim:<N>x<MACHINE>");
   refused("sweep tiny.json --on gpu", "[--on] no such device, got \"gpu\"");
   refused("sweep tiny.json --launcher mpirum", "did you mean \"mpirun\"?");
   refused("sweep tiny.json --timeout 0", "--timeout");
