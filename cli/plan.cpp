@@ -117,15 +117,8 @@ void print_point(const sweeps::SpecPoint& point, const Options& options, Simulat
     if (options.schedule) print_schedule(plan);
     print_forecast(plan, simulator);
   } catch (const Error& e) {
-    switch (e.kind()) {
-      case ErrorKind::infeasible:
-      case ErrorKind::unsupported:
-      case ErrorKind::out_of_memory:
-        fmt::print("  cannot run: {}\n", e.what());
-        break;
-      default:
-        throw;
-    }
+    if (!outcome_of(e.kind())) throw;
+    fmt::print("  cannot run: {}\n", e.what());
   }
   fmt::print("\n");
 }

@@ -33,26 +33,9 @@ PointResult Simulator::run(const Point& point) {
   try {
     return simulate(point).result;
   } catch (const Error& e) {
-    PointResult r;
-    r.point = point;
-    r.id = point_id(point);
-    r.world = point.world();
-    r.device = point.device;
-    r.simulated = true;
-    r.reason = e.what();
-    switch (e.kind()) {
-      case ErrorKind::out_of_memory:
-        r.outcome = Outcome::oom;
-        return r;
-      case ErrorKind::infeasible:
-        r.outcome = Outcome::infeasible;
-        return r;
-      case ErrorKind::unsupported:
-        r.outcome = Outcome::unsupported;
-        return r;
-      default:
-        throw;
-    }
+    const auto outcome = outcome_of(e.kind());
+    if (!outcome) throw;
+    return not_run(point, *outcome, e.what());
   }
 }
 

@@ -177,6 +177,33 @@ Statistics statistics_of(std::vector<double> samples) {
   return s;
 }
 
+PointResult not_run(const Point& point, Outcome outcome, const std::string& reason) {
+  PointResult r;
+  r.point = point;
+  r.id = point_id(point);
+  r.world = point.world();
+  r.device = point.device;
+  r.simulated = point.simulated();
+  r.outcome = outcome;
+  r.reason = reason;
+  return r;
+}
+
+std::optional<Outcome> outcome_of(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::out_of_memory:
+      return Outcome::oom;
+    case ErrorKind::infeasible:
+      return Outcome::infeasible;
+    case ErrorKind::unsupported:
+      return Outcome::unsupported;
+    case ErrorKind::wrong:
+      return Outcome::wrong;
+    default:
+      return std::nullopt;
+  }
+}
+
 ordered_json result_to_json(const PointResult& r) {
   ordered_json out = ordered_json::object();
   // Appended, in room made beforehand: out[key] would look through all keys before it, and a growing
