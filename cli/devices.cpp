@@ -18,7 +18,8 @@ namespace mbench::cli {
 namespace {
 
 constexpr const char* kHelp =
-    "Lists the devices of this machine, their measured peak, the libraries in use, and the machines that can\n"
+    "Lists the devices of this machine, their measured peak, the libraries in use, and the machines that "
+    "can\n"
     "be simulated (--on sim:<N>x<MACHINE>).";
 
 void print_devices() {
@@ -47,8 +48,8 @@ void calibrate(const std::string& path) {
   CalibrationOptions options;
   options.cores = e.at("cores").get<int>();
   options.memory_bytes = physical_memory();
-  options.measured_on = fmt::format("{}, {} cores, {:%Y-%m-%d}", e.at("cpu").get<std::string>(), options.cores,
-                                    fmt::gmtime(std::time(nullptr)));
+  options.measured_on = fmt::format("{}, {} cores, {:%Y-%m-%d}", e.at("cpu").get<std::string>(),
+                                    options.cores, fmt::gmtime(std::time(nullptr)));
   const std::string file = dump_json(calibrate_cpu(options));
   machine_from_json(parse_json(file, path), path);
   write_file_atomically(path, file);
@@ -63,9 +64,10 @@ void add_devices(CLI::App& app, Exit&) {
   auto file = std::make_shared<std::string>();
   CLI::Option* option =
       command
-          ->add_option("--calibrate", *file,
-                       "Measure this machine's CPU (some seconds, all cores) and write it to FILE as a machine that "
-                       "can be simulated; default cpu.json")
+          ->add_option(
+              "--calibrate", *file,
+              "Measure this machine's CPU (some seconds, all cores) and write it to FILE as a machine that "
+              "can be simulated; default cpu.json")
           ->type_name("FILE")
           ->expected(0, 1);
   command->callback([file, option] {

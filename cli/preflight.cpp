@@ -44,8 +44,7 @@ sweeps::Forecast preflight(const Point& point, const sweeps::Launcher& launcher)
     // What fits is judged for all ranks together below, as they share the memory.
     machine.memory_bytes = std::numeric_limits<std::uint64_t>::max() / 2;
     static const Framework framework = find_framework("mbench", "preflight");
-    const Simulation simulation =
-        simulate_point(plan, machine, framework, static_cast<int>(point.world()));
+    const Simulation simulation = simulate_point(plan, machine, framework, static_cast<int>(point.world()));
     const auto on_this_node = simulation.total_reserved / static_cast<std::uint64_t>(launcher.nodes);
     const std::uint64_t available = available_memory();
     if (on_this_node > available)

@@ -110,8 +110,8 @@ Outcome outcome_of(ErrorKind kind) {
 int simulate(const Options& options, const Point& point) {
   Simulator simulator;
   simulator.check(point);
-  const PointResult result = options.trace.empty() ? simulator.run(point)
-                                                   : simulate_with_trace(simulator, point, options.trace);
+  const PointResult result =
+      options.trace.empty() ? simulator.run(point) : simulate_with_trace(simulator, point, options.trace);
   hand_over(options, result);
   return exit_code(result.outcome);
 }
@@ -152,7 +152,8 @@ int run(const Options& options) {
     if (!options.trace.empty()) run_options.timeline = &timeline;
     const PointResult result = run_point(plan, *device, world, run_options);
     if (!options.trace.empty()) {
-      const auto all = world.group(*device, "trace", plan.mesh.members(0, {Axis::tp, Axis::cp, Axis::dp, Axis::pp}));
+      const auto all =
+          world.group(*device, "trace", plan.mesh.members(0, {Axis::tp, Axis::cp, Axis::dp, Axis::pp}));
       write_trace(options.trace, timeline, plan.mesh.coordinate(world.rank(), Axis::pp), world, *all);
     }
     if (first) hand_over(options, result);

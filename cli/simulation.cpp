@@ -8,7 +8,8 @@ namespace mbench::cli {
 const Machine& Simulator::machine_of(const Point& point) {
   const std::string name = parse_simulated(point.device, "--on").machine;
   const auto it = machines_.find(name);
-  return it != machines_.end() ? it->second : machines_.emplace(name, find_machine(name, "--on")).first->second;
+  return it != machines_.end() ? it->second
+                               : machines_.emplace(name, find_machine(name, "--on")).first->second;
 }
 
 const Framework& Simulator::framework_of(const Point& point) {

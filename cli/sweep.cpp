@@ -10,6 +10,7 @@
 #include <ctime>
 #include <filesystem>
 #include <iostream>
+#include <set>
 
 #include "cli/cli.h"
 #include "cli/environment.h"
@@ -58,7 +59,8 @@ struct Options {
 void check_device(const std::string& on) {
   if (on == "cpu") return;
   if (on == "cuda")
-    fail(ErrorKind::unsupported, "--on", "this binary has no CUDA device, got cuda, need cpu or sim:<N>x<MACHINE>");
+    fail(ErrorKind::unsupported, "--on",
+         "this binary has no CUDA device, got cuda, need cpu or sim:<N>x<MACHINE>");
   if (on.starts_with("sim:")) {
     parse_simulated(on, "--on");
     return;
@@ -127,14 +129,26 @@ int run(Options options) {
   for (const sweeps::SpecPoint& p : spec.points)
     if (p.point.simulated()) simulator.check(p.point);
   runner.simulate = [&](const Point& point) {
-    return options.trace.empty() ? simulator.run(point)
-                                 : simulate_with_trace(simulator, point, trace_path(options.trace, spec, point));
+    return options.trace.empty()
+               ? simulator.run(point)
+               : simulate_with_trace(simulator, point, trace_path(options.trace, spec, point));
   };
   runner.trace = [&](const Point& point) {
     return options.trace.empty() ? std::string() : trace_path(options.trace, spec, point);
   };
   runner.environment = describe_environment(options.on);
-  runner.environment["launcher"] = runner.launcher.describe();
+  if (spec.points.front().point.simulated()) {
+    const Point& first = spec.points.front().point;
+    runner.environment["machine"] = simulator.machine_of(first).description;
+    std::set<std::string> frameworks;
+    for (const sweeps::SpecPoint& p : spec.points) {
+      const Framework& f = simulator.framework_of(p.point);
+      frameworks.insert(fmt::format("{} ({})", f.name, f.description));
+    }
+    runner.environment["framework"] = fmt::format("{}", fmt::join(frameworks, "; "));
+  } else {
+    runner.environment["launcher"] = runner.launcher.describe();
+  }
   runner.environment["started"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
   runner.preflight = [&](const Point& point) { return preflight(point, runner.launcher); };
   runner.render_tables = [](const ResultFile& file) { return render_report(file, {}); };
@@ -157,8 +171,11 @@ void add_sweep(CLI::App& app, Exit& exit) {
   CLI::App* command = app.add_subcommand("sweep", kAbout);
   command->footer(kFooter);
   command->add_option("SPEC", options->spec.path, "The sweep: a JSON file, see configs/")->required();
-  command->add_option("--on", options->on, "Device: cpu, cuda or sim:<N>x<MACHINE> (a built-in machine, see mbench devices, or the path of a "
-                   "machine file); default cpu")
+  command
+      ->add_option(
+          "--on", options->on,
+          "Device: cpu, cuda or sim:<N>x<MACHINE> (a built-in machine, see mbench devices, or the path of a "
+          "machine file); default cpu")
       ->type_name("DEVICE");
   command
       ->add_option("--out", options->out,

@@ -57,8 +57,10 @@ std::vector<std::string> measured_on(const ResultFile& file) {
   const auto simulated =
       std::count_if(file.points.begin(), file.points.end(), [](const auto& p) { return p.simulated; });
   const bool all = simulated > 0 && static_cast<std::size_t>(simulated) == file.points.size();
-  std::vector<std::string> lines = {line_or(all ? "Simulated on" : "Measured on", machine),
-                                    line_or("Software", software)};
+  // Where all is simulated, the computer that did it does not matter; the simulated machine stands among the others.
+  std::vector<std::string> lines;
+  if (!all) lines.push_back(line_or("Measured on", machine));
+  lines.push_back(line_or("Software", software));
   if (!others.empty()) lines.push_back("Also: " + others);
   if (simulated > 0) {
     std::set<std::string> devices;

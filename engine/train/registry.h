@@ -30,8 +30,8 @@ std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_
 std::unique_ptr<Device> open_counting_device(std::size_t memory_limit);
 std::unique_ptr<World> lone_world(int rank, int size);
 
-// The ranks of a simulated job: one for each pipeline stage, to be run in a thread of its own. They wait for each other
-// in their groups, so each must leave() when it ends.
+// The ranks of a simulated job: one for each pipeline stage, to be run in a thread of its own. They wait for
+// each other in their groups, so each must leave() when it ends.
 class SimulatedCluster {
  public:
   virtual ~SimulatedCluster() = default;

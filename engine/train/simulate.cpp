@@ -18,7 +18,8 @@ void check_possible(const Plan& plan, const Machine& machine, int devices) {
   for (int i = 0; i < kPrecisionCount; ++i)
     if (machine.peak_flops[i] > 0)
       has += (has.empty() ? "" : ", ") + std::string(name_of(static_cast<Precision>(i)));
-  fail(ErrorKind::unsupported, "sim", "{} has no {}, need one of {}", machine.name, name_of(p.precision), has);
+  fail(ErrorKind::unsupported, "sim", "{} has no {}, need one of {}", machine.name, name_of(p.precision),
+       has);
 }
 
 std::uint64_t memory_limit(const Point& p, const Machine& machine) {
