@@ -1,5 +1,5 @@
-// Simulation against what others have measured: the published tables that configs/published holds, within bounds; and
-// what a simulation may take of the machine it is computed on.
+// Simulation against what others have measured: the published tables that configs/published holds, within
+// bounds; and what a simulation may take of the machine it is computed on.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,7 +34,8 @@ struct Pair {
   double error() const { return std::abs(simulated / published - 1); }
 };
 
-// The pairs of a metric over all rows of a spec without doubt about it, simulated on the machine that the spec names.
+// The pairs of a metric over all rows of a spec without doubt about it, simulated on the machine that the
+// spec names.
 std::vector<Pair> pairs_of(const Room& room, const std::string& name, const std::string& metric) {
   const std::string spec = kConfigs + "published/" + name + ".json";
   const Published published = read_published(parse_json(read_text_file(spec), spec).at("published"), spec);
@@ -56,7 +57,8 @@ std::vector<Pair> pairs_of(const Room& room, const std::string& name, const std:
         REQUIRE(r.outcome == Outcome::ok);
         const auto record = result_to_json(r);
         const auto& value = record.at(metric);
-        pairs.push_back({r.point.seq, figure.mean, value.is_object() ? value.at("mean").get<double>() : value.get<double>()});
+        pairs.push_back({r.point.seq, figure.mean,
+                         value.is_object() ? value.at("mean").get<double>() : value.get<double>()});
         ++picked;
       }
       REQUIRE(picked == 1);
@@ -134,14 +136,18 @@ Spent spend(const Room& room, std::vector<std::string> arguments) {
   int status = 0;
   rusage use{};
   wait4(child, &status, 0, &use);
-  const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6; };
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+  };
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, seconds(use.ru_utime) + seconds(use.ru_stime),
           static_cast<double>(use.ru_maxrss) / 1024};
 }
 
 }  // namespace
 
-TEST_CASE("simulated memory of Megatron-LM on 8 V100 is the published within 2 % on average, every strategy in its place") {
+TEST_CASE(
+    "simulated memory of Megatron-LM on 8 V100 is the published within 2 % on average, every strategy in its "
+    "place") {
   const Room room;
   const Megatron m = megatron(room, "peak_memory_mib", 0);
   REQUIRE(m.all.size() == 80);
@@ -153,7 +159,8 @@ TEST_CASE("simulated memory of Megatron-LM on 8 V100 is the published within 2 %
   CHECK(m.order.right == m.order.of);
 }
 
-TEST_CASE("simulated step times of Megatron-LM on 8 V100 are the published within 4 % on average, and in order") {
+TEST_CASE(
+    "simulated step times of Megatron-LM on 8 V100 are the published within 4 % on average, and in order") {
   const Room room;
   const Megatron m = megatron(room, "iteration_ms", 0.03);
   REQUIRE(m.all.size() == 80);
@@ -178,17 +185,21 @@ TEST_CASE("simulated memory of GPT 1.3B on 4 V100 is the published within 5 % on
 TEST_CASE("forty simulated points take less than a second of this machine's time") {
   if (kSanitized) return;
   const Room room;
-  const Spent spent = spend(room, {"sweep", kConfigs + "gpt345m.json", "--on", "sim:8xV100-SXM2-16GB", "--out", "o"});
+  const Spent spent =
+      spend(room, {"sweep", kConfigs + "gpt345m.json", "--on", "sim:8xV100-SXM2-16GB", "--out", "o"});
   REQUIRE(spent.code == 0);
   CHECK(read_result_file(room / "o/results.json").points.size() == 40);
   INFO(spent.cpu_seconds << " s");
   CHECK(spent.cpu_seconds < 1);
 }
 
-TEST_CASE("a step of 405 billion parameters on 1024 devices takes less than two seconds and 2 GiB of this machine") {
+TEST_CASE(
+    "a step of 405 billion parameters on 1024 devices takes less than two seconds and 2 GiB of this "
+    "machine") {
   if (kSanitized) return;
   const Room room;
-  room.put("big.json", R"({"model": {"family": "gpt", "layers": 126, "hidden": 16384, "heads": 128, "ffn": 65536,
+  room.put("big.json",
+           R"({"model": {"family": "gpt", "layers": 126, "hidden": 16384, "heads": 128, "ffn": 65536,
     "vocab": 128256, "positions": 4096}, "seq": 4096, "micro_batch": 1, "global_batch": 1024, "tp": 8, "pp": 16, "dp": 8,
     "sequence_parallel": true, "precision": "bf16", "attention": "flash"})");
   const Spent spent = spend(room, {"sweep", "big.json", "--on", "sim:1024xH200-SXM5-141GB", "--out", "o"});

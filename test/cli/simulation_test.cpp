@@ -34,7 +34,8 @@ std::map<int, int> spans_by_rank(const std::string& path) {
 std::set<std::string> files(const Room& room, const std::string& beginning) {
   std::set<std::string> names;
   for (const auto& entry : fs::directory_iterator(room.path))
-    if (const std::string name = entry.path().filename().string(); name.starts_with(beginning)) names.insert(name);
+    if (const std::string name = entry.path().filename().string(); name.starts_with(beginning))
+      names.insert(name);
   return names;
 }
 
@@ -80,7 +81,9 @@ TEST_CASE("a simulated result is no baseline for a measured one, nor the other w
   CHECK(room.shell("$M compare s/results.json --baseline s/results.json").code == 0);
 }
 
-TEST_CASE("a machine that cannot be had is refused with its file and path, or the nearest name, before anything runs") {
+TEST_CASE(
+    "a machine that cannot be had is refused with its file and path, or the nearest name, before anything "
+    "runs") {
   const Room room;
   json broken = json::parse(read_text_file(MBENCH_SOURCE_DIR "/engine/machine/machines/V100-SXM2-16GB.json"));
   broken["device"]["memory_gbps"].erase("source");
@@ -109,7 +112,8 @@ TEST_CASE("a plan on a simulated machine prints memory by ranks and categories, 
   CHECK(plan.code == 0);
   CHECK_THAT(plan.out, Contains("ranks        4 = tp 2 x dp 1 x pp 2") && Contains("\n    0-1 ") &&
                            Contains("\n    2-3 ") && Contains("simulated    "));
-  for (const char* category : {"weights", "gradients", "optimizer", "activations", "workspace", "other", "reserved"})
+  for (const char* category :
+       {"weights", "gradients", "optimizer", "activations", "workspace", "other", "reserved"})
     CHECK_THAT(plan.out, Contains(category));
   CHECK_THAT(plan.out, Contains("device       V100-SXM2-16GB: 14.70 GiB for the allocator of 15.77 GiB"));
   CHECK_THAT(plan.out, !Contains("cannot run"));
@@ -123,7 +127,8 @@ TEST_CASE("a plan on a simulated machine prints memory by ranks and categories, 
 
 TEST_CASE("points that do not fit on the simulated machine are rows of its sweep") {
   const Room room;
-  const Run run = room.shell("$M sweep tiny.json --out o --quiet --set tp=[1,4] --set memory_limit=[0,2097152]" + kOn);
+  const Run run =
+      room.shell("$M sweep tiny.json --out o --quiet --set tp=[1,4] --set memory_limit=[0,2097152]" + kOn);
   CHECK(run.code == 0);
   std::map<std::string, int> outcomes;
   for (const PointResult& r : read_result_file(room / "o/results.json").points) {
@@ -150,7 +155,9 @@ TEST_CASE("one simulated point runs without a launcher and leaves its record") {
 
 TEST_CASE("a simulated point leaves one trace, several leave one each, named by their ids") {
   const Room room;
-  REQUIRE(room.shell("$M sweep tiny.json --out one --quiet --set tp=1 --set pp=2 --set strategy=full --trace t.json" + kOn)
+  REQUIRE(room.shell("$M sweep tiny.json --out one --quiet --set tp=1 --set pp=2 --set strategy=full --trace "
+                     "t.json" +
+                     kOn)
               .code == 0);
   CHECK(files(room, "t") == std::set<std::string>{"t.json", "tiny.json"});
   const auto ranks = spans_by_rank(room / "t.json");
@@ -161,7 +168,8 @@ TEST_CASE("a simulated point leaves one trace, several leave one each, named by 
   std::set<std::string> expected = {"t.json", "tiny.json"};
   for (const PointResult& r : read_result_file(room / "many/results.json").points) {
     expected.insert("t-" + r.id + ".json");
-    CHECK(spans_by_rank(room / ("t-" + r.id + ".json")).size() == 1);  // of tp ranks, that stand for each other
+    CHECK(spans_by_rank(room / ("t-" + r.id + ".json")).size() ==
+          1);  // of tp ranks, that stand for each other
   }
   CHECK(expected.size() == 6);
   CHECK(files(room, "t") == expected);

@@ -1,5 +1,5 @@
-// What a rank allocates on the counting device, and on a simulated machine, is byte for byte and by category what it
-// allocates on the CPU; and after the first iteration no rank asks for raw memory.
+// What a rank allocates on the counting device, and on a simulated machine, is byte for byte and by category
+// what it allocates on the CPU; and after the first iteration no rank asks for raw memory.
 #include "engine/train/data.h"
 #include "engine/train/simulate.h"
 #include "engine/train/trainer.h"
@@ -32,7 +32,8 @@ Peaks train(const Plan& plan, Device& device, World& world, const TokenSource* d
 }
 
 bool same(const Peaks& real, const MemoryUse& peak, std::size_t reserved) {
-  return real.peak.total == peak.total && real.peak.by_category == peak.by_category && real.reserved == reserved;
+  return real.peak.total == peak.total && real.peak.by_category == peak.by_category &&
+         real.reserved == reserved;
 }
 
 }  // namespace

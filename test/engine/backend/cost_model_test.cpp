@@ -13,7 +13,9 @@ constexpr double kFlops = 100e12, kSustained = 0.8, kBandwidth = 1e12, kLatency 
 constexpr double kOverhead = 64;
 constexpr std::int64_t kUnits = 100, kTile = 128;
 
-std::size_t at(Precision p) { return static_cast<std::size_t>(p); }
+std::size_t at(Precision p) {
+  return static_cast<std::size_t>(p);
+}
 
 // One tile of efficiency 1, so that every formula is short. No bf16 units.
 Machine round_machine() {
@@ -87,7 +89,9 @@ TEST_CASE("one tile more than a full wave costs a wave more") {
 }
 
 TEST_CASE("a ragged edge costs a whole tile") {
-  const auto seconds = [](std::int64_t m) { return product(round_machine(), {m, 90 * kTile, 256, 1, DType::f16}); };
+  const auto seconds = [](std::int64_t m) {
+    return product(round_machine(), {m, 90 * kTile, 256, 1, DType::f16});
+  };
   CHECK(seconds(kTile - 100) == seconds(kTile));
 }
 
@@ -134,7 +138,8 @@ TEST_CASE("no kernel takes less than the kernel latency") {
   CHECK(model.attention_seconds({1, 4, true}, DType::f16, false) > kLatency);
 }
 
-TEST_CASE("everything else takes its bytes at the bandwidth or its FLOPs at the f32 peak, whichever is longer") {
+TEST_CASE(
+    "everything else takes its bytes at the bandwidth or its FLOPs at the f32 peak, whichever is longer") {
   CostModel model(round_machine(), plain_framework(), 1);
   CHECK(model.streaming_seconds({1e9, 1e9, false}) == Approx(1e9 / kBandwidth + kLatency));
   CHECK(model.streaming_seconds({1e12, 1e9, false}) == Approx(1e12 / (kFlops / 8) + kLatency));
@@ -149,8 +154,10 @@ TEST_CASE("everything else takes its bytes at the bandwidth or its FLOPs at the 
 
 TEST_CASE("fused attention takes its shares of the peak, forward and backward") {
   CostModel model(round_machine(), plain_framework(), 1);
-  CHECK(model.attention_seconds({1e12, 1e6, true}, DType::f16, false) == Approx(1e12 / (0.5 * kFlops) + kLatency));
-  CHECK(model.attention_seconds({1e12, 1e6, true}, DType::f16, true) == Approx(1e12 / (0.25 * kFlops) + kLatency));
+  CHECK(model.attention_seconds({1e12, 1e6, true}, DType::f16, false) ==
+        Approx(1e12 / (0.5 * kFlops) + kLatency));
+  CHECK(model.attention_seconds({1e12, 1e6, true}, DType::f16, true) ==
+        Approx(1e12 / (0.25 * kFlops) + kLatency));
   CHECK(model.attention_seconds({1, 1e9, true}, DType::f16, false) == Approx(1e9 / kBandwidth + kLatency));
 }
 
@@ -168,5 +175,6 @@ TEST_CASE("a rank that has a share of the device has that share of every rate") 
   CostModel whole(round_machine(), plain_framework(), 1), half(round_machine(), plain_framework(), 0.5);
   CHECK(half.streaming_seconds({0, 1e9, false}) == Approx(2e9 / kBandwidth + kLatency));
   const ProductSize s{80 * kTile, 80 * kTile, 8192, 1, DType::f16};
-  CHECK(half.product_seconds(s, cost_of(s)) == Approx(2 * whole.product_seconds(s, cost_of(s))).epsilon(1e-3));
+  CHECK(half.product_seconds(s, cost_of(s)) ==
+        Approx(2 * whole.product_seconds(s, cost_of(s))).epsilon(1e-3));
 }

@@ -7,9 +7,9 @@ using namespace mbench;
 
 namespace {
 
-constexpr double kBase = 5e-6, kBus = 100e9, kStep = 2e-6;   // eight devices of a node
-constexpr double kPairBus = 20e9;                            // two of them
-constexpr double kHostBus = 10e9, kHostStep = 6e-6;          // through the host
+constexpr double kBase = 5e-6, kBus = 100e9, kStep = 2e-6;  // eight devices of a node
+constexpr double kPairBus = 20e9;                           // two of them
+constexpr double kHostBus = 10e9, kHostStep = 6e-6;         // through the host
 constexpr double kP2p = 25e9, kNetwork = 10e9, kHop = 20e-6;
 constexpr double kGiB = 1073741824;
 
@@ -74,11 +74,13 @@ TEST_CASE("a broadcast sends all bytes down the ring") {
 }
 
 TEST_CASE("across nodes the slowest level's bandwidth counts and every level's latency") {
-  // 4 nodes of 8: an eighth of the bytes per device crosses the network, 2 (4 - 1) / 4 of it, and that is the slower part.
+  // 4 nodes of 8: an eighth of the bytes per device crosses the network, 2 (4 - 1) / 4 of it, and that is the
+  // slower part.
   const double network = 1.5 * kGiB / 8 / kNetwork, inside = 1.75 * kGiB / kBus;
   REQUIRE(network > inside);
   CHECK(kDirect.all_reduce(kGiB, {8, 4}) == Approx(kBase + 2 * 7 * kStep + 2 * 3 * kHop + network));
-  CHECK(kDirect.all_gather(kGiB, {8, 4}) == Approx(kBase + 7 * kStep + 3 * kHop + 0.75 * kGiB / 8 / kNetwork));
+  CHECK(kDirect.all_gather(kGiB, {8, 4}) ==
+        Approx(kBase + 7 * kStep + 3 * kHop + 0.75 * kGiB / 8 / kNetwork));
   // With a network as fast as that, the node's link is the slower part.
   Machine fast = round_machine();
   fast.network_bandwidth = 1000e9;

@@ -1,4 +1,5 @@
-// What simulated ranks share: time stamps in order, meetings, and an end for all who wait for one that has ended.
+// What simulated ranks share: time stamps in order, meetings, and an end for all who wait for one that has
+// ended.
 #include "engine/comm/sim/sim_network.h"
 
 #include <atomic>

@@ -70,7 +70,8 @@ TEST_CASE("every built-in machine reads and is named as its file") {
     CHECK(m.peak_flops[static_cast<std::size_t>(Precision::f32)] > 0);
     CHECK(m.links.back().ranks >= m.devices_per_node);
     for (int i = 0; i < kPrecisionCount; ++i)
-      CHECK((m.sustained[static_cast<std::size_t>(i)] > 0) == (m.peak_flops[static_cast<std::size_t>(i)] > 0));
+      CHECK((m.sustained[static_cast<std::size_t>(i)] > 0) ==
+            (m.peak_flops[static_cast<std::size_t>(i)] > 0));
   }
 }
 
@@ -115,10 +116,20 @@ TEST_CASE("a figure that is zero, negative or above its range is refused at its 
              Contains("[broken.json: $.device.communication_multiprocessors.value]") && Contains("80"));
 }
 
+TEST_CASE("what is counted is refused where it is no whole number, and memory that no machine has") {
+  CHECK_THAT(refused([](auto& j) { j["node"]["devices"]["value"] = 0.5; }),
+             Contains("[broken.json: $.node.devices.value] got 0.5, need a whole number"));
+  CHECK_THAT(refused([](auto& j) { j["device"]["multiprocessors"]["value"] = 80.5; }),
+             Contains("[broken.json: $.device.multiprocessors.value] got 80.5, need a whole number"));
+  CHECK_THAT(refused([](auto& j) { j["device"]["memory_mib"]["value"] = 1e200; }),
+             Contains("[broken.json: $.device.memory_mib.value]") && Contains("1e+200"));
+}
+
 TEST_CASE("an unknown precision is refused with the nearest one") {
-  CHECK_THAT(refused([](auto& j) { j["device"]["peak_tflops"]["fp61"] = j["device"]["peak_tflops"]["fp16"]; }),
-             Contains("[broken.json: $.device.peak_tflops.fp61] unknown precision, got \"fp61\"") &&
-                 Contains("did you mean \"fp16\"?"));
+  CHECK_THAT(
+      refused([](auto& j) { j["device"]["peak_tflops"]["fp61"] = j["device"]["peak_tflops"]["fp16"]; }),
+      Contains("[broken.json: $.device.peak_tflops.fp61] unknown precision, got \"fp61\"") &&
+          Contains("did you mean \"fp16\"?"));
   CHECK_THAT(refused([](auto& j) { j["gemm"]["sustained"].erase("fp16"); }),
              Contains("[broken.json: $.gemm.sustained] missing fp16"));
 }
@@ -133,8 +144,8 @@ TEST_CASE("a figure without its source is refused") {
 }
 
 TEST_CASE("an unknown key is refused with the nearest one, at every level") {
-  CHECK_THAT(refused([](auto& j) { j["devise"] = 1; }), Contains("[broken.json: $") && Contains("devise") &&
-                                                            Contains("did you mean \"device\"?"));
+  CHECK_THAT(refused([](auto& j) { j["devise"] = 1; }),
+             Contains("[broken.json: $") && Contains("devise") && Contains("did you mean \"device\"?"));
   CHECK_THAT(refused([](auto& j) { j["device"]["memory_gbp"] = j["device"]["memory_gbps"]; }),
              Contains("[broken.json: $.device") && Contains("did you mean \"memory_gbps\"?"));
   CHECK_THAT(refused([](auto& j) { j["gemm"]["tiles"][2]["o"] = 1; }),
@@ -163,8 +174,9 @@ TEST_CASE("links that do not ascend, or do not reach all devices, are refused") 
 }
 
 TEST_CASE("memory outside the allocator that leaves nothing is refused") {
-  CHECK_THAT(refused([](auto& j) { j["device"]["memory_outside_allocator_mib"]["value"] = 16152; }),
-             Contains("[broken.json: $.device.memory_outside_allocator_mib] leaves nothing of the 16152 MiB"));
+  CHECK_THAT(
+      refused([](auto& j) { j["device"]["memory_outside_allocator_mib"]["value"] = 16152; }),
+      Contains("[broken.json: $.device.memory_outside_allocator_mib] leaves nothing of the 16152 MiB"));
 }
 
 TEST_CASE("broken framework files are refused too") {
@@ -192,8 +204,8 @@ TEST_CASE("a simulated device is a count and a machine") {
   CHECK(eight.count == 8);
   CHECK(eight.machine == "V100-SXM2-16GB");
   CHECK(parse_simulated("sim:1024x./box/mine.json", "--on").machine == "./box/mine.json");
-  for (const char* bad : {"", "sim:", "cpu", "sim:8", "sim:x", "sim:8x", "sim:0xcpu", "sim:-1xcpu", "sim:1e3xcpu",
-                          "sim:99999999xcpu", "sim:4 xcpu", "8xcpu"}) {
+  for (const char* bad : {"", "sim:", "cpu", "sim:8", "sim:x", "sim:8x", "sim:0xcpu", "sim:-1xcpu",
+                          "sim:1e3xcpu", "sim:99999999xcpu", "sim:4 xcpu", "8xcpu"}) {
     INFO(bad);
     CHECK_THAT(refusal([&] { parse_simulated(bad, "--on"); }),
                Contains(std::string("[--on] no simulated machine, got \"") + bad + "\"") &&

@@ -105,7 +105,8 @@ TEST_CASE("a step that does not fit names the first rank that is full, the same 
   for (const auto& [limit, rank] :
        {std::pair{fits.reserved_by_stage[0], "[rank 4] "}, std::pair{std::size_t{64} << 20, "[rank 0] "}}) {
     const std::string first = refusal(limit);
-    CHECK_THAT(first, Catch::StartsWith(rank) && Contains("out of memory at") && Contains(format_bytes(limit)));
+    CHECK_THAT(first,
+               Catch::StartsWith(rank) && Contains("out of memory at") && Contains(format_bytes(limit)));
     for (int i = 0; i < 20; ++i) CHECK(refusal(limit) == first);
   }
 }

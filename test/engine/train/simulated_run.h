@@ -51,12 +51,13 @@ inline Framework ideal_framework() {
   return framework_from_json(j, "ideal.json");
 }
 
-inline Simulation simulated(const Point& point, const Machine& machine, const Framework& framework, int devices = 4096,
-                            bool trace = false) {
+inline Simulation simulated(const Point& point, const Machine& machine, const Framework& framework,
+                            int devices = 4096, bool trace = false) {
   return simulate_point(strategies::make_plan(point), machine, framework, devices, trace);
 }
 
-inline Simulation simulated(const Point& point, const std::string& machine, const std::string& framework = "mbench") {
+inline Simulation simulated(const Point& point, const std::string& machine,
+                            const std::string& framework = "mbench") {
   return simulated(point, find_machine(machine, "test"), find_framework(framework, "test"));
 }
 
