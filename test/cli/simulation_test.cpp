@@ -71,7 +71,9 @@ TEST_CASE("a simulated sweep writes rows that say so, and no losses") {
 TEST_CASE("a simulated result is no baseline for a measured one, nor the other way round") {
   const Room room;
   REQUIRE(room.shell("$M sweep tiny.json --out s --quiet" + kOn).code == 0);
-  REQUIRE(room.shell("$M sweep tiny.json --out m --quiet --launcher local --set tp=1").code == 0);
+  REQUIRE(
+      room.shell("OMP_NUM_THREADS=1 $M sweep tiny.json --out m --quiet --launcher local --set tp=1").code ==
+      0);
   const Run against_simulated = room.shell("$M compare m/results.json --baseline s/results.json");
   CHECK(against_simulated.code == 2);
   CHECK_THAT(against_simulated.err, Contains("not comparable, measured here, simulated in the baseline"));

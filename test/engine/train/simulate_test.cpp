@@ -137,9 +137,9 @@ TEST_CASE("what the machine cannot do is refused, not bent") {
 TEST_CASE("without peer-to-peer access tensor parallelism is slower") {
   Point p = gpt(8, 1, 1);
   const double direct = step_ms(simulated(p, kV100));
-  p.env["NCCL_P2P_DISABLE"] = "0";
+  p.env = {{"NCCL_P2P_DISABLE", "0"}};
   CHECK(step_ms(simulated(p, kV100)) == direct);
-  p.env["NCCL_P2P_DISABLE"] = "1";
+  p.env = {{"NCCL_P2P_DISABLE", "1"}};
   const Simulation through_host = simulated(p, kV100);
   CHECK(step_ms(through_host) > 1.5 * direct);
   CHECK(through_host.result.communication_fraction.value() > 0.5);
