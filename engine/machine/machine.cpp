@@ -1,6 +1,7 @@
 #include "engine/machine/machine.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "engine/api/json_reader.h"
 #include "engine/base/embedded.h"
@@ -48,6 +49,13 @@ class Figures {
            unit;
   }
   double share(const std::string& key) { return get(key, 1, 1); }
+  // A count: a whole number above 0.
+  int whole(const std::string& key, int high) {
+    const double value = get(key, 1, high);
+    if (value != std::floor(value))
+      fail(ErrorKind::bad_input, path(key) + ".value", "got {}, need a whole number", value);
+    return static_cast<int>(value);
+  }
   ObjectReader& object() { return reader_; }
   std::string path(const std::string& key) const { return reader_.path(key); }
   void end() { reader_.refuse_unknown(); }
@@ -57,6 +65,7 @@ class Figures {
 };
 
 constexpr double kMicro = 1e-6, kGiga = 1e9, kTera = 1e12, kMiB = 1048576;
+constexpr double kMostMiB = 1ull << 40;  // bytes then fit in 64 bits
 
 // {"f32": figure, "fp16": figure, ...}
 void read_by_precision(const json& value, const std::string& where, double unit, double high,
@@ -83,15 +92,16 @@ void read_device(const json& value, const std::string& where, Machine& m) {
   Figures f(value, where);
   read_by_precision(f.object().require("peak_tflops", "the dense peaks by precision"), f.path("peak_tflops"),
                     kTera, std::numeric_limits<double>::max(), m.peak_flops, &m.peak_sources);
-  m.memory_bytes = static_cast<std::uint64_t>(f.get("memory_mib", kMiB));
-  m.memory_outside_allocator = static_cast<std::uint64_t>(f.get("memory_outside_allocator_mib", kMiB));
+  m.memory_bytes = static_cast<std::uint64_t>(f.get("memory_mib", kMiB, kMostMiB));
+  m.memory_outside_allocator =
+      static_cast<std::uint64_t>(f.get("memory_outside_allocator_mib", kMiB, kMostMiB));
   if (m.memory_outside_allocator >= m.memory_bytes)
     fail(ErrorKind::bad_input, f.path("memory_outside_allocator_mib"),
          "leaves nothing of the {} MiB, need less", m.memory_bytes >> 20);
   m.memory_bandwidth = f.get("memory_gbps", kGiga);
   m.memory_efficiency = f.share("memory_efficiency");
   m.kernel_latency = f.get("kernel_latency_us", kMicro);
-  m.multiprocessors = f.get("multiprocessors");
+  m.multiprocessors = f.whole("multiprocessors", 1 << 20);
   m.communication_multiprocessors = f.get("communication_multiprocessors", 1, m.multiprocessors);
   f.end();
 }
@@ -140,7 +150,7 @@ Link read_link(const json& value, const std::string& where, bool counted) {
 
 void read_node(const json& value, const std::string& where, Machine& m) {
   Figures f(value, where);
-  m.devices_per_node = static_cast<int>(f.get("devices", 1, 1024));
+  m.devices_per_node = f.whole("devices", 1024);
   m.collective_base = f.get("collective_base_us", kMicro);
   const json& links = f.object().require("links", "an array of links");
   if (!links.is_array() || links.empty())

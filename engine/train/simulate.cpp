@@ -1,6 +1,7 @@
 #include "engine/train/simulate.h"
 
 #include <exception>
+#include <system_error>
 #include <thread>
 
 #include "engine/train/registry.h"
@@ -69,9 +70,22 @@ Simulation simulate_point(const Plan& plan, const Machine& machine, const Framew
     cluster->leave(s);
   };
   std::vector<std::thread> threads;
-  for (int s = 1; s < stages; ++s) threads.emplace_back(run_stage, s);
-  run_stage(0);
+  std::string no_thread;
+  for (int s = 1; s < stages && no_thread.empty(); ++s) {
+    try {
+      threads.emplace_back(run_stage, s);
+    } catch (const std::system_error& e) {
+      no_thread = e.what();
+      cluster->leave(0);
+      for (int left = s; left < stages; ++left) cluster->leave(left);  // which stops those that have begun
+    }
+  }
+  if (no_thread.empty()) run_stage(0);
   for (std::thread& t : threads) t.join();
+  if (!no_thread.empty())
+    fail(ErrorKind::launch_failed, "sim",
+         "no thread for stage {} of {}: {}, need fewer stages or a higher limit", threads.size() + 1, stages,
+         no_thread);
 
   for (int s = 0; s < stages; ++s) {
     if (!stage[s].error || stage[s].stopped) continue;
