@@ -108,15 +108,13 @@ class SectionPlot {
   void add_samples(const std::vector<Cell>& row) {
     const Record* record = record_of(row.back());
     if (!record) return;
-    const Json values = record->value(declaration_.metric);
-    if (!values.is_array()) return;
     PlotSeries line{row.front().text, {}, {}, false};
     std::vector<double> samples;
     double x = 0;
-    for (const Json& value : values) {
+    for (const double value : record->samples_ms()) {
       ++x;
-      if (!value.is_number() || !std::isfinite(value.get<double>())) continue;
-      samples.push_back(value.get<double>() * declaration_.scale);
+      if (!std::isfinite(value)) continue;
+      samples.push_back(value * declaration_.scale);
       line.points.push_back({x, samples.back()});
     }
     const auto outliers = outliers_of(samples);

@@ -109,6 +109,7 @@ Record::Record(const PointResult& result, std::shared_ptr<const File> file)
       model_(result.point.model),
       outcome_(result.outcome),
       simulated_(result.simulated),
+      samples_ms_(result.iteration_ms ? result.iteration_ms->samples : std::vector<double>()),
       reason_(reason_of(result)) {
   // How many weights there are is known of a point that did not run, too.
   if (const auto count = known_parameter_count(model_, result.point.tp); count && !result.parameters)

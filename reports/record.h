@@ -47,6 +47,8 @@ class Record {
   Outcome outcome() const { return outcome_; }
   bool simulated() const { return simulated_; }
   const std::string& reason() const { return reason_; }
+  // Of every measured step, in milliseconds; json() has the first and last alone.
+  const std::vector<double>& samples_ms() const { return samples_ms_; }
   const std::string& id() const { return json_.at("id").get_ref<const std::string&>(); }
 
   // Gives it the names published.* and error.*, with the values of `published.rows[row]` if there is one.
@@ -64,6 +66,7 @@ class Record {
   ModelSpec model_;
   Outcome outcome_;
   bool simulated_;
+  std::vector<double> samples_ms_;
   std::string reason_;
   std::optional<std::size_t> published_row_;
   std::map<std::string, std::string, std::less<>> remarks_;

@@ -143,7 +143,7 @@ TEST_CASE("plots stand in the page as elements of it, with their source") {
   CHECK(figures >= 14);
   CHECK(count(report.text, "<svg viewBox=") == figures);
   CHECK(count(report.text, "<span class=source>Measured on: node01") +
-            count(report.text, "<span class=source>Simulated on: node01") ==
+            count(report.text, "<span class=source>Simulated on: ") ==
         figures);
   CHECK(count(report.text, "role=\"img\" aria-label=\"Time overhead against Baseline: GPT-2 345M (4-way") ==
         1);
