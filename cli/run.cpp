@@ -77,7 +77,9 @@ void hand_over(const Options& options, const PointResult& r) {
 }
 
 int exit_code(Outcome outcome) {
-  return outcome == Outcome::wrong || outcome == Outcome::crashed ? Exit::kFailed : Exit::kDone;
+  const bool failed =
+      outcome == Outcome::wrong || outcome == Outcome::crashed || outcome == Outcome::launch_failed;
+  return failed ? Exit::kFailed : Exit::kDone;
 }
 
 // A simulated point needs no ranks.

@@ -6,10 +6,10 @@
 namespace mbench::cli {
 
 const Machine& Simulator::machine_of(const Point& point) {
-  const std::string name = parse_simulated(point.device, "--on").machine;
+  const std::string name = parse_simulated(point.device, "device").machine;
   const auto it = machines_.find(name);
   return it != machines_.end() ? it->second
-                               : machines_.emplace(name, find_machine(name, "--on")).first->second;
+                               : machines_.emplace(name, find_machine(name, "device")).first->second;
 }
 
 const Framework& Simulator::framework_of(const Point& point) {
@@ -26,7 +26,7 @@ void Simulator::check(const Point& point) {
 Simulation Simulator::simulate(const Point& point, bool trace) {
   const Plan plan = strategies::make_plan(point);
   return simulate_point(plan, machine_of(point), framework_of(point),
-                        parse_simulated(point.device, "--on").count, trace);
+                        parse_simulated(point.device, "device").count, trace);
 }
 
 PointResult Simulator::run(const Point& point) {

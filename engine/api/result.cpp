@@ -199,6 +199,8 @@ std::optional<Outcome> outcome_of(ErrorKind kind) {
       return Outcome::unsupported;
     case ErrorKind::wrong:
       return Outcome::wrong;
+    case ErrorKind::launch_failed:
+      return Outcome::launch_failed;
     default:
       return std::nullopt;
   }

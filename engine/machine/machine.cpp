@@ -279,7 +279,7 @@ std::pair<ordered_json, std::string> load(const EmbeddedFiles& files, const std:
   if (is_path(name)) return {parse_json(read_text_file(name), name), name};
   const auto found = files.find(name);
   if (found == files.end())
-    fail(ErrorKind::bad_input, where, "no such {}, got \"{}\", {}, or the path of a JSON file", kind, name,
+    fail(ErrorKind::bad_input, where, "no such {}, got \"{}\", {} (or the path of a JSON file)", kind, name,
          nearest_choice(name, keys_of(files)));
   const std::string file = fmt::format("built-in {} {}", kind, name);
   return {parse_json(found->second, file), file};

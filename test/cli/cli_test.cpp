@@ -53,7 +53,7 @@ TEST_CASE("bad usage and bad input exit with 2 and say what was wrong") {
   refused("sweep tiny.json --set tpp=2", "[--set tpp=2] unknown field, got \"tpp\", need one of");
   refused("sweep tiny.json --filter tp=8", "none of the 4 points is left");
   refused("sweep tiny.json --on cuda", "[--on] this binary has no CUDA device, got cuda, need cpu");
-  refused("sweep tiny.json --on sim:8xv100", "[--on] no such machine, got \"v100\"");
+  refused("sweep tiny.json --on sim:8xv100", "[device] no such machine, got \"v100\"");
   refused("sweep tiny.json --on sim:v100", "[--on] no simulated machine, got \"sim:v100\", need sim:<N>x<MACHINE>");
   refused("sweep tiny.json --on gpu", "[--on] no such device, got \"gpu\"");
   refused("sweep tiny.json --launcher mpirum", "did you mean \"mpirun\"?");
