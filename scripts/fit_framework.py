@@ -17,7 +17,7 @@ import os
 import subprocess
 import tempfile
 
-CONSTANTS = [("host_us", key) for key in ("kernel", "collective", "message", "micro_batch", "recompute_region", "step")]
+CONSTANTS = [("host_us", key) for key in ("kernel", "collective", "message", "micro_batch", "recompute_region", "step", "masked_token")]
 CONSTANTS += [("kernels", "traffic_efficiency")]
 
 

@@ -18,9 +18,9 @@ class OpTable;  // engine/ops/ops.h
 enum class HostWork {
   micro_batch,  // a micro batch is fetched and unpacked
   recompute,    // a region of saved activations is computed again
-  step          // an optimizer step begins
+  step,         // an optimizer step begins
+  next_step     // a step has ended, and the inputs of the next are waited for
 };
-inline constexpr int kHostWorks = 3;
 
 class Device {
  public:

@@ -238,6 +238,7 @@ Framework framework_from_json(const ordered_json& root, const std::string& file)
   w.micro_batch = f.get("micro_batch", kMicro);
   w.recompute = f.get("recompute_region", kMicro);
   w.step = f.get("step", kMicro);
+  w.masked_token = f.get("masked_token", kMicro);
   f.end();
   Figures kernels(top.require("kernels", "how good its kernels are"), top.path("kernels"));
   w.traffic_efficiency = kernels.get("traffic_efficiency", 1, 2);

@@ -35,15 +35,18 @@ class MpiJob final : public Job {
   MpiWorld world_;
 };
 
-HostTimes host_times(const Machine& m, const Framework& f) {
+HostTimes host_times(const Point& p, const Machine& m, const Framework& f) {
   HostTimes t;
   t.launch = m.launch + f.kernel / m.host_speed;
   t.collective = m.launch + f.collective / m.host_speed;
   t.message = m.launch + f.message / m.host_speed;
   t.synchronize = m.synchronize;
-  t.work[static_cast<std::size_t>(HostWork::micro_batch)] = f.micro_batch / m.host_speed;
-  t.work[static_cast<std::size_t>(HostWork::recompute)] = f.recompute / m.host_speed;
-  t.work[static_cast<std::size_t>(HostWork::step)] = f.step / m.host_speed;
+  t.micro_batch = f.micro_batch / m.host_speed;
+  t.recompute = f.recompute / m.host_speed;
+  t.step = f.step / m.host_speed;
+  // BERT's loader decides for each token whether to mask it.
+  if (p.model.family == Family::bert)
+    t.loader = f.masked_token * static_cast<double>(p.seq * p.micro_batch) / m.host_speed;
   t.overlap_slowdown = m.communication_multiprocessors / m.multiprocessors;
   t.messages_block = f.messages_block;
   t.immediate = m.immediate;
@@ -65,7 +68,7 @@ class Cluster final : public SimulatedCluster {
         framework_(framework),
         links_(machine, direct_links(point)),
         network_(stages, ranks_per_stage),
-        clocks_(static_cast<std::size_t>(stages), VirtualClock(host_times(machine, framework))) {
+        clocks_(static_cast<std::size_t>(stages), VirtualClock(host_times(point, machine, framework))) {
     const int size = stages * ranks_per_stage;
     for (int s = 0; s < stages; ++s)
       worlds_.emplace_back(s * ranks_per_stage, size, network_, links_, clocks_[static_cast<std::size_t>(s)]);

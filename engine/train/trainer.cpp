@@ -194,6 +194,7 @@ StepResult Trainer::step() {
   }
   const Span span(device_, Track::phase, [] { return "optimizer"; });
   const Optimizer::Outcome outcome = optimizer_->step();
+  device_.host_work(HostWork::next_step);
   ++context_.step;
   return {mean_loss(), outcome.gradient_norm, outcome.skipped};
 }

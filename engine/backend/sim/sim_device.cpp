@@ -28,7 +28,17 @@ void SimDevice::read(const Tensor&, std::span<std::byte>) {
 }
 
 void SimDevice::host_work(HostWork work) {
-  if (clock_) clock_->host(clock_->times().work[static_cast<std::size_t>(work)]);
+  if (!clock_) return;
+  switch (work) {
+    case HostWork::micro_batch:
+      return clock_->micro_batch();
+    case HostWork::recompute:
+      return clock_->host(clock_->times().recompute);
+    case HostWork::step:
+      return clock_->begin_step();
+    case HostWork::next_step:
+      return clock_->wait_for_loader();
+  }
 }
 
 }  // namespace mbench::sim
