@@ -73,3 +73,22 @@ TEST_CASE("where the device is the host, a call has ended when it returns") {
   clock.wait_until(30);
   CHECK(clock.kernel(10).begin == 31);
 }
+
+TEST_CASE("a step is no shorter than what its loader takes, and the two blur where they are near") {
+  HostTimes t;
+  t.loader = 10;
+  const auto step_of = [&](double host_seconds, int micro_batches) {
+    VirtualClock clock(t);
+    clock.host(5);
+    clock.begin_step();
+    for (int i = 0; i < micro_batches; ++i) clock.micro_batch();
+    clock.host(host_seconds);
+    clock.wait_for_loader();
+    return clock.now() - 5;
+  };
+  CHECK(step_of(100, 0) == 100);
+  CHECK(step_of(100, 1) == Approx(100));
+  CHECK(step_of(100, 20) == Approx(200).epsilon(1e-4));
+  CHECK(step_of(100, 10) > 100);
+  CHECK(step_of(100, 10) < 110);
+}
