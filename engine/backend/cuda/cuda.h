@@ -1,26 +1,15 @@
 // What the rest of the engine sees of CUDA. The functions are there in every binary; where it was built
 // without CUDA (MBENCH_CUDA=OFF), stub.cpp answers.
 #pragma once
-#include <array>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "engine/device/gpu.h"
 #include "engine/device/stream_device.h"
 
 namespace mbench::cuda {
-
-struct Gpu {
-  int ordinal = 0;  // as CUDA counts those that this process may see
-  std::string name;
-  std::array<unsigned char, 16> uuid{};
-  std::string pci;  // "0000:1b:00.0"
-  int major = 0, minor = 0;
-  int multiprocessors = 0;
-  std::uint64_t memory_bytes = 0;
-};
 
 struct DeviceOptions {
   int ordinal = 0;

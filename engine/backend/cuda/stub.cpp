@@ -4,7 +4,7 @@
 namespace mbench::cuda {
 namespace {
 
-constexpr const char* kMissing = "this binary has no CUDA device: it was built with MBENCH_CUDA=OFF";
+constexpr const char* kMissing = "this binary has no CUDA device";
 
 }  // namespace
 
@@ -25,7 +25,7 @@ std::string libraries() {
 }
 
 std::unique_ptr<StreamDevice> open_device(const DeviceOptions&) {
-  fail(ErrorKind::unsupported, "cuda", "{}, need MBENCH_CUDA=ON", kMissing);
+  fail(ErrorKind::unsupported, "cuda", "{}, need one built with MBENCH_CUDA=ON", kMissing);
 }
 
 }  // namespace mbench::cuda
