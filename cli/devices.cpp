@@ -4,6 +4,7 @@
 
 #include <ctime>
 #include <memory>
+#include <sstream>
 
 #include "cli/cli.h"
 #include "cli/environment.h"
@@ -18,8 +19,26 @@ namespace mbench::cli {
 namespace {
 
 constexpr const char* kHelp =
-    "Lists the devices of this machine, their measured peak, the libraries in use, and the machines that can\n"
+    "Lists the devices of this machine, their measured peak, the libraries in use, and the machines that "
+    "can\n"
     "be simulated (--on sim:<N>x<MACHINE>).";
+
+// Text of several lines, indented but for the first.
+void print_lines(const char* head, const std::string& text) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line); head = "") fmt::print("{:<10}{}\n", head, line);
+}
+
+void print_gpus() {
+  const std::vector<Gpu> all = gpus();
+  if (all.empty()) fmt::print("cuda      none: {}\n", why_no_gpu());
+  for (const Gpu& g : all)
+    fmt::print("cuda      {} {}, {}, {} multiprocessors of compute capability {}.{}, at {}\n", g.ordinal,
+               g.name, format_bytes(g.memory_bytes), g.multiprocessors, g.major, g.minor, g.pci);
+  if (const std::string libraries = cuda_libraries(); !libraries.empty())
+    fmt::print("          {}\n", libraries);
+  print_lines("nvml", describe_gpus());
+}
 
 void print_devices() {
   const auto e = describe_environment("cpu");
@@ -29,7 +48,7 @@ void print_devices() {
              format_bytes(physical_memory()), format_bytes(available_memory()));
   fmt::print("          {:.1f} GFLOP/s on an f32 matrix product, measured now on all cores\n",
              measured_peak_flops("cpu", 1.0) * 1e-9);
-  fmt::print("cuda      none: this binary has no CUDA device\n");
+  print_gpus();
   fmt::print("mpi       {}\n", text("mpi"));
   fmt::print("blas      {}\n", text("blas"));
   fmt::print("mbench    {} ({}), {}\n", text("mbench_version"), text("git_revision"), text("compiler"));
@@ -47,8 +66,8 @@ void calibrate(const std::string& path) {
   CalibrationOptions options;
   options.cores = e.at("cores").get<int>();
   options.memory_bytes = physical_memory();
-  options.measured_on = fmt::format("{}, {} cores, {:%Y-%m-%d}", e.at("cpu").get<std::string>(), options.cores,
-                                    fmt::gmtime(std::time(nullptr)));
+  options.measured_on = fmt::format("{}, {} cores, {:%Y-%m-%d}", e.at("cpu").get<std::string>(),
+                                    options.cores, fmt::gmtime(std::time(nullptr)));
   const std::string file = dump_json(calibrate_cpu(options));
   machine_from_json(parse_json(file, path), path);
   write_file_atomically(path, file);
@@ -63,9 +82,10 @@ void add_devices(CLI::App& app, Exit&) {
   auto file = std::make_shared<std::string>();
   CLI::Option* option =
       command
-          ->add_option("--calibrate", *file,
-                       "Measure this machine's CPU (some seconds, all cores) and write it to FILE as a machine that "
-                       "can be simulated; default cpu.json")
+          ->add_option(
+              "--calibrate", *file,
+              "Measure this machine's CPU (some seconds, all cores) and write it to FILE as a machine that "
+              "can be simulated; default cpu.json")
           ->type_name("FILE")
           ->expected(0, 1);
   command->callback([file, option] {
