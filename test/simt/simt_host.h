@@ -91,6 +91,15 @@ template <class T>
 T from_f32(float x) {
   return from_float<T>(x);
 }
+template <int Bytes>
+void need_aligned(const void* at) {
+  if (reinterpret_cast<std::uintptr_t>(at) % Bytes != 0)
+    fail(ErrorKind::internal, "simt", "address of a vector, got {}, need a multiple of {}", at, Bytes);
+}
+template <int Bytes>
+void store_bytes(void* to, const void* from) {
+  std::memcpy(to, from, Bytes);
+}
 inline float quick_exp(float x) {
   return expf(x);
 }

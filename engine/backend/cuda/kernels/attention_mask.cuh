@@ -29,7 +29,7 @@ struct AttentionMaskEach {
 #pragma unroll
       for (int k = 0; k < V; ++k) hidden.v[k] = key + k > query ? 1 : 0;
     }
-    *reinterpret_cast<Pack<std::uint8_t, V>*>(mask + row * keys + key) = hidden;
+    store_pack(mask + row * keys + key, hidden);
   }
 };
 

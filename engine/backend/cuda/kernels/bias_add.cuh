@@ -42,8 +42,7 @@ __global__ void __launch_bounds__(kColumnThreads)
 #pragma unroll
     for (int k = 0; k < V; ++k) sum.v[k] += x.v[k];
   }
-#pragma unroll
-  for (int k = 0; k < V; ++k) partial[static_cast<std::int64_t>(blockIdx.y) * cols + col + k] = sum.v[k];
+  store(partial + static_cast<std::int64_t>(blockIdx.y) * cols + col, sum);
 }
 
 struct ColumnSums {

@@ -13,17 +13,16 @@ template <class T, int V>
 __global__ void __launch_bounds__(kVocabularyThreads)
     row_max(const T* x, std::int64_t rows, std::int64_t cols, std::int64_t valid, float* max) {
   __shared__ SharedArray<float, kWarp> parts;
-  constexpr float kNone = -std::numeric_limits<float>::infinity();
   const std::int64_t r = own_row();
   if (r >= rows) return;
-  float top = kNone;
+  float top = kLowest;
   for_row<V, 0>(valid, [&](int, std::int64_t col) {
     const Floats<V> z = load<V>(x + r * cols + col);
 #pragma unroll
     for (int k = 0; k < V; ++k)
       if (col + k < valid) top = Max()(top, z.v[k]);
   });
-  top = row_reduce(top, kNone, parts, Max());
+  top = row_reduce(top, kLowest, parts, Max());
   if (threadIdx.x == 0) max[r] = top;
 }
 

@@ -92,7 +92,7 @@ __device__ inline void store_mask(std::uint8_t* to, const Floats<V>& factor) {
   Pack<std::uint8_t, V> pack;
 #pragma unroll
   for (int k = 0; k < V; ++k) pack.v[k] = factor.v[k] != 0 ? 1 : 0;
-  *reinterpret_cast<Pack<std::uint8_t, V>*>(to) = pack;
+  store_pack(to, pack);
 }
 
 }  // namespace mbench::cuda

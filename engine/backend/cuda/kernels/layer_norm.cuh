@@ -9,7 +9,7 @@
 
 namespace mbench::cuda {
 
-inline constexpr int kNormThreads = 1024, kNormGradThreads = 512;
+inline constexpr int kNormThreads = 1024, kNormGradThreads = 384;  // the gradient needs more registers
 
 template <class T, int V, int Items>
 __global__ void __launch_bounds__(kNormThreads)
@@ -71,7 +71,8 @@ __global__ void __launch_bounds__(kNormGradThreads) layer_norm_grad(LayerNormGra
   Floats<V> sum_gamma[kKept], sum_beta[kKept];
   for_row<V, Items>(n, [&](int item, std::int64_t col) {
     sum_gamma[item] = sum_beta[item] = filled<V>(0);
-    if constexpr (Items == 0) dgamma[col] = dbeta[col] = 0;
+    if constexpr (Items == 0)
+      for (int k = 0; k < V; ++k) dgamma[col + k] = dbeta[col + k] = 0;
   });
   for (std::int64_t r = begin; r < end; ++r) {
     const Row<T, V, Items> x(a.x + r * n, n), dy(a.dy + r * n, n);
@@ -111,11 +112,8 @@ __global__ void __launch_bounds__(kNormGradThreads) layer_norm_grad(LayerNormGra
   }
   if constexpr (Items > 0)
     for_row<V, Items>(n, [&](int item, std::int64_t col) {
-#pragma unroll
-      for (int k = 0; k < V; ++k) {
-        dgamma[col + k] = sum_gamma[item].v[k];
-        dbeta[col + k] = sum_beta[item].v[k];
-      }
+      store(dgamma + col, sum_gamma[item]);
+      store(dbeta + col, sum_beta[item]);
     });
 }
 
@@ -161,10 +159,14 @@ void enqueue(Stream& stream, const ops::LayerNormGrad& op) {
     a.chunks = (rows + a.chunk_rows - 1) / a.chunk_rows;
     a.partial =
         static_cast<float*>(stream.scratch(static_cast<std::size_t>(2 * a.chunks * n) * sizeof(float)));
-    if (row_fits(n, V, kNormGradThreads) && aligned<V>(a.dy, a.x, a.gamma, a.residual, a.dx))
-      stream.launch(op.name, row_shape(a.chunks, n, V, kNormGradThreads), layer_norm_grad<T, V, kItems>, a);
+    const bool wide = n % V == 0 && aligned<V>(a.dy, a.x, a.gamma, a.residual, a.dx);
+    const Launch shape = row_shape(a.chunks, n, wide ? V : 1, kNormGradThreads);
+    if (wide && row_fits(n, V, kNormGradThreads))
+      stream.launch(op.name, shape, layer_norm_grad<T, V, kItems>, a);
+    else if (wide)
+      stream.launch(op.name, shape, layer_norm_grad<T, V, 0>, a);
     else
-      stream.launch(op.name, row_shape(a.chunks, n, 1, kNormGradThreads), layer_norm_grad<T, 1, 0>, a);
+      stream.launch(op.name, shape, layer_norm_grad<T, 1, 0>, a);
     with_float(op.name, op.dgamma.dtype(), [&](auto gamma_type) {
       with_float(op.name, op.dbeta.dtype(), [&](auto beta_type) {
         using TG = decltype(gamma_type);

@@ -11,6 +11,8 @@ namespace mbench::cuda {
 
 inline constexpr int kWarp = 32;
 inline constexpr unsigned kAllLanes = 0xFFFFFFFFu;
+inline constexpr float kLowest = -std::numeric_limits<float>::infinity();
+inline constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 // Vectors of a row that a thread keeps. Rows too long, or too ragged for vectors, are read again for every
 // pass, one element at a time: Items = 0.
 inline constexpr int kItems = 4;

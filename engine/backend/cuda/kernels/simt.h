@@ -56,6 +56,31 @@ __device__ T* dynamic_shared() {
   return reinterpret_cast<T*>(bytes);
 }
 
+// `Bytes` from registers to memory that is aligned for it, as few instructions as can be. Written out because
+// nvcc, left alone, takes some vector stores apart (it does not the loads).
+template <int Bytes>
+__device__ inline void store_bytes(void* to, const void* from) {
+  static_assert(Bytes <= 4 || Bytes == 8 || Bytes % 16 == 0);
+  if constexpr (Bytes % 16 == 0) {
+#pragma unroll
+    for (int i = 0; i < Bytes / 16; ++i) {
+      uint4 word;
+      memcpy(&word, static_cast<const char*>(from) + 16 * i, 16);
+      __stwb(static_cast<uint4*>(to) + i, word);
+    }
+  } else if constexpr (Bytes == 8) {
+    uint2 word;
+    memcpy(&word, from, 8);
+    __stwb(static_cast<uint2*>(to), word);
+  } else {
+    memcpy(to, from, Bytes);
+  }
+}
+
+// The emulator throws where an access of `Bytes` at `at` would fault.
+template <int Bytes>
+__device__ inline void need_aligned(const void*) {}
+
 // Within 2 ulp or so, in a few instructions: for results that are rounded to 16 bits.
 __device__ inline float quick_exp(float x) {
   return __expf(x);

@@ -7,7 +7,7 @@
 
 namespace mbench::cuda {
 
-inline constexpr int kSoftmaxThreads = 1024;
+inline constexpr int kSoftmaxThreads = 512;
 
 struct SoftmaxShape {
   std::int64_t rows, heads, queries, keys;
@@ -33,15 +33,29 @@ struct RowMask {
     if (hidden != nullptr) hidden += ((s.one_mask ? 0 : sample) * s.queries + query) * s.keys;
     if (keep != nullptr) keep += sample * s.keys;
   }
-  __device__ bool hides(std::int64_t key) const {
-    return key >= visible || (keep != nullptr && keep[key] == 0) || (hidden != nullptr && hidden[key] != 0);
+  // Bit k: whether key `key` + k is hidden.
+  template <int V>
+  __device__ unsigned hides(std::int64_t key) const {
+    unsigned bits = 0;
+#pragma unroll
+    for (int k = 0; k < V; ++k) bits |= key + k >= visible ? 1u << k : 0u;
+    if (keep != nullptr) {
+      const Pack<std::uint8_t, V> bytes = load_pack<V>(keep + key);
+#pragma unroll
+      for (int k = 0; k < V; ++k) bits |= bytes.v[k] == 0 ? 1u << k : 0u;
+    }
+    if (hidden != nullptr) {
+      const Pack<std::uint8_t, V> bytes = load_pack<V>(hidden + key);
+#pragma unroll
+      for (int k = 0; k < V; ++k) bits |= bytes.v[k] != 0 ? 1u << k : 0u;
+    }
+    return bits;
   }
 };
 
 template <class T, int V, int Items>
 __global__ void __launch_bounds__(kSoftmaxThreads) softmax(const T* scores, T* probs, SoftmaxShape s) {
   __shared__ SharedArray<float, kWarp> parts;
-  constexpr float kNone = -std::numeric_limits<float>::infinity();
   const std::int64_t r = own_row();
   if (r >= s.rows) return;
   scores += r * s.keys;
@@ -50,23 +64,24 @@ __global__ void __launch_bounds__(kSoftmaxThreads) softmax(const T* scores, T* p
   Floats<V> kept[Items > 0 ? Items : 1];
   const auto value = [&](std::int64_t col) {  // scale * score, or -infinity
     Floats<V> z = load<V>(scores + col);
+    const unsigned hidden = mask.template hides<V>(col);
 #pragma unroll
-    for (int k = 0; k < V; ++k) z.v[k] = mask.hides(col + k) ? kNone : s.scale * z.v[k];
+    for (int k = 0; k < V; ++k) z.v[k] = (hidden >> k & 1u) != 0 ? kLowest : s.scale * z.v[k];
     return z;
   };
-  float top = kNone;
+  float top = kLowest;
   for_row<V, Items>(mask.visible, [&](int item, std::int64_t col) {
     kept[item] = value(col);
 #pragma unroll
     for (int k = 0; k < V; ++k) top = Max()(top, kept[item].v[k]);
   });
-  top = row_reduce(top, kNone, parts, Max());
-  if (top == kNone) {  // nothing but hidden keys, NaN and -infinity
+  top = row_reduce(top, kLowest, parts, Max());
+  if (top == kLowest) {  // nothing but hidden keys, NaN and -infinity
     for_row<V, Items>(s.keys, [&](int, std::int64_t col) {
       Floats<V> p;
+      const unsigned hidden = mask.template hides<V>(col);
 #pragma unroll
-      for (int k = 0; k < V; ++k)
-        p.v[k] = mask.hides(col + k) ? 0.0f : std::numeric_limits<float>::quiet_NaN();
+      for (int k = 0; k < V; ++k) p.v[k] = (hidden >> k & 1u) != 0 ? 0.0f : kNotANumber;
       store(probs + col, p);
     });
     return;
@@ -145,7 +160,7 @@ void enqueue(Stream& stream, const ops::Softmax& op) {
     constexpr int V = width_of<T>();
     const T* scores = pointer<T>(op.scores);
     T* probs = pointer<T>(op.probs);
-    if (row_fits(s.keys, V, kSoftmaxThreads) && aligned<V>(scores, probs))
+    if (row_fits(s.keys, V, kSoftmaxThreads) && aligned<V>(scores, probs) && aligned<V>(s.mask, s.keep))
       stream.launch(op.name, row_shape(s.rows, s.keys, V, kSoftmaxThreads), softmax<T, V, kItems>, scores,
                     probs, s);
     else

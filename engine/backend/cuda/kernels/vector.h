@@ -23,7 +23,17 @@ constexpr int width_of() {
 
 template <int V, class T>
 __device__ inline Pack<T, V> load_pack(const T* from) {
+  need_aligned<alignof(Pack<T, V>)>(from);
   return *reinterpret_cast<const Pack<T, V>*>(from);
+}
+
+template <class T, int V>
+__device__ inline void store_pack(T* to, const Pack<T, V>& pack) {
+  need_aligned<alignof(Pack<T, V>)>(to);
+  if constexpr (V == 1)
+    *to = pack.v[0];
+  else
+    store_bytes<sizeof pack>(to, &pack);
 }
 
 template <class T, int V>
@@ -44,7 +54,7 @@ __device__ inline void store(T* to, const Floats<V>& x) {
   Pack<T, V> pack;
 #pragma unroll
   for (int i = 0; i < V; ++i) pack.v[i] = from_f32<T>(x.v[i]);
-  *reinterpret_cast<Pack<T, V>*>(to) = pack;
+  store_pack(to, pack);
 }
 
 template <int V>
