@@ -30,7 +30,8 @@ class Fibers {
   Fibers& operator=(const Fibers&) = delete;
   std::byte* stack(unsigned fiber) const { return stacks_ + fiber * kBytes; }
   ucontext_t& context(unsigned fiber) { return contexts_[fiber]; }
-  static constexpr std::size_t kBytes = std::size_t{64} << 10;
+  // No power of two: the tops of the stacks would all fall into one set of the cache.
+  static constexpr std::size_t kBytes = (std::size_t{64} << 10) + 9 * 64;
 
  private:
   std::byte* stacks_;

@@ -123,8 +123,7 @@ __global__ void __launch_bounds__(kColumnThreads) embedding_grad(EmbeddingGradAr
     }
     if (same) found[before + __popc(lanes & ((1u << lane) - 1u))] = at;
     __syncthreads();
-    for (int k = 0; k < all; ++k) add(found[k]);
-    __syncthreads();  // before the next tile writes what is read here
+    for (int k = 0; k < all; ++k) add(found[k]);  // all have, before the next tile's first barrier is passed
   }
   if (!mine) return;
   TT* to = a.dtable + row * a.cols + col;

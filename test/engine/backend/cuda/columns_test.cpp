@@ -23,7 +23,8 @@ TEST_CASE("bias_grad adds the sums of the columns") {
   for (DType type : kFloatTypes)
     for (DType to : {DType::f32, type})
       for (std::int64_t n : kWidths)
-        for (std::int64_t rows : {1, 5, 50}) {
+        for (std::int64_t rows : {1, 50, 333}) {
+          if (rows == 333 && n > 64) continue;
           CAPTURE(name_of(type), name_of(to), n, rows);
           check_kernel(rounding(to, 2e-5), [&](KernelCase& c) {
             const Tensor dy = c.in({rows, n}, type);
