@@ -1,11 +1,11 @@
 // Rows of a table picked by ids, and the gradient: the same bits every time, without atomics on numbers.
 //
-// The gradient has two stages. The first compares every id with every later one (tiles of ids in shared
-// memory, so the cost is count^2 / 2 comparisons and count^2 / 64 bytes from the cache: about 10 us for 8192
-// ids) and notes for each id whether it stood earlier and where it stands last. In the second a block takes
-// each id that stands there for the first time, walks the ids up to the last of its kind, adds their rows in
-// order in f32 registers, and writes the row of the table once. An id that fills the batch is walked by one
-// block for each 128 vectors of columns: its time grows with how often it occurs.
+// The gradient has two stages. The first compares every id with every later one, tiles of ids in shared
+// memory (count^2 / 2 comparisons, count^2 / 64 bytes from the cache), and notes for each id whether it stood
+// earlier and where it stands last. In the second a block takes each id that stands there for the first time,
+// walks the ids up to the last of its kind, adds their rows in order in f32 registers, and writes the row of
+// the table once. All occurrences of an id are thus one block's work (one for each 128 vectors of columns):
+// an id that fills the batch is what takes longest.
 #pragma once
 #include "engine/backend/cuda/kernels/each.h"
 #include "engine/backend/cuda/kernels/row.h"
