@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "engine/backend/cuda/kernel_stream.h"
 #include "engine/ops/ops.h"
 
 namespace mbench::cuda {
@@ -47,6 +48,7 @@ class CudaOps final : public OpTable {
 
  private:
   cudaStream_t stream_;
+  KernelStream kernels_{stream_};
   std::unique_ptr<MatmulPlans> matmuls_;
   std::unique_ptr<Allocator> scratch_;  // of attention: outside the engine's arena, as on the CPU
 };
