@@ -76,4 +76,3 @@ BENCHMARK_CAPTURE(Simulate, gpt_405b_1024_devices, large_point(), "H200-SXM5-141
 
 }  // namespace
 }  // namespace mbench
-

@@ -4,19 +4,38 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <filesystem>
+#include <future>
 #include <memory>
 
 #include "cli/cli.h"
 #include "engine/api/result.h"
+#include "reports/baseline_store.h"
 #include "reports/compare_report.h"
 
 namespace mbench::cli {
 namespace {
 
 struct Arguments {
-  std::string result, baseline, format = "md";
-  std::vector<std::string> thresholds;
+  std::string result, baseline, revision, again, format = "md";
+  std::vector<std::string> thresholds, metrics, fail_on;
 };
+
+// NEW and what it is compared with: a folder is one of stored baselines, a file a result. Two large files are
+// read at once.
+std::pair<ResultFile, ResultFile> read_both(const Arguments& args, const CompareOptions& options) {
+  if (std::filesystem::is_directory(args.baseline)) {
+    ResultFile now = read_result_file(args.result);
+    ResultFile baseline = baseline_for(args.baseline, now, !options.needs_same_machine(), args.revision);
+    return {std::move(now), std::move(baseline)};
+  }
+  if (!args.revision.empty())
+    fail(ErrorKind::bad_input, "--at", "chooses from a folder of baselines, got the file {}, need a folder",
+         args.baseline);
+  auto now = std::async(std::launch::async, [&] { return read_result_file(args.result); });
+  ResultFile baseline = read_result_file(args.baseline);
+  return {now.get(), std::move(baseline)};
+}
 
 }  // namespace
 
@@ -25,31 +44,65 @@ void add_compare(CLI::App& app, Exit& exit) {
       app.add_subcommand("compare", "Compare results with a baseline; exit 1 on a regression");
   auto args = std::make_shared<Arguments>();
   command->add_option("NEW", args->result, "Result file to judge")->required();
-  command->add_option("--baseline", args->baseline, "Result file to judge it by")->required();
+  command
+      ->add_option("--baseline", args->baseline,
+                   "Result file to judge it by, or a folder of stored baselines: the newest of this machine")
+      ->required();
+  command->add_option("--at", args->revision, "Of stored baselines those of this revision, not the newest");
   command
       ->add_option("--threshold", args->thresholds,
-                   "How much is a change: time=5%, memory=1%, loss=0.1%; may be repeated. "
+                   "The smallest change to be found: time=5%, memory=1%, loss=0.1%; may be repeated. "
                    "Default: time=5%, memory=1%, loss by precision")
       ->allow_extra_args(false);
-  command->add_option("--format", args->format, "md (for a pull request) or json")->capture_default_str();
+  command
+      ->add_option("--metric", args->metrics,
+                   "Compare this alone: time, memory or loss; may be repeated. Memory alone compares across "
+                   "CPUs. Default: all")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command
+      ->add_option("--fail-on", args->fail_on,
+                   "Exit 1 on this verdict too: ambiguous, missing, \"not comparable\", ...; may be repeated")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command->add_option(
+      "--confirm", args->again,
+      "A second measurement of NEW: slower is only what is slower there too. For shared machines");
+  command->add_option("--format", args->format, "md (for a pull request), json or junit")
+      ->capture_default_str();
   command->footer(
-      "A point is slower where the whole 99 % interval of the ratio of median times lies beyond the "
-      "threshold and a\n"
-      "rank test agrees; where the interval crosses the threshold, or a side has fewer than 5 samples, it "
-      "is\n"
-      "ambiguous, which is no regression. To find a slow-down of 5 % reliably ask for time=2%. Memory is "
-      "compared\n"
-      "exactly. A loss that changed, or a point that was ok and failed, is a regression.\n"
-      "Results of other hardware, precision or kind (simulated, measured) are refused.\n"
-      "Exit codes: 0 no regression; 1 regression; 2 bad usage, or files that cannot be compared.");
+      "Time, by the ratio of medians, its 99 % bootstrap interval and a rank test:\n"
+      "  same       the interval excludes a change as large as the threshold\n"
+      "  slower     the interval excludes no change, and holds the threshold or lies beyond it; the rank "
+      "test agrees\n"
+      "             (p < 0.01 after Holm's correction for the number of points), and so does the shift it "
+      "estimates\n"
+      "             (at least 2/3 of the threshold). faster: likewise\n"
+      "  ambiguous  the interval holds both no change and the threshold, or a side has fewer than 5 samples, "
+      "or they\n"
+      "             drift too much to tell. No regression; more iterations decide\n"
+      "So a step that became 5 % slower is found with --threshold time=5%, given samples: 30 do for 2 % of "
+      "noise.\n"
+      "Memory is compared exactly. A loss that changed, or a point that was ok and failed, is a regression.\n"
+      "Not comparable: other hardware, device, model, precision or FLOP formula; a simulation with a "
+      "measurement.\n"
+      "Exit codes: 0 no regression; 1 regression, or a verdict of --fail-on; 2 bad usage, or nothing can be "
+      "compared.");
   command->callback([args, &exit] {
-    Thresholds thresholds;
-    for (const std::string& text : args->thresholds) set_threshold(thresholds, text);
-    const Comparison comparison =
-        compare_results(read_result_file(args->result), read_result_file(args->baseline), thresholds);
+    CompareOptions options;
+    for (const std::string& text : args->thresholds) set_threshold(options.thresholds, text);
+    check_metrics(args->metrics);
+    if (!args->metrics.empty()) options.metrics = args->metrics;
+    for (const std::string& name : args->fail_on) options.fail_on.push_back(verdict_named(name, "--fail-on"));
+    check_comparison_format(args->format);  // before the files are read
+    const auto [now, baseline] = read_both(*args, options);
+    Comparison comparison = compare_results(now, baseline, options);
+    if (!args->again.empty())
+      comparison =
+          confirmed(std::move(comparison), compare_results(read_result_file(args->again), baseline, options));
     const std::string out = render_comparison(comparison, args->format);
     std::fwrite(out.data(), 1, out.size(), stdout);
-    if (comparison.regression()) exit.code = Exit::kRegression;
+    if (comparison.fails()) exit.code = Exit::kRegression;
   });
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <ctime>
+#include <filesystem>
 #include <memory>
 #include <sstream>
 
@@ -62,6 +63,10 @@ void print_devices() {
 
 // Writes this machine's CPU down as a machine file.
 void calibrate(const std::string& path) {
+  const auto folder = std::filesystem::path(path).parent_path();
+  if (!folder.empty() && !std::filesystem::is_directory(folder))
+    fail(ErrorKind::bad_input, "--calibrate " + path, "no such folder, got \"{}\", need one that is there",
+         folder.string());
   const auto e = describe_environment("cpu");
   CalibrationOptions options;
   options.cores = e.at("cores").get<int>();

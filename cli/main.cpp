@@ -53,6 +53,8 @@ int run(int argc, char** argv) {
   add_plan(app, exit);
   add_report(app, exit);
   add_compare(app, exit);
+  add_baseline(app, exit);
+  add_trend(app, exit);
   add_devices(app, exit);
   try {
     app.parse(argc, argv);

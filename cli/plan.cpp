@@ -14,8 +14,10 @@ namespace {
 constexpr const char* kHelp =
     "Prints each point's plan: ranks, placements and collectives, schedule, parameters and predicted "
     "memory.\n"
-    "Memory is counted by running the engine without computing: it is what a run allocates, to the byte. With\n"
-    "--on sim:<N>x<MACHINE> the step runs on that machine's model: its memory limit holds, and its time is told.";
+    "Memory is counted by running the engine without computing: it is what a run allocates, to the byte. "
+    "With\n"
+    "--on sim:<N>x<MACHINE> the step runs on that machine's model: its memory limit holds, and its time is "
+    "told.";
 
 struct Options {
   sweeps::SpecOptions spec;
@@ -97,13 +99,14 @@ void print_forecast(const Plan& plan, Simulator& simulator) {
   const Simulation s = simulator.simulate(plan.point);
   print_memory(s.peak_by_stage, s.reserved_by_stage, plan.mesh.world());
   const Machine& machine = simulator.machine_of(plan.point);
-  fmt::print("  device       {}: {} for the allocator of {}\n", machine.name, format_bytes(machine.usable_memory()),
-             format_bytes(machine.memory_bytes));
+  fmt::print("  device       {}: {} for the allocator of {}\n", machine.name,
+             format_bytes(machine.usable_memory()), format_bytes(machine.memory_bytes));
   const PointResult& r = s.result;
-  fmt::print("  simulated    {:.4g} ms a step, {:.4g} samples/s, framework {}", r.iteration_ms->mean, *r.samples_per_s,
-             plan.point.framework);
+  fmt::print("  simulated    {:.4g} ms a step, {:.4g} samples/s, framework {}", r.iteration_ms->mean,
+             *r.samples_per_s, plan.point.framework);
   if (r.mfu) fmt::print(", MFU {:.1f} %", *r.mfu * 100);
-  fmt::print(", communication {:.1f} %, bubble {:.1f} %\n", *r.communication_fraction * 100, *r.bubble_fraction * 100);
+  fmt::print(", communication {:.1f} %, bubble {:.1f} %\n", *r.communication_fraction * 100,
+             *r.bubble_fraction * 100);
 }
 
 void print_point(const sweeps::SpecPoint& point, const Options& options, Simulator& simulator) {
@@ -114,15 +117,8 @@ void print_point(const sweeps::SpecPoint& point, const Options& options, Simulat
     if (options.schedule) print_schedule(plan);
     print_forecast(plan, simulator);
   } catch (const Error& e) {
-    switch (e.kind()) {
-      case ErrorKind::infeasible:
-      case ErrorKind::unsupported:
-      case ErrorKind::out_of_memory:
-        fmt::print("  cannot run: {}\n", e.what());
-        break;
-      default:
-        throw;
-    }
+    if (!outcome_of(e.kind())) throw;
+    fmt::print("  cannot run: {}\n", e.what());
   }
   fmt::print("\n");
 }
@@ -137,7 +133,8 @@ void add_plan(CLI::App& app, Exit&) {
   command->add_option("--filter", options->spec.filter,
                       "field=value: only points with that value (repeatable)");
   command->add_flag("--schedule", options->schedule, "Print every stage's forwards and backwards in order");
-  command->add_option("--on", options->on, "Device: cpu, or sim:<N>x<MACHINE>; default cpu")->type_name("DEVICE");
+  command->add_option("--on", options->on, "Device: cpu, or sim:<N>x<MACHINE>; default cpu")
+      ->type_name("DEVICE");
   command->callback([options] {
     options->spec.device = options->on;
     Simulator simulator;

@@ -73,16 +73,9 @@ sweeps::Forecast preflight(const Point& point, const sweeps::Launcher& launcher)
               {}};
     return {{}, {}, seconds_of(point, simulation.result.iteration_ms->mean * 1e-3)};
   } catch (const Error& e) {
-    switch (e.kind()) {
-      case ErrorKind::out_of_memory:
-        return {Outcome::oom, e.what(), {}};
-      case ErrorKind::infeasible:
-        return {Outcome::infeasible, e.what(), {}};
-      case ErrorKind::unsupported:
-        return {Outcome::unsupported, e.what(), {}};
-      default:
-        throw;
-    }
+    const auto outcome = outcome_of(e.kind());
+    if (!outcome) throw;
+    return {*outcome, e.what(), {}};
   }
 }
 

@@ -1,13 +1,18 @@
-// mbench report RESULT...: tables of stored results.
+// mbench report RESULT...: tables, pages and plots of stored results.
 #include "reports/report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstdio>
 #include <memory>
 
 #include "cli/cli.h"
 #include "engine/api/result.h"
+#include "reports/builtin_layouts.h"
+#include "reports/gnuplot.h"
+#include "reports/html.h"
+#include "reports/report_plots.h"
 
 namespace mbench::cli {
 namespace {
@@ -15,22 +20,105 @@ namespace {
 struct Arguments {
   std::vector<std::string> results;
   ReportOptions options;
+  std::string out, plots, trace;
 };
+
+void say(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) fmt::print(stderr, "mbench: {}\n", note);
+}
+
+void check(const Arguments& args) {
+  if (args.results.empty() && args.trace.empty())
+    fail(ErrorKind::bad_input, "report",
+         "nothing to report, got no result file, need RESULT or --trace FILE");
+  if (!args.trace.empty() && args.plots.empty() && args.options.format != "html")
+    fail(ErrorKind::bad_input, "--trace",
+         "is drawn, got --format {} without --plots, need --plots DIR or --format html", args.options.format);
+  if (args.options.format == "json" && args.results.size() > 1)
+    fail(ErrorKind::bad_input, "report",
+         "--format json holds one result file, got {}, need one call for each", args.results.size());
+}
+
+void write_out(const std::string& text, const std::string& path) {
+  if (path.empty())
+    std::fwrite(text.data(), 1, text.size(), stdout);
+  else
+    write_file_atomically(path, text);
+}
+
+void write_all_plots(const std::vector<HtmlSource>& sources, const Arguments& args, std::vector<Plot> plots) {
+  for (const HtmlSource& source : sources) {
+    BuiltPlots built = report_plots(source.file, args.options);
+    say(built.notes);
+    for (Plot& plot : built.plots) plots.push_back(std::move(plot));
+  }
+  make_names_unique(plots);
+  if (plots.empty())
+    fmt::print(stderr, "mbench: no plot: none of them has the data it needs, such as two sequence lengths\n");
+  const PlotFiles files = write_plots(plots, args.plots);
+  say(files.notes);
+  if (!files.names.empty()) fmt::print(stderr, "mbench: {} files in {}\n", files.names.size(), args.plots);
+}
+
+void run(const Arguments& args) {
+  check(args);
+  std::vector<Plot> timelines;
+  if (!args.trace.empty()) {
+    TimelinePlot timeline = read_timeline(args.trace);
+    say(timeline.notes);
+    timelines = std::move(timeline.plots);
+  }
+  std::vector<HtmlSource> sources;
+  for (const std::string& path : args.results) sources.push_back({path, read_result_file(path)});
+  if (args.options.format == "html") {
+    HtmlReport report = html_report(sources, args.options, timelines);
+    say(report.notes);
+    write_out(report.text, args.out);
+  } else if (!sources.empty()) {
+    std::string text;
+    for (const HtmlSource& source : sources)
+      text += (text.empty() ? "" : "\n") + render_report(source.file, args.options);
+    if (sources.size() > 1 && args.options.format == "md") {
+      std::vector<ResultFile> files;
+      for (const HtmlSource& source : sources) files.push_back(source.file);
+      if (const std::string overall = render_overall(files, args.options); !overall.empty())
+        text += "\n" + overall;
+    }
+    write_out(text, args.out);
+  }
+  if (!args.plots.empty()) write_all_plots(sources, args, std::move(timelines));
+}
 
 }  // namespace
 
 void add_report(CLI::App& app, Exit&) {
-  CLI::App* command = app.add_subcommand("report", "Render stored results as tables (markdown, CSV, JSON)");
+  CLI::App* command = app.add_subcommand(
+      "report", "Render stored results as tables (markdown, CSV, JSON), a page (HTML) or plots");
   auto args = std::make_shared<Arguments>();
-  command->add_option("RESULT", args->results, "Result files, as written by mbench sweep")->required();
-  command->add_option("--format", args->options.format, "md, csv or json")->capture_default_str();
+  command->add_option("RESULT", args->results, "Result files, as written by mbench sweep");
+  command
+      ->add_option("--format", args->options.format, "md, csv, json, or html: one page that needs no network")
+      ->capture_default_str();
+  command->add_option("--out", args->out, "Write there instead of to standard output")->type_name("FILE");
+  command
+      ->add_option(
+          "--plots", args->plots,
+          "Also draw the plots that the results have the data for, as SVG and PNG in this folder; needs "
+          "gnuplot")
+      ->type_name("DIR");
+  command
+      ->add_option(
+          "--trace", args->trace,
+          "Also draw the timeline of this Chrome trace, with --plots DIR or --format html; needs no RESULT")
+      ->type_name("FILE");
   command
       ->add_option(
           "--table", args->options.tables,
-          "Table to print: strategies, long, memory, published (where the spec has published figures), or "
-          "one "
-          "that the spec declares; may be repeated. Default: the spec's tables, else published where there "
-          "are such figures, else strategies where a strategy was swept, else long")
+          fmt::format(
+              "Table to print: {}, published (where the spec has published figures), or one that the spec "
+              "declares; may be repeated. Default: the spec's tables, else published where there are such "
+              "figures, else strategies where a strategy was swept, else long",
+              fmt::join(builtin_names(), ", ")))
       ->delimiter(',')
       ->allow_extra_args(false);
   command
@@ -57,23 +145,10 @@ void add_report(CLI::App& app, Exit&) {
       "  mbench report results.json\n"
       "  mbench report results.json --table long --sort mfu:desc\n"
       "  mbench report results.json --metric mfu --filter seq=2048\n"
+      "  mbench report results.json --format html --out report.html --plots plots\n"
       "  mbench report results.json --columns tp,pp,seq,iteration_ms.median --format csv\n"
       "Exit codes: 0 done; 2 bad usage, or a file, table, field or metric that is not there.");
-  command->callback([args] {
-    std::string out;
-    if (args->options.format == "json" && args->results.size() > 1)
-      fail(ErrorKind::bad_input, "report",
-           "--format json holds one result file, got {}, need one call for each", args->results.size());
-    std::vector<ResultFile> files;
-    for (const std::string& path : args->results) {
-      files.push_back(read_result_file(path));
-      out += (out.empty() ? "" : "\n") + render_report(files.back(), args->options);
-    }
-    if (files.size() > 1 && args->options.format == "md")
-      if (const std::string overall = render_overall(files, args->options); !overall.empty())
-        out += "\n" + overall;
-    std::fwrite(out.data(), 1, out.size(), stdout);
-  });
+  command->callback([args] { run(*args); });
 }
 
 }  // namespace mbench::cli

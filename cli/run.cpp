@@ -60,17 +60,6 @@ void print_progress(const Options& options, const Progress& p) {
   }
 }
 
-PointResult failed(const Point& point, Outcome outcome, const std::string& reason) {
-  PointResult r;
-  r.point = point;
-  r.id = point_id(point);
-  r.world = point.world();
-  r.device = point.device;
-  r.outcome = outcome;
-  r.reason = reason;
-  return r;
-}
-
 // Tells the others what became of the point: the result file where one is wanted, else a person.
 void hand_over(const Options& options, const PointResult& r) {
   if (!options.result.empty()) {
@@ -89,24 +78,9 @@ void hand_over(const Options& options, const PointResult& r) {
 }
 
 int exit_code(Outcome outcome) {
-  return outcome == Outcome::wrong || outcome == Outcome::crashed ? Exit::kFailed : Exit::kDone;
-}
-
-Outcome outcome_of(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::out_of_memory:
-      return Outcome::oom;
-    case ErrorKind::infeasible:
-      return Outcome::infeasible;
-    case ErrorKind::unsupported:
-      return Outcome::unsupported;
-    case ErrorKind::timed_out:
-      return Outcome::timeout;
-    case ErrorKind::wrong:
-      return Outcome::wrong;
-    default:
-      return Outcome::crashed;
-  }
+  const bool failed = outcome == Outcome::wrong || outcome == Outcome::crashed || outcome == Outcome::timeout ||
+                      outcome == Outcome::launch_failed;
+  return failed ? Exit::kFailed : Exit::kDone;
 }
 
 // What MFU is held against: measured on a CPU, from its datasheet for a GPU; where none is known, MFU is n/a.
@@ -151,7 +125,7 @@ int run(const Options& options) {
       if (!first) return Exit::kBadInput;
       throw;
     }
-    if (first) hand_over(options, failed(point, outcome_of(e.kind()), e.what()));
+    if (first) hand_over(options, not_run(point, outcome_of(e.kind()).value_or(Outcome::crashed), e.what()));
     return Exit::kDone;
   }
   // From here on an error may be this rank's alone while others wait for it: say it and end the job.
@@ -176,10 +150,10 @@ int run(const Options& options) {
       if (first) fmt::print(stderr, "mbench: {}\n", e.what());
       job->abort(Exit::kBadInput);
     }
-    const Outcome outcome = outcome_of(e.kind());
+    const Outcome outcome = outcome_of(e.kind()).value_or(Outcome::crashed);
     const std::string reason =
         world.size() > 1 ? fmt::format("rank {}: {}", world.rank(), e.what()) : e.what();
-    hand_over(options, failed(point, outcome, reason));
+    hand_over(options, not_run(point, outcome, reason));
     if (world.size() > 1) job->abort(exit_code(outcome));  // the other ranks wait for this one
     return exit_code(outcome);
   }

@@ -6,9 +6,10 @@
 namespace mbench::cli {
 
 const Machine& Simulator::machine_of(const Point& point) {
-  const std::string name = parse_simulated(point.device, "--on").machine;
+  const std::string name = parse_simulated(point.device, "device").machine;
   const auto it = machines_.find(name);
-  return it != machines_.end() ? it->second : machines_.emplace(name, find_machine(name, "--on")).first->second;
+  return it != machines_.end() ? it->second
+                               : machines_.emplace(name, find_machine(name, "device")).first->second;
 }
 
 const Framework& Simulator::framework_of(const Point& point) {
@@ -25,33 +26,16 @@ void Simulator::check(const Point& point) {
 Simulation Simulator::simulate(const Point& point, bool trace) {
   const Plan plan = strategies::make_plan(point);
   return simulate_point(plan, machine_of(point), framework_of(point),
-                        parse_simulated(point.device, "--on").count, trace);
+                        parse_simulated(point.device, "device").count, trace);
 }
 
 PointResult Simulator::run(const Point& point) {
   try {
     return simulate(point).result;
   } catch (const Error& e) {
-    PointResult r;
-    r.point = point;
-    r.id = point_id(point);
-    r.world = point.world();
-    r.device = point.device;
-    r.simulated = true;
-    r.reason = e.what();
-    switch (e.kind()) {
-      case ErrorKind::out_of_memory:
-        r.outcome = Outcome::oom;
-        return r;
-      case ErrorKind::infeasible:
-        r.outcome = Outcome::infeasible;
-        return r;
-      case ErrorKind::unsupported:
-        r.outcome = Outcome::unsupported;
-        return r;
-      default:
-        throw;
-    }
+    const auto outcome = outcome_of(e.kind());
+    if (!outcome) throw;
+    return not_run(point, *outcome, e.what());
   }
 }
 

@@ -1,4 +1,5 @@
-// Simulated points for the commands: from a point's device ("sim:8xV100-SXM2-16GB") and framework to its result.
+// Simulated points for the commands: from a point's device ("sim:8xV100-SXM2-16GB") and framework to its
+// result.
 #pragma once
 #include <map>
 #include <string>

@@ -18,6 +18,7 @@
 #include "cli/trace_file.h"
 #include "engine/train/registry.h"
 #include "reports/report.h"
+#include "reports/report_plots.h"
 #include "sweeps/runner.h"
 
 namespace mbench::cli {
@@ -27,10 +28,11 @@ namespace fs = std::filesystem;
 
 constexpr const char* kAbout =
     "Expands SPEC into points, runs each in an MPI job of its own and writes results.json and results.md.\n"
+    "Where gnuplot is installed, plots of the results are drawn beside them.\n"
     "A point that runs out of memory, hangs or crashes is a row of the table, not the end of the sweep.";
 
 constexpr const char* kFooter =
-    "DIR holds, besides results.json and results.md, the folder points: of each point its JSON "
+    "DIR holds, besides results.json, results.md and plots, the folder points: of each point its JSON "
     "(ID.point.json),\n"
     "its result (ID.json) and what it printed (ID.log).\n"
     "Ctrl-C ends the running point and keeps what is done (exit code 3); --resume goes on from there: points "
@@ -119,6 +121,19 @@ int terminal_columns() {
   return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
+// The plots beside the tables, when all points are there; a sweep without them is none the worse.
+void add_plots(const ResultFile& file, const std::string& out) {
+  try {
+    std::vector<std::string> notes;
+    const std::string lines = plots_beside(out, file, notes);
+    if (!lines.empty())
+      write_file_atomically((fs::path(out) / "results.md").string(), render_report(file, {}) + lines);
+    for (const std::string& note : notes) std::cerr << note << "\n";
+  } catch (const Error& e) {
+    std::cerr << e.what() << "\n";
+  }
+}
+
 int run(Options options) {
   check_device(options.on);
   options.spec.device = options.on;
@@ -148,9 +163,13 @@ int run(Options options) {
     return options.trace.empty() ? std::string() : trace_path(options.trace, spec, point);
   };
   runner.environment = describe_environment(options.on);
+  runner.environment["spec_file"] = spec.path;
   if (spec.points.front().point.simulated()) {
     const Point& first = spec.points.front().point;
-    runner.environment["machine"] = simulator.machine_of(first).description;
+    const Machine& machine = simulator.machine_of(first);
+    runner.environment["machine"] = machine.description;
+    runner.environment["devices_per_node"] = machine.devices_per_node;
+    runner.environment["device_memory_mib"] = machine.memory_bytes >> 20;
     std::set<std::string> frameworks;
     for (const sweeps::SpecPoint& p : spec.points) {
       const Framework& f = simulator.framework_of(p.point);
@@ -172,6 +191,7 @@ int run(Options options) {
   // A reader of our output that has gone (`| head`) must not end the sweep.
   std::signal(SIGPIPE, SIG_IGN);
   const sweeps::SweepEnd end = sweeps::run_sweep(spec, runner);
+  if (!end.interrupted && !end.file.points.empty()) add_plots(end.file, runner.out);
   return end.failed || end.interrupted ? Exit::kFailed : Exit::kDone;
 }
 
@@ -181,7 +201,10 @@ void add_sweep(CLI::App& app, Exit& exit) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("sweep", kAbout);
   command->footer(kFooter);
-  command->add_option("SPEC", options->spec.path, "The sweep: a JSON file, see configs/")->required();
+  command
+      ->add_option("SPEC", options->spec.path,
+                   "The sweep: a JSON file, see configs/; or a results.json, whose spec is run again")
+      ->required();
   command
       ->add_option(
           "--on", options->on,

@@ -12,8 +12,8 @@ namespace fs = std::filesystem;
 std::string trace_path(const std::string& file, const sweeps::Spec& spec, const Point& point) {
   if (spec.points.size() == 1) return file;
   const fs::path path(file);
-  return (path.parent_path() / fmt::format("{}-{}{}", path.stem().string(), point_id(point),
-                                           path.extension().string()))
+  return (path.parent_path() /
+          fmt::format("{}-{}{}", path.stem().string(), point_id(point), path.extension().string()))
       .string();
 }
 
@@ -37,12 +37,13 @@ PointResult simulate_with_trace(Simulator& simulator, const Point& point, const 
 }
 
 void write_trace(const std::string& path, const Timeline& mine, int stage, World& world, Group& all) {
-  // Clocks of different nodes have nothing in common: each rank counts from the start of its own step, which all
-  // began together, after a barrier.
+  // Clocks of different nodes have nothing in common: each rank counts from the start of its own step, which
+  // all began together, after a barrier.
   const auto part = [&](int rank) { return fmt::format("{}.rank{}", path, rank); };
-  write_file_atomically(part(world.rank()),
-                        chrome_events({world.rank(), fmt::format("rank {}, stage {}", world.rank(), stage), mine},
-                                      start_of(mine)));
+  write_file_atomically(
+      part(world.rank()),
+      chrome_events({world.rank(), fmt::format("rank {}, stage {}", world.rank(), stage), mine},
+                    start_of(mine)));
   all.barrier();
   if (world.rank() != 0) return;
   std::vector<std::string> events;

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <unordered_map>
 
 #include "engine/base/error.h"
 #include "reports/placement.h"
+#include "reports/relate.h"
 
 namespace mbench {
 namespace {
@@ -32,14 +34,17 @@ bool is_configuration(const LayoutColumn& column) {
   return true;
 }
 
-bool is_error(const LayoutColumn& column) {
-  return column.name.starts_with("error.");
+// The names of all values of a column's text, each once.
+std::vector<std::string> value_names(const LayoutColumn& column) {
+  std::vector<std::string> names;
+  for (const CellText& line : column.lines)
+    for (std::string& name : line.names())
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
+  return names;
 }
 
-std::string with_percent(double fraction, bool sign) {
-  std::string text = fmt::format("{:.1f} %", fraction * 100);
-  if (text == "-0.0 %") text = "0.0 %";
-  return sign && text[0] != '-' && text != "0.0 %" ? "+" + text : text;
+bool is_error(const LayoutColumn& column) {
+  return column.name.starts_with("error.");
 }
 
 class Builder {
@@ -48,7 +53,11 @@ class Builder {
       : placement_(std::move(placement)), formatter_(formatter) {
     const auto& columns = layout().columns;
     has_outcome_ = std::any_of(columns.begin(), columns.end(), names_outcome);
-    for (const LayoutColumn& column : columns) configuration_.push_back(is_configuration(column));
+    for (const LayoutColumn& column : columns) {
+      names_outcome_.push_back(names_outcome(column));
+      configuration_.push_back(is_configuration(column));
+      values_.push_back(value_names(column));
+    }
   }
 
   BuiltTable build() {
@@ -59,7 +68,7 @@ class Builder {
     const auto& places = placement_.places;
     for (std::size_t i = 0; i < places.size();) {
       std::size_t end = i;
-      while (end < places.size() && places[end].headings == places[i].headings)
+      while (end < places.size() && places[end].section == places[i].section)
         built.shown.insert(places[end++].record);
       built.table.sections.push_back(section(i, end));
       i = end;
@@ -68,11 +77,9 @@ class Builder {
   }
 
  private:
-  using Slots =
-      std::map<std::pair<std::string, std::size_t>, const Place*>;  // (pivot, column) -> who stands there
   struct Row {
     std::vector<std::string> labels;
-    Slots slots;
+    std::vector<const Place*> slots;  // who stands in each column, pivot by pivot; null: nobody
   };
 
   const Layout& layout() const { return placement_.layout; }
@@ -80,71 +87,95 @@ class Builder {
   Section section(std::size_t begin, std::size_t end) {
     Section section;
     section.headings = placement_.places[begin].headings;
-    begin_ = begin, end_ = end;
-    std::vector<std::string> pivots;
+    const std::vector<std::string> pivots = refer(begin, end);
     std::vector<Row> rows;
     std::map<std::vector<std::string>, std::vector<std::size_t>> rows_of;  // those with these labels
+    std::unordered_map<std::string, std::size_t> pivot_numbers;
+    for (const std::string& pivot : pivots) pivot_numbers.emplace(pivot, pivot_numbers.size());
+    const std::size_t columns = layout().columns.size();
     for (std::size_t i = begin; i < end; ++i) {
       const Place& place = placement_.places[i];
-      if (std::find(pivots.begin(), pivots.end(), place.pivot) == pivots.end()) pivots.push_back(place.pivot);
+      const std::size_t first = columns * pivot_numbers.at(place.pivot);
       std::vector<std::size_t>& same = rows_of[place.labels];
       const auto found = std::find_if(same.begin(), same.end(), [&](std::size_t row) {
-        return std::none_of(place.columns.begin(), place.columns.end(), [&](std::size_t c) {
-          return rows[row].slots.count({place.pivot, c}) > 0;
-        });
+        return std::none_of(place.columns.begin(), place.columns.end(),
+                            [&](std::size_t c) { return rows[row].slots[first + c] != nullptr; });
       });
       const std::size_t row = found == same.end() ? rows.size() : *found;
       if (row == rows.size()) {
         same.push_back(row);
-        rows.push_back({place.labels, {}});
+        rows.push_back({place.labels, std::vector<const Place*>(columns * pivots.size())});
       }
-      for (const std::size_t column : place.columns) rows[row].slots[{place.pivot, column}] = &place;
+      for (const std::size_t column : place.columns) rows[row].slots[first + column] = &place;
     }
-    for (const LayoutRow& row : layout().rows) section.columns.push_back({row.header, row.name, false});
+    for (const LayoutRow& row : layout().rows) section.columns.push_back({row.header, row.name, false, {}});
     for (const std::string& pivot : pivots)
-      for (const LayoutColumn& column : layout().columns) section.columns.push_back(heading(pivot, column));
-    for (const Row& row : rows) section.rows.push_back(cells(row, pivots, section));
+      for (std::size_t c = 0; c < layout().columns.size(); ++c) section.columns.push_back(heading(pivot, c));
+    for (const Row& row : rows) section.rows.push_back(cells(row, section));
     align(section);
+    name_for_machines(section);
     return section;
   }
 
-  Column heading(const std::string& pivot, const LayoutColumn& column) const {
-    if (!layout().pivot) return {column.header, column.name, false};
-    if (layout().columns.size() == 1) return {pivot, pivot, false};
-    return {pivot + ", " + column.header, pivot + ": " + column.name, false};
+  // Finds what the section's points are compared with. Returns the headers of its pivot, in the table's own
+  // order.
+  std::vector<std::string> refer(std::size_t begin, std::size_t end) {
+    std::vector<const Place*> natural;
+    for (std::size_t i = begin; i < end; ++i) natural.push_back(&placement_.places[i]);
+    std::sort(natural.begin(), natural.end(),
+              [](const Place* a, const Place* b) { return a->natural < b->natural; });
+    references_.clear();
+    for (std::size_t c = 0; c < layout().columns.size(); ++c)
+      if (layout().columns[c].relation)
+        references_.emplace(c, References(layout().columns[c], placement_.axes, natural));
+    std::vector<std::string> pivots;
+    std::set<std::string> seen;
+    for (const Place* place : natural)
+      if (seen.insert(place->pivot).second) pivots.push_back(place->pivot);
+    return pivots;
   }
 
-  std::vector<Cell> cells(const Row& row, const std::vector<std::string>& pivots, Section& section) {
+  Column heading(const std::string& pivot, std::size_t index) const {
+    const LayoutColumn& column = layout().columns[index];
+    const bool alone = layout().columns.size() == 1;
+    Column heading = {column.header, column.name, false, {}};
+    if (values_[index].size() > 1 && !names_outcome(column)) heading.values = values_[index];
+    if (!layout().pivot) return heading;
+    heading.header = alone ? pivot : pivot + ", " + column.header;
+    heading.name = alone ? pivot : pivot + ": " + column.name;
+    for (std::string& value : heading.values) value = pivot + ": " + value;
+    return heading;
+  }
+
+  std::vector<Cell> cells(const Row& row, Section& section) {
     std::vector<Cell> cells;
     for (const std::string& label : row.labels) cells.push_back({label, {}});
     bool all_simulated = true;
-    std::set<const Record*> records;
-    for (const auto& [slot, place] : row.slots) {
-      all_simulated = all_simulated && place->record->simulated();
-      records.insert(place->record);
-    }
+    for (const Place* place : row.slots)
+      all_simulated = all_simulated && (!place || place->record->simulated());
     // What is to be said of the row's points beside their numbers goes to the outcome where there is a column
     // for it, and else to the last label.
     std::set<const Record*> noted;
     if (!has_outcome_) {
       if (all_simulated) cells.back().text += " (simulated)";
-      for (const Record* record : records)
-        if (record->outcome() == Outcome::ok && !record->reason().empty() && noted.insert(record).second)
-          cells.back().footnote = footnote(section, record->reason());
+      for (const Place* place : row.slots)
+        if (place && place->record->outcome() == Outcome::ok && !place->record->reason().empty() &&
+            noted.insert(place->record).second)
+          cells.back().footnote = footnote(section, place->record->reason());
     }
-    for (const std::string& pivot : pivots)
-      for (std::size_t c = 0; c < layout().columns.size(); ++c) {
-        const auto slot = row.slots.find({pivot, c});
-        if (slot == row.slots.end()) {
-          cells.emplace_back();
-          continue;
-        }
-        Cell cell = this->cell(*slot->second, c, section, noted);
-        if (slot->second->record->simulated() &&
-            (has_outcome_ ? names_outcome(layout().columns[c]) : !all_simulated))
-          cell.text += " (simulated)";
-        cells.push_back(std::move(cell));
+    for (std::size_t slot = 0; slot < row.slots.size(); ++slot) {
+      const Place* place = row.slots[slot];
+      if (!place) {
+        cells.emplace_back();
+        continue;
       }
+      const std::size_t column = slot % layout().columns.size();
+      Cell cell = this->cell(*place, column, section, noted);
+      cell.point = place->record->id();
+      if (place->record->simulated() && (has_outcome_ ? names_outcome_[column] : !all_simulated))
+        cell.text += " (simulated)";
+      cells.push_back(std::move(cell));
+    }
     return cells;
   }
 
@@ -155,8 +186,8 @@ class Builder {
     const auto note = [&](const std::string& reason) {
       if (!reason.empty() && noted.insert(&record).second) cell.footnote = footnote(section, reason);
     };
-    if (names_outcome(column)) {
-      cell.text = outcome_text(record.outcome());
+    if (names_outcome_[index]) {
+      cell.text = outcome_word(record.outcome());
       note(record.reason());
       return cell;
     }
@@ -165,14 +196,18 @@ class Builder {
         cell.text = "-";
         return cell;
       }
-      cell.text = outcome_text(record.outcome());
+      cell.text = outcome_word(record.outcome());
       cell.is_gap = true;
       note(record.reason());
       return cell;
     }
-    if (column.relation) return compared(place, column);
-    for (std::size_t i = 0; i < column.lines.size(); ++i)
-      cell.text += (i ? "\n" : "") + formatter_.format(column.lines[i], record, layout().labels);
+    if (column.relation) return compared(record, references_.at(index).find(place), column, formatter_);
+    for (const CellText& line : column.lines) {
+      const std::string text = formatter_.format(line, record, layout().labels);
+      if (text.empty()) continue;  // a line in brackets, of which something is unknown
+      if (!cell.text.empty()) cell.text += '\n';
+      cell.text += text;
+    }
     // One value, its spread in brackets aside, is a number.
     std::string only;
     int values = 0;
@@ -186,53 +221,22 @@ class Builder {
       if (const std::string remark = record.remark(only); !remark.empty())
         cell.footnote = footnote(section, remark);
     }
+    if (values_[index].size() < 2 || cell.is_gap) return cell;
+    for (const std::string& name : values_[index]) {
+      const auto value = record.value(name);
+      cell.values.push_back(value.is_number() ? std::optional(value.get<double>()) : std::nullopt);
+      if (!value.is_number() && !value.is_null()) is_text_.insert(index);
+    }
     return cell;
   }
 
-  // The point of the same section that `place` is compared with; null if there is none.
-  const Record* reference(const Place& place, const Filter& against) const {
-    for (std::size_t i = begin_; i < end_; ++i) {
-      const Place& other = placement_.places[i];
-      if (against.empty()) {
-        if (other.pivot == place.pivot) return other.record;
-        continue;
-      }
-      const bool agrees =
-          std::all_of(placement_.axes.begin(), placement_.axes.end(), [&](const std::string& axis) {
-            const bool free = std::any_of(against.terms().begin(), against.terms().end(),
-                                          [&](const Filter::Term& term) { return term.field == axis; });
-            return free || other.record->value(axis) == place.record->value(axis);
-          });
-      if (agrees && against.matches(*other.record)) return other.record;
-    }
-    return nullptr;
-  }
-
-  Cell compared(const Place& place, const LayoutColumn& column) const {
-    const Record* other = reference(place, column.against);
-    if (other == place.record) return {"-", {}};
-    if (!other || other->outcome() != Outcome::ok) return {"n/a", {}};
-    const auto value = place.record->value(column.value), base = other->value(column.value);
-    if (!value.is_number() || !base.is_number()) return {"n/a", {}};
-    const double v = value.get<double>(), r = base.get<double>();
-    if (v == 0 || r == 0) return {"n/a", {}};  // no ratio
-    switch (*column.relation) {
-      case Relation::overhead:
-        return {with_percent((v - r) / r, true), (v - r) / r};
-      case Relation::saved:
-        return {with_percent((r - v) / r, false), (r - v) / r};
-      case Relation::difference:
-        return {fmt::format("{:+.1f}", v - r), v - r};
-      case Relation::ratio:
-        return {fmt::format("{:.2f}x", v / r), v / r};
-      case Relation::speedup:
-        return {fmt::format("{:.2f}x", r / v), r / v};
-      case Relation::efficiency: {
-        const double scale = place.record->value("world").get<double>() / other->value("world").get<double>();
-        return {with_percent(r / v / scale, false), r / v / scale};
-      }
-    }
-    return {};
+  // An outcome as this table says it.
+  std::string outcome_word(Outcome outcome) const {
+    const auto labels = layout().labels.find("outcome");
+    if (labels != layout().labels.end())
+      if (const auto it = labels->second.find(std::string(name_of(outcome))); it != labels->second.end())
+        return it->second;
+    return outcome_text(outcome);
   }
 
   static int footnote(Section& section, const std::string& reason) {
@@ -246,6 +250,11 @@ class Builder {
   void align(Section& section) const {
     for (std::size_t c = 0; c < section.columns.size(); ++c) {
       const bool is_label = c < layout().rows.size();
+      const std::size_t column = is_label ? 0 : (c - layout().rows.size()) % layout().columns.size();
+      if (!is_label && layout().columns[column].relation) {
+        section.columns[c].right = true;
+        continue;
+      }
       section.columns[c].right = std::all_of(section.rows.begin(), section.rows.end(), [&](const auto& row) {
         const Cell& cell = row[c];
         const std::string& t = cell.text;
@@ -255,11 +264,35 @@ class Builder {
     }
   }
 
+  // Programs find a column by its name: one name, one column. Columns with a text among their values have
+  // one.
+  void name_for_machines(Section& section) const {
+    std::set<std::string> seen;
+    const auto make_unique = [&](std::string& name, const std::string& header) {
+      if (!seen.count(name) || (name = header + ": " + name, !seen.count(name))) {
+        seen.insert(name);
+        return;
+      }
+      const std::string stem = name;
+      for (int i = 2; !seen.insert(name = fmt::format("{} ({})", stem, i)).second; ++i) {
+      }
+    };
+    for (std::size_t c = 0; c < section.columns.size(); ++c) {
+      Column& column = section.columns[c];
+      const std::size_t labels = layout().rows.size();
+      if (c >= labels && is_text_.count((c - labels) % layout().columns.size())) column.values.clear();
+      if (column.values.empty()) make_unique(column.name, column.header);
+      for (std::string& value : column.values) make_unique(value, column.header);
+    }
+  }
+
   Placement placement_;
   Formatter& formatter_;
   bool has_outcome_ = false;
-  std::vector<bool> configuration_;
-  std::size_t begin_ = 0, end_ = 0;  // the places of the section being built
+  std::vector<bool> configuration_, names_outcome_;  // of each column
+  std::vector<std::vector<std::string>> values_;     // of each column's text
+  std::set<std::size_t> is_text_;                    // columns of which some value is no number
+  std::map<std::size_t, References> references_;     // of the comparing columns, in the section being built
 };
 
 }  // namespace

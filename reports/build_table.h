@@ -14,17 +14,13 @@
 
 namespace mbench {
 
-struct SortBy {
-  std::string name;  // a field or metric; empty: the order of the file
-  bool descending = false;
-};
-
 struct BuiltTable {
   Table table;
   std::set<const Record*> shown;
 };
 
-// `swept` are the fields in which the points differ (swept_fields). Rows are sorted within their section.
+// `swept` are the fields in which the points differ (swept_fields). Rows are sorted within their section, by
+// `sort` if it names something; what a comparison refers to does not depend on it.
 BuiltTable build_table(const Layout& layout, const std::vector<const Record*>& records,
                        const std::vector<std::string>& swept, const SortBy& sort);
 

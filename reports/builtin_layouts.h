@@ -1,6 +1,8 @@
-// The tables and the metrics that mbench knows by name. To add a table shape or give a metric another header,
-// edit builtin_layouts.cpp alone; the language is that of layout.h.
+// The tables and the metrics that mbench knows by name. They are data: reports/layouts/NAME.json is a table
+// (the language is that of layout.h), reports/metrics.json says how a metric is printed. To add one, touch no
+// C++.
 #pragma once
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -8,7 +10,10 @@
 
 namespace mbench {
 
-const std::vector<Layout>& builtin_layouts();
+const std::vector<Layout>& builtin_layouts();  // in the order of their names
+std::vector<std::string> builtin_names();
+// A built-in table as it is declared; null if there is none of that name.
+const nlohmann::ordered_json* find_builtin_json(const std::string& name);
 
 // How a metric or field is printed unless a layout says otherwise.
 struct MetricFormat {

@@ -15,22 +15,43 @@ namespace {
        got);
 }
 
+// A whole number at the front of `text`, which loses it; -1 if there is none.
+int take_number(std::string_view& text) {
+  int number = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || number > 15) return -1;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return number;
+}
+
+// ",1", "+2", "4s", "3g1-2": false if it is no format.
+bool parse_format(std::string_view format, CellText::Part& part) {
+  using Digits = CellText::Part::Digits;
+  for (; !format.empty() && (format.front() == ',' || format.front() == '+'); format.remove_prefix(1))
+    (format.front() == ',' ? part.thousands : part.sign) = true;
+  part.digits = take_number(format);
+  part.mode = Digits::decimals;
+  if (part.digits >= 0 && format.empty()) return true;
+  if (part.digits < 1 || format.empty()) return false;
+  part.mode = format.front() == 's' ? Digits::column : Digits::each;
+  if (format.front() != 's' && format.front() != 'g') return false;
+  format.remove_prefix(1);
+  if (format.empty() || part.mode == Digits::column) return format.empty();
+  part.least = take_number(format);
+  if (part.least < 0 || format.empty() || format.front() != '-') return false;
+  format.remove_prefix(1);
+  part.most = take_number(format);
+  return part.most >= part.least && format.empty();
+}
+
 // "name*2:,1s" without its braces.
 CellText::Part parse_value(std::string_view inside, std::string_view where) {
   CellText::Part part;
   std::string_view rest = inside;
   const std::size_t colon = rest.rfind(':');
   if (colon != std::string_view::npos) {
-    std::string_view format = rest.substr(colon + 1);
+    if (!parse_format(rest.substr(colon + 1), part)) malformed(where, "not a number format", inside);
     rest = rest.substr(0, colon);
-    if (!format.empty() && format.front() == '+') part.plus = true, format.remove_prefix(1);
-    if (!format.empty() && format.front() == ',') part.thousands = true, format.remove_prefix(1);
-    part.significant = !format.empty() && format.back() == 's';
-    if (part.significant) format.remove_suffix(1);
-    const auto [end, error] = std::from_chars(format.data(), format.data() + format.size(), part.digits);
-    if (error != std::errc{} || end != format.data() + format.size() ||
-        part.digits < (part.significant ? 1 : 0) || part.digits > 15)
-      malformed(where, "not a number format", inside);
   }
   const std::size_t op = rest.find_first_of("*/");
   if (op != std::string_view::npos) {
@@ -104,40 +125,68 @@ std::string with_thousands(const std::string& digits) {
   const std::size_t end = std::min(digits.find('.'), digits.size());
   std::string out;
   for (std::size_t i = 0; i < digits.size(); ++i) {
-    const bool after_digit = i > 0 && digits[i - 1] != '-';
+    const bool after_digit = i > 0 && digits[i - 1] != '-' && digits[i - 1] != '+';
     if (i < end && after_digit && (end - i) % 3 == 0) out += ',';
     out += digits[i];
   }
   return out;
 }
 
-int Formatter::decimals(const CellText::Part& part) {
-  if (!part.significant) return part.digits;
+int Formatter::decimals(double value, const CellText::Part& part) {
+  using Digits = CellText::Part::Digits;
+  if (part.mode == Digits::decimals) return part.digits;
+  const auto needed = [&](double x) {
+    const int exponent = x > 0 ? static_cast<int>(std::floor(std::log10(x))) : 0;
+    return std::clamp(part.digits - 1 - exponent, part.least, part.most);
+  };
+  if (part.mode == Digits::each) return needed(std::abs(value));
   // A spread is as precise as the mean it belongs to.
-  std::string name = part.name;
-  if (const std::size_t at = name.rfind(".stddev"); at != std::string::npos && at + 7 == name.size())
-    name = name.substr(0, at);
-  const std::string key = fmt::format("{}*{}:{}", name, part.scale, part.digits);
+  std::string_view name = part.name;
+  constexpr std::string_view kSpread = ".stddev";
+  if (name.size() > kSpread.size() && name.substr(name.size() - kSpread.size()) == kSpread)
+    name.remove_suffix(kSpread.size());
+  const auto key = std::tuple(std::string(name), part.scale, part.digits);
   if (const auto it = decimals_.find(key); it != decimals_.end()) return it->second;
   double smallest = 0;
+  nlohmann::ordered_json made;
   for (const Record* record : records_) {
-    const auto value = record->value(name);
-    if (!value.is_number()) continue;
-    const double x = std::abs(value.get<double>() * part.scale);
+    const auto& known = record->value(name, made);
+    if (!known.is_number()) continue;
+    const double x = std::abs(known.get<double>() * part.scale);
     if (x > 0 && std::isfinite(x) && (smallest == 0 || x < smallest)) smallest = x;
   }
-  const int exponent = smallest > 0 ? static_cast<int>(std::floor(std::log10(smallest))) : 0;
-  return decimals_[key] = std::clamp(part.digits - 1 - exponent, 0, 6);
+  return decimals_[key] = needed(smallest);
 }
 
 std::string Formatter::number(double value, const CellText::Part& part) {
   if (!std::isfinite(value)) return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
-  std::string text = fmt::format("{:.{}f}", value * part.scale, decimals(part));
-  if (text.find_first_not_of("-0.") == std::string::npos && text.front() == '-') text.erase(0, 1);
-  if (part.thousands) text = with_thousands(text);
-  return part.plus && text.find_first_of("123456789") != std::string::npos && text.front() != '-' ? "+" + text
-                                                                                                  : text;
+  const double scaled = value * part.scale;
+  std::string text = fmt::format("{:.{}f}", scaled, decimals(scaled, part));
+  const bool zero = text.find_first_not_of("-0.") == std::string::npos;
+  if (zero && text.front() == '-') text.erase(0, 1);
+  if (part.sign && !zero && scaled > 0) text.insert(text.begin(), '+');
+  return part.thousands ? with_thousands(text) : text;
 }
+
+std::string Formatter::number(double value, const CellText& text) {
+  std::string out;
+  for (const CellText::Part& part : text.parts())
+    out += part.name.empty() ? part.literal : number(value, part);
+  return out;
+}
+
+namespace {
+
+// What the layout prints instead of a value; null if that is the value itself.
+const std::string* label_of(const Labels& labels, const std::string& name,
+                            const nlohmann::ordered_json& value) {
+  const auto field = labels.find(name);
+  if (field == labels.end()) return nullptr;
+  const auto label = field->second.find(text_of(value));
+  return label == field->second.end() ? nullptr : &label->second;
+}
+
+}  // namespace
 
 std::string Formatter::format(const CellText& text, const Record& record, const Labels& labels) {
   struct Piece {
@@ -146,6 +195,7 @@ std::string Formatter::format(const CellText& text, const Record& record, const 
   };
   std::vector<Piece> pieces;
   std::vector<int> vanished;
+  nlohmann::ordered_json made;
   bool any_value = false, any_known = false;
   for (const CellText::Part& part : text.parts()) {
     if (part.name.empty()) {
@@ -153,16 +203,12 @@ std::string Formatter::format(const CellText& text, const Record& record, const 
       continue;
     }
     any_value = any_value || part.group == 0;
-    const auto value = record.value(part.name);
-    std::string piece = text_of(value);
-    const auto field = labels.find(part.name);
-    const auto label = field == labels.end() ? std::map<std::string, std::string>::const_iterator{}
-                                             : field->second.find(piece);
-    if (field != labels.end() && label != field->second.end())
-      piece = label->second;
-    else if (value.is_number() && (!value.is_number_integer() || part.scale != 1 || part.thousands))
-      piece = number(value.get<double>(), part);
-    any_known = any_known || !value.is_null() || (field != labels.end() && label != field->second.end());
+    const auto& value = record.value(part.name, made);
+    const std::string* label = label_of(labels, part.name, value);
+    const bool formatted =
+        value.is_number() && (!value.is_number_integer() || part.scale != 1 || part.thousands || part.sign);
+    std::string piece = label ? *label : formatted ? number(value.get<double>(), part) : text_of(value);
+    any_known = any_known || label || !value.is_null();
     if (part.group && (piece == "n/a" || piece.empty())) vanished.push_back(part.group);
     pieces.push_back({std::move(piece), part.group});
   }

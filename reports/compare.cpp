@@ -1,22 +1,18 @@
 #include "reports/compare.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <map>
-#include <set>
+#include <unordered_set>
 
 #include "engine/base/error.h"
-#include "engine/base/text.h"
 #include "reports/build_table.h"
 #include "reports/comparable.h"
+#include "reports/flags.h"
 #include "reports/record.h"
+#include "reports/time_verdict.h"
 
 namespace mbench {
 namespace {
-
-constexpr std::size_t kLeastSamples = 5;
-constexpr double kLevel = 1 - RatioBootstrap::kConfidence;
 
 double loss_tolerance(Precision precision) {
   switch (precision) {
@@ -62,15 +58,17 @@ std::optional<MetricComparison> compare_outcomes(const PointResult& now, const P
   return c;
 }
 
-// For what has no noise.
+// For what has no noise: a change of the threshold or more counts.
 void judge_exactly(MetricComparison& c, double threshold, Verdict more, Verdict less) {
+  constexpr double kRounding = 1e-12;  // of the product
   c.ratio = *c.now / *c.baseline;
-  if (*c.now > *c.baseline * (1 + threshold))
+  if (*c.now == *c.baseline) return;
+  if (*c.now >= *c.baseline * (1 + threshold) * (1 - kRounding))
     c.verdict = more;
-  else if (*c.now * (1 + threshold) < *c.baseline)
+  else if (*c.now * (1 + threshold) * (1 - kRounding) <= *c.baseline)
     c.verdict = less;
-  else if (*c.now != *c.baseline)
-    c.reason = "changed within the threshold";
+  else
+    c.reason = "changed by less than the threshold";
 }
 
 std::optional<MetricComparison> compare_memory(const PointResult& now, const PointResult& base,
@@ -112,35 +110,61 @@ std::optional<MetricComparison> compare_losses(const PointResult& now, const Poi
 }
 
 // One time comparison that waits for the correction by the number of all.
-struct TimeTest {
+struct Waiting {
   std::size_t point, metric;  // where it stands in the comparison
-  double p, least_p;
+  TimeEvidence evidence;
 };
 
-std::vector<double> sorted(std::vector<double> samples) {
+double median_of(std::vector<double> samples) {
   std::sort(samples.begin(), samples.end());
-  return samples;
+  return median_of_sorted(samples);
+}
+
+Verdict verdict_of(TimeVerdict verdict) {
+  switch (verdict) {
+    case TimeVerdict::same:
+      return Verdict::same;
+    case TimeVerdict::faster:
+      return Verdict::faster;
+    case TimeVerdict::slower:
+      return Verdict::slower;
+    case TimeVerdict::ambiguous:
+      return Verdict::ambiguous;
+  }
+  return Verdict::ambiguous;
 }
 
 class Comparer {
  public:
-  explicit Comparer(const Thresholds& thresholds) { comparison_.thresholds = thresholds; }
+  Comparer(const CompareOptions& options, Comparability comparability)
+      : options_(options), comparability_(std::move(comparability)) {
+    comparison_.options = options;
+  }
 
   void add(const PointResult& now, const PointResult& base, std::string label) {
-    PointComparison point{now.id, std::move(label), {}};
-    if (const std::string reason = why_points_not_comparable(now, base); !reason.empty()) {
+    PointComparison point{now.id, std::move(label), {}, {}};
+    if (const std::string reason = comparability_.why_not(now, base); !reason.empty()) {
       add_remark(std::move(point), Verdict::not_comparable, reason);
       return;
     }
     if (auto c = compare_outcomes(now, base)) {
       point.metrics.push_back(std::move(*c));
     } else {
-      if (now.iteration_ms && base.iteration_ms)
+      if (options_.has("time") && now.iteration_ms && base.iteration_ms) {
         point.metrics.push_back(compare_time(now, base, point.metrics.size()));
-      if (auto m = compare_memory(now, base, comparison_.thresholds.memory))
-        point.metrics.push_back(std::move(*m));
-      if (auto l = compare_losses(now, base, comparison_.thresholds.loss))
-        point.metrics.push_back(std::move(*l));
+        if (!now.simulated) point.flags = flags_of_both(*now.iteration_ms, *base.iteration_ms);
+      }
+      if (options_.has("memory"))
+        if (auto m = compare_memory(now, base, options_.thresholds.memory))
+          point.metrics.push_back(std::move(*m));
+      if (options_.has("loss"))
+        if (auto l = compare_losses(now, base, options_.thresholds.loss))
+          point.metrics.push_back(std::move(*l));
+      if (point.metrics.empty()) {
+        add_remark(std::move(point), Verdict::not_comparable,
+                   fmt::format("neither side has {}", fmt::join(options_.metrics, " or ")));
+        return;
+      }
     }
     comparison_.points.push_back(std::move(point));
   }
@@ -156,12 +180,14 @@ class Comparer {
 
   Comparison finish() {
     std::vector<double> p_values;
-    for (const TimeTest& test : tests_) p_values.push_back(test.p);
+    for (const Waiting& test : waiting_) p_values.push_back(test.evidence.p_value);
     const std::vector<double> corrected = holm(p_values);
-    for (std::size_t i = 0; i < tests_.size(); ++i) {
-      MetricComparison& c = comparison_.points[tests_[i].point].metrics[tests_[i].metric];
+    for (std::size_t i = 0; i < waiting_.size(); ++i) {
+      MetricComparison& c = comparison_.points[waiting_[i].point].metrics[waiting_[i].metric];
       c.p_value = corrected[i];
-      judge_time(c, tests_[i].least_p);
+      TimeJudgement judgement = judge_time(waiting_[i].evidence, corrected[i], options_.thresholds.time);
+      c.verdict = verdict_of(judgement.verdict);
+      c.reason = std::move(judgement.reason);
     }
     return std::move(comparison_);
   }
@@ -170,67 +196,62 @@ class Comparer {
   MetricComparison compare_time(const PointResult& now, const PointResult& base, std::size_t metric) {
     MetricComparison c;
     c.metric = "time";
-    const std::vector<double> x = sorted(now.iteration_ms->samples), y = sorted(base.iteration_ms->samples);
-    if (x.empty() || y.empty() || y.front() <= 0) {
+    const std::vector<double>&x = now.iteration_ms->samples, &y = base.iteration_ms->samples;
+    if (x.empty() || y.empty() || *std::min_element(x.begin(), x.end()) <= 0 ||
+        *std::min_element(y.begin(), y.end()) <= 0) {
       c.verdict = Verdict::ambiguous;
       c.reason = "no samples to compare";
       return c;
     }
-    c.now = median_of_sorted(x);
-    c.baseline = median_of_sorted(y);
-    c.ratio = *c.now / *c.baseline;
-    if (now.simulated) {
-      judge_exactly(c, comparison_.thresholds.time, Verdict::slower, Verdict::faster);
-    } else if (std::min(x.size(), y.size()) < kLeastSamples) {
+    if (now.simulated || std::min(x.size(), y.size()) < TimeEvidence::kLeastSamples) {
+      c.now = median_of(x);
+      c.baseline = median_of(y);
+      if (now.simulated) {
+        judge_exactly(c, options_.thresholds.time, Verdict::slower, Verdict::faster);
+        return c;
+      }
+      c.ratio = *c.now / *c.baseline;
       c.verdict = Verdict::ambiguous;
-      c.reason = fmt::format("{} and {} samples, need {} on either side", y.size(), x.size(), kLeastSamples);
-    } else {
-      c.interval = bootstrap_.interval(x, y);
-      tests_.push_back({comparison_.points.size(), metric, ranks_.p_value(x, y),
-                        ranks_.least_p_value(x.size(), y.size())});
+      c.reason = fmt::format("{} and {} samples, need {} on either side", y.size(), x.size(),
+                             TimeEvidence::kLeastSamples);
+      return c;
     }
+    Waiting test{comparison_.points.size(), metric, time_.weigh(x, y)};
+    c.now = test.evidence.now;
+    c.baseline = test.evidence.baseline;
+    c.ratio = test.evidence.ratio;
+    c.interval = test.evidence.interval;
+    waiting_.push_back(std::move(test));
     return c;
   }
 
-  void judge_time(MetricComparison& c, double least_p) const {
-    const double high = 1 + comparison_.thresholds.time, low = 1 / high;
-    const bool slower = c.interval->low > high, faster = c.interval->high < low;
-    if (slower || faster) {
-      c.verdict = *c.p_value < kLevel ? (slower ? Verdict::slower : Verdict::faster) : Verdict::ambiguous;
-      if (c.verdict != Verdict::ambiguous) return;
-      const bool hopeless = least_p * static_cast<double>(tests_.size()) >= kLevel;
-      c.reason = fmt::format("the rank test is not sure (p = {:.2g} corrected for {} points{})", *c.p_value,
-                             tests_.size(),
-                             hopeless ? "; so few samples cannot do better, measure more iterations" : "");
-    } else if (c.interval->low < low || c.interval->high > high) {
-      c.verdict = Verdict::ambiguous;
-      c.reason = "the interval crosses the threshold";
-    }
+  static std::vector<std::string> flags_of_both(const Statistics& now, const Statistics& base) {
+    std::vector<std::string> flags;
+    for (const Flag flag : flags_of(now.samples)) flags.push_back("new: " + text_of(flag));
+    for (const Flag flag : flags_of(base.samples)) flags.push_back("baseline: " + text_of(flag));
+    return flags;
   }
 
+  const CompareOptions& options_;
+  Comparability comparability_;
   Comparison comparison_;
-  std::vector<TimeTest> tests_;
-  RatioBootstrap bootstrap_;
-  RankTest ranks_;
+  std::vector<Waiting> waiting_;
+  TimeTest time_;
 };
 
-// Labels by the fields in which the points of both files differ.
+// Labels by the fields in which the points of NEW and those missing from it differ.
 class PointLabels {
  public:
-  PointLabels(const ResultFile& now, const ResultFile& baseline) {
-    for (const ResultFile* file : {&now, &baseline})
-      for (const PointResult& p : file->points) {
-        PointResult bare;  // samples would only cost time
-        bare.point = p.point;
-        bare.id = p.id;
-        records_.emplace_back(bare);
-      }
+  PointLabels(const ResultFile& now, const ResultFile& baseline, const std::vector<std::size_t>& missing) {
+    records_.reserve(now.points.size() + missing.size());
+    for (const PointResult& p : now.points) add(p);
+    for (const std::size_t i : missing) add(baseline.points[i]);
     std::vector<const Record*> all;
     for (const Record& record : records_) all.push_back(&record);
     fields_ = swept_fields(now.spec, all);
     if (fields_.empty()) fields_ = {"model"};
   }
-  // The i-th point of NEW, followed by those of the baseline.
+  // The i-th point of NEW, followed by those missing.
   std::string of(std::size_t i) const {
     std::string label;
     for (const std::string& field : fields_)
@@ -239,93 +260,71 @@ class PointLabels {
   }
 
  private:
+  void add(const PointResult& p) {
+    PointResult bare;  // samples would only cost time
+    bare.point = p.point;
+    bare.id = p.id;
+    records_.emplace_back(bare);
+  }
   std::vector<Record> records_;
   std::vector<std::string> fields_;
 };
 
 }  // namespace
 
-void set_threshold(Thresholds& thresholds, const std::string& text) {
-  const std::size_t equal = text.find('=');
-  const std::string name = text.substr(0, equal);
-  const std::vector<std::string> names = {"time", "memory", "loss"};
-  if (std::find(names.begin(), names.end(), name) == names.end())
-    fail(ErrorKind::bad_input, "--threshold", "unknown metric, got \"{}\", {}", text,
-         nearest_choice(name, names));
-  const std::string number = equal == std::string::npos ? "" : text.substr(equal + 1);
-  double percent = 0;
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), percent);
-  if (error != std::errc{} || std::string(end) != "%" || !(percent >= 0 && percent < 1000))
-    fail(ErrorKind::bad_input, "--threshold", "not a percentage, got \"{}\", need {}=5%", text, name);
-  (name == "time"     ? thresholds.time
-   : name == "memory" ? thresholds.memory
-                      : thresholds.loss.emplace()) = percent / 100;
-}
-
-std::string name_of(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::same:
-      return "same";
-    case Verdict::faster:
-      return "faster";
-    case Verdict::slower:
-      return "slower";
-    case Verdict::smaller:
-      return "smaller";
-    case Verdict::larger:
-      return "larger";
-    case Verdict::ambiguous:
-      return "ambiguous";
-    case Verdict::changed:
-      return "loss changed";
-    case Verdict::failed:
-      return "failed";
-    case Verdict::fixed:
-      return "fixed";
-    case Verdict::missing:
-      return "missing";
-    case Verdict::added:
-      return "new";
-    case Verdict::not_comparable:
-      return "not comparable";
-  }
-  return "?";
-}
-
-bool is_regression(Verdict verdict) {
-  return verdict == Verdict::slower || verdict == Verdict::larger || verdict == Verdict::changed ||
-         verdict == Verdict::failed;
-}
-
-bool Comparison::regression() const {
-  return std::any_of(points.begin(), points.end(), [](const PointComparison& point) {
+bool Comparison::has(Verdict verdict) const {
+  return std::any_of(points.begin(), points.end(), [&](const PointComparison& point) {
     return std::any_of(point.metrics.begin(), point.metrics.end(),
-                       [](const MetricComparison& c) { return is_regression(c.verdict); });
+                       [&](const MetricComparison& c) { return c.verdict == verdict; });
   });
 }
 
-Comparison compare_results(const ResultFile& now, const ResultFile& baseline, const Thresholds& thresholds) {
+bool Comparison::regression() const {
+  return std::any_of(std::begin(kVerdicts), std::end(kVerdicts),
+                     [&](Verdict verdict) { return is_regression(verdict) && has(verdict); });
+}
+
+bool Comparison::fails() const {
+  return std::any_of(std::begin(kVerdicts), std::end(kVerdicts),
+                     [&](Verdict verdict) { return options.fails(verdict) && has(verdict); });
+}
+
+Comparison compare_results(const ResultFile& now, const ResultFile& baseline, const CompareOptions& options) {
   const Matches matches = match_points(now, baseline);
-  refuse_unlike_files(now, baseline, matches);
-  const PointLabels labels(now, baseline);
-  Comparer comparer(thresholds);
+  const Comparability comparability(now.environment, baseline.environment, options.needs_same_machine());
+  refuse_unlike_files(now, baseline, matches, comparability);
+  const PointLabels labels(now, baseline, matches.missing);
+  Comparer comparer(options, comparability);
   for (std::size_t i = 0; i < now.points.size(); ++i) {
     const PointResult& point = now.points[i];
-    if (matches.same[i])
-      comparer.add(point, *matches.same[i], labels.of(i));
-    else if (matches.alike[i])
-      comparer.add_remark({point.id, labels.of(i), {}}, Verdict::not_comparable,
-                          why_points_not_comparable(point, *matches.alike[i]));
+    if (const PointResult* base = matches.same[i] ? matches.same[i] : matches.alike[i])
+      comparer.add(point, *base, labels.of(i));
     else
-      comparer.add_remark({point.id, labels.of(i), {}}, Verdict::added, "not in the baseline");
+      comparer.add_remark({point.id, labels.of(i), {}, {}}, Verdict::added, "not in the baseline");
   }
-  for (const std::size_t i : matches.missing)
-    comparer.add_remark({baseline.points[i].id, labels.of(now.points.size() + i), {}}, Verdict::missing,
-                        fmt::format("in the baseline ({}), not in the new results",
-                                    outcome_text(baseline.points[i].outcome)));
+  for (std::size_t k = 0; k < matches.missing.size(); ++k) {
+    const PointResult& base = baseline.points[matches.missing[k]];
+    comparer.add_remark(
+        {base.id, labels.of(now.points.size() + k), {}, {}}, Verdict::missing,
+        fmt::format("in the baseline ({}), not in the new results", outcome_text(base.outcome)));
+  }
   Comparison comparison = comparer.finish();
   comparison.environment_changes = environment_changes(now, baseline);
   return comparison;
+}
+
+Comparison confirmed(Comparison first, const Comparison& again) {
+  std::unordered_set<std::string> slower;  // in the second measurement
+  for (const PointComparison& point : again.points)
+    for (const MetricComparison& c : point.metrics)
+      if (c.verdict == Verdict::slower) slower.insert(point.id);
+  for (PointComparison& point : first.points)
+    for (MetricComparison& c : point.metrics)
+      if (c.verdict == Verdict::slower && !slower.contains(point.id)) {
+        c.verdict = Verdict::ambiguous;
+        c.reason = "slower once, not when it was measured again";
+      }
+  return first;
 }
 
 }  // namespace mbench

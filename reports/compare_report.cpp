@@ -5,6 +5,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "reports/junit.h"
 #include "reports/markdown.h"
 
 namespace mbench {
@@ -43,7 +44,14 @@ std::string value_text(const MetricComparison& c, const std::optional<double>& v
   return fmt::format("{:.{}f} {}", *value, decimals, c.metric == "time" ? "ms" : "MiB");
 }
 
-Section section_of(const std::vector<Row>& rows, std::size_t most) {
+std::string note_of(const Row& row) {
+  std::string note = row.metric->reason;
+  if (row.metric->metric == "time")
+    for (const std::string& flag : row.point->flags) note += (note.empty() ? "" : "; ") + flag;
+  return note;
+}
+
+Section section_of(const std::vector<Row>& rows, std::size_t most, const CompareOptions& options) {
   Section section;
   section.columns = {{"Point", "point", false},      {"Metric", "metric", false},
                      {"Baseline", "baseline", true}, {"New", "now", true},
@@ -52,12 +60,12 @@ Section section_of(const std::vector<Row>& rows, std::size_t most) {
   for (std::size_t i = 0; i < std::min(rows.size(), most); ++i) {
     const MetricComparison& c = *rows[i].metric;
     std::string verdict = name_of(c.verdict);
-    if (is_regression(c.verdict)) verdict = fmt::format("**{}**", verdict);
+    if (options.fails(c.verdict)) verdict = fmt::format("**{}**", verdict);
     Cell last{verdict, {}};
-    if (!c.reason.empty()) {
-      const auto it = std::find(section.footnotes.begin(), section.footnotes.end(), c.reason);
+    if (const std::string note = note_of(rows[i]); !note.empty()) {
+      const auto it = std::find(section.footnotes.begin(), section.footnotes.end(), note);
       last.footnote = static_cast<int>(it - section.footnotes.begin()) + 1;
-      if (it == section.footnotes.end()) section.footnotes.push_back(c.reason);
+      if (it == section.footnotes.end()) section.footnotes.push_back(note);
     }
     const std::string interval =
         c.interval ? fmt::format("{} to {}", percent(c.interval->low), percent(c.interval->high)) : "";
@@ -68,61 +76,83 @@ Section section_of(const std::vector<Row>& rows, std::size_t most) {
   return section;
 }
 
-std::string table_of(const std::vector<Row>& rows) {
-  std::string out = grid_to_markdown(section_of(rows, kMostRows));
+std::string table_of(const std::vector<Row>& rows, const CompareOptions& options) {
+  std::string out = grid_to_markdown(section_of(rows, kMostRows, options));
   if (rows.size() > kMostRows)
     out += fmt::format("\n{} more rows; --format json lists them all.\n", rows.size() - kMostRows);
   return out;
 }
 
-std::string counts_text(const std::map<int, std::pair<Verdict, std::size_t>>& counts, bool regressions) {
+using Counts = std::map<int, std::pair<Verdict, std::size_t>>;  // by rank
+
+std::string counts_text(const Counts& counts, const CompareOptions& options, bool failing) {
   std::string text;
   for (const auto& [rank, entry] : counts)
-    if (is_regression(entry.first) == regressions)
+    if (options.fails(entry.first) == failing)
       text += fmt::format("{}{} {}", text.empty() ? "" : ", ", entry.second, name_of(entry.first));
   return text;
 }
 
+std::string headline(const Comparison& comparison, std::size_t failing) {
+  const std::size_t all = comparison.points.size();
+  if (comparison.regression()) return fmt::format("regression in {} of {} points", failing, all);
+  if (failing) return fmt::format("no regression, but {} of {} points fail by --fail-on", failing, all);
+  return fmt::format("no regression in {} points", all);
+}
+
+std::string how_judged(const CompareOptions& options) {
+  const Thresholds& t = options.thresholds;
+  std::string out = fmt::format("Compared: {}. Thresholds: time {:.4g} %, memory {:.4g} %, loss {}.\n\n",
+                                fmt::join(options.metrics, ", "), t.time * 100, t.memory * 100,
+                                t.loss ? fmt::format("{:.4g} %", *t.loss * 100) : "by precision");
+  out +=
+      "The threshold is the smallest change to be found. Time: the ratio of medians with its 99 % bootstrap "
+      "interval. *same*: the "
+      "interval excludes a change as large as the threshold. *slower*, *faster*: it excludes no change, "
+      "holds the threshold or lies "
+      "beyond it, and a rank test agrees (p < 0.01 after Holm's correction for the number of points). "
+      "*ambiguous*: the "
+      "interval holds both, or the samples are too few or drift too much to tell; measure more iterations. "
+      "Memory is compared "
+      "exactly, losses step by step.\n";
+  return out;
+}
+
+std::string folded(const std::string& summary, const std::string& body) {
+  return fmt::format("<details><summary>{}</summary>\n\n{}\n</details>\n\n", summary, body);
+}
+
 std::string to_markdown_comparison(const Comparison& comparison) {
+  const CompareOptions& options = comparison.options;
   std::vector<Row> differing, same;
-  std::map<int, std::pair<Verdict, std::size_t>> counts;  // by rank
-  std::size_t regressed = 0;
+  Counts counts;
+  std::size_t failing = 0;
   for (const PointComparison& point : comparison.points) {
     bool bad = false;
     for (const MetricComparison& c : point.metrics) {
-      bad = bad || is_regression(c.verdict);
-      auto& count = counts.try_emplace(rank_of(c.verdict), c.verdict, 0).first->second;
-      ++count.second;
-      (c.verdict == Verdict::same && c.reason.empty() ? same : differing).push_back({&point, &c});
+      bad = bad || options.fails(c.verdict);
+      ++counts.try_emplace(rank_of(c.verdict), c.verdict, 0).first->second.second;
+      (c.verdict == Verdict::same ? same : differing).push_back({&point, &c});
     }
-    regressed += bad ? 1 : 0;
+    failing += bad ? 1 : 0;
   }
-  std::stable_sort(differing.begin(), differing.end(), [](const Row& a, const Row& b) {
+  const auto by_rank = [](const Row& a, const Row& b) {
     return rank_of(a.metric->verdict) < rank_of(b.metric->verdict);
-  });
-  std::string out =
-      regressed
-          ? fmt::format("## mbench: regression in {} of {} points\n\n", regressed, comparison.points.size())
-          : fmt::format("## mbench: no regression in {} points\n\n", comparison.points.size());
-  const std::string bad = counts_text(counts, true), rest = counts_text(counts, false);
+  };
+  std::stable_sort(differing.begin(), differing.end(), by_rank);
+  // Of what is the same, first what there is something to say about.
+  std::stable_partition(same.begin(), same.end(), [](const Row& row) { return !note_of(row).empty(); });
+  std::string out = fmt::format("## mbench: {}\n\n", headline(comparison, failing));
+  const std::string bad = counts_text(counts, options, true), rest = counts_text(counts, options, false);
   out += fmt::format("{}{}{}.\n\n", bad.empty() ? "" : "**" + bad + "**",
                      bad.empty() || rest.empty() ? "" : "; ", rest);
   for (const std::string& change : comparison.environment_changes)
     out += "- " + escape_markdown(change) + "\n";
   if (!comparison.environment_changes.empty()) out += "\n";
-  if (!differing.empty()) out += table_of(differing) + "\n";
+  if (!differing.empty()) out += table_of(differing, options) + "\n";
   if (!same.empty())
-    out += fmt::format("<details><summary>{} metrics are the same</summary>\n\n{}\n</details>\n\n",
-                       same.size(), table_of(same));
-  const Thresholds& t = comparison.thresholds;
-  out += fmt::format(
-      "Thresholds: time {:.4g} %, memory {:.4g} %, loss {}. Time: ratio of medians with its bootstrap "
-      "interval, and a "
-      "rank test corrected for the number of points; slower means that the whole interval lies beyond the "
-      "threshold, "
-      "ambiguous that it crosses it.\n",
-      t.time * 100, t.memory * 100, t.loss ? fmt::format("{:.4g} %", *t.loss * 100) : "by precision");
-  return out;
+    out += folded(fmt::format("{} metrics are the same", same.size()), table_of(same, options));
+  return out + folded("How this was judged", how_judged(options));
 }
 
 std::string to_json_comparison(const Comparison& comparison) {
@@ -136,6 +166,7 @@ std::string to_json_comparison(const Comparison& comparison) {
       metrics.push_back({{"metric", c.metric},
                          {"verdict", name_of(c.verdict)},
                          {"regression", is_regression(c.verdict)},
+                         {"fails", comparison.options.fails(c.verdict)},
                          {"baseline", number(c.baseline)},
                          {"new", number(c.now)},
                          {"ratio", number(c.ratio)},
@@ -143,11 +174,13 @@ std::string to_json_comparison(const Comparison& comparison) {
                          {"p_value", number(c.p_value)},
                          {"reason", c.reason.empty() ? Json(nullptr) : Json(c.reason)}});
     }
-    points.push_back({{"id", point.id}, {"label", point.label}, {"metrics", std::move(metrics)}});
+    points.push_back(
+        {{"id", point.id}, {"label", point.label}, {"flags", point.flags}, {"metrics", std::move(metrics)}});
   }
-  const Thresholds& t = comparison.thresholds;
+  const Thresholds& t = comparison.options.thresholds;
   const Json out = {{"schema", "mbench.compare/1"},
                     {"regression", comparison.regression()},
+                    {"fails", comparison.fails()},
                     {"thresholds", {{"time", t.time}, {"memory", t.memory}, {"loss", number(t.loss)}}},
                     {"environment_changes", comparison.environment_changes},
                     {"points", std::move(points)}};
@@ -156,11 +189,18 @@ std::string to_json_comparison(const Comparison& comparison) {
 
 }  // namespace
 
+void check_comparison_format(const std::string& format) {
+  static const std::vector<std::string> formats = {"md", "json", "junit"};
+  if (std::find(formats.begin(), formats.end(), format) == formats.end())
+    fail(ErrorKind::bad_input, "--format", "unknown format, got \"{}\", {}", format,
+         nearest_choice(format, formats));
+}
+
 std::string render_comparison(const Comparison& comparison, const std::string& format) {
-  if (format == "md") return to_markdown_comparison(comparison);
+  check_comparison_format(format);
   if (format == "json") return to_json_comparison(comparison);
-  fail(ErrorKind::bad_input, "--format", "unknown format, got \"{}\", {}", format,
-       nearest_choice(format, {"md", "json"}));
+  if (format == "junit") return to_junit(comparison);
+  return to_markdown_comparison(comparison);
 }
 
 }  // namespace mbench

@@ -1,5 +1,5 @@
 // A comparison as text: markdown made for a pull request (the verdict first, what changed, the rest folded
-// away), or JSON with every point and metric.
+// away), JSON with every point and metric, or JUnit XML.
 #pragma once
 #include <string>
 
@@ -7,7 +7,8 @@
 
 namespace mbench {
 
-// `format`: md or json, else bad_input.
+// `format`: md, json or junit, else bad_input.
 std::string render_comparison(const Comparison& comparison, const std::string& format);
+void check_comparison_format(const std::string& format);
 
 }  // namespace mbench

@@ -17,7 +17,10 @@ std::string quoted(const std::string& text) {
 
 std::string line_of(const std::vector<std::string>& fields) {
   std::string line;
-  for (std::size_t i = 0; i < fields.size(); ++i) line += (i ? "," : "") + quoted(fields[i]);
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    if (i) line += ',';
+    line += quoted(fields[i]);
+  }
   return line + "\n";
 }
 
@@ -30,7 +33,8 @@ std::string to_csv(const std::vector<Table>& tables) {
       std::vector<std::string> header;
       for (std::size_t i = 0; i < section.headings.size(); ++i)
         header.push_back(i == 0 ? "section" : fmt::format("section{}", i + 1));
-      for (const Column& column : section.columns) header.push_back(column.name);
+      for (const Column& column : section.columns)
+        for (std::string& name : machine_names(column)) header.push_back(std::move(name));
       header.push_back("note");
       const std::string header_line = line_of(header);
       if (header_line != header_before) out += (out.empty() ? "" : "\n") + header_line;
@@ -38,9 +42,13 @@ std::string to_csv(const std::vector<Table>& tables) {
       for (const auto& row : section.rows) {
         std::vector<std::string> fields = section.headings;
         std::string note;
-        for (const Cell& cell : row) {
-          const bool empty = !cell.number && (cell.text == "n/a" || cell.text == "-");
-          fields.push_back(cell.number ? fmt::format("{}", *cell.number) : empty ? "" : cell.text);
+        for (std::size_t c = 0; c < row.size(); ++c) {
+          const Cell& cell = row[c];
+          for (const MachineValue& value : machine_values(section.columns[c], cell)) {
+            const double* number = std::get_if<double>(&value);
+            const std::string* text = std::get_if<std::string>(&value);
+            fields.push_back(number ? fmt::format("{}", *number) : text ? *text : "");
+          }
           if (cell.footnote)
             note +=
                 (note.empty() ? "" : "; ") + section.footnotes[static_cast<std::size_t>(cell.footnote) - 1];

@@ -12,11 +12,13 @@ nlohmann::ordered_json to_json(const Table& table) {
       std::string note;
       for (std::size_t c = 0; c < cells.size(); ++c) {
         const Cell& cell = cells[c];
-        nlohmann::ordered_json& value = row[section.columns[c].name];
-        if (cell.number)
-          value = *cell.number;
-        else if (cell.text != "n/a" && cell.text != "-" && !cell.text.empty())
-          value = cell.text;
+        const std::vector<std::string> names = machine_names(section.columns[c]);
+        const std::vector<MachineValue> values = machine_values(section.columns[c], cell);
+        for (std::size_t i = 0; i < names.size(); ++i) {
+          nlohmann::ordered_json& value = row[names[i]];
+          if (const auto* number = std::get_if<double>(&values[i])) value = *number;
+          if (const auto* text = std::get_if<std::string>(&values[i])) value = *text;
+        }
         if (cell.footnote)
           note += (note.empty() ? "" : "; ") + section.footnotes[static_cast<std::size_t>(cell.footnote) - 1];
       }

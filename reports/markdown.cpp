@@ -3,14 +3,41 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+
+#include "reports/text_width.h"
 
 namespace mbench {
 namespace {
 
-// Characters, not bytes: "±" is one column wide.
-std::size_t width_of(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+bool is_word(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) || static_cast<unsigned char>(c) >= 0x80;
+}
+
+// Whether markdown would take the character at `i` for its own. Those that only mean something in pairs or in
+// some places are left alone elsewhere, so that the text reads well raw: "samples_per_s". "**" is: reports
+// use it.
+bool needs_escape(std::string_view text, std::size_t i) {
+  const char c = text[i];
+  const char before = i > 0 ? text[i - 1] : ' ', after = i + 1 < text.size() ? text[i + 1] : ' ';
+  switch (c) {
+    case '|':
+    case '<':
+    case '>':
+    case '\\':
+      return true;
+    case '~':
+    case '`':
+      return std::count(text.begin(), text.end(), c) > 1 && !(before == ' ' && after == ' ');
+    case '_':
+      return !(is_word(before) && is_word(after));
+    case '&':
+      return after == '#' || std::isalpha(static_cast<unsigned char>(after));
+    case '[':
+      return text.find("](", i) != std::string_view::npos;
+    default:
+      return false;
+  }
 }
 
 std::string cell_text(const Cell& cell) {
@@ -25,7 +52,7 @@ std::string cell_text(const Cell& cell) {
 }
 
 std::string padded(const std::string& text, std::size_t width, bool right) {
-  const std::string space(width - std::min(width, width_of(text)), ' ');
+  const std::string space(width - std::min(width, text_width(text)), ' ');
   return right ? space + text : text + space;
 }
 
@@ -33,9 +60,9 @@ std::string padded(const std::string& text, std::size_t width, bool right) {
 
 std::string escape_markdown(std::string_view text) {
   std::string out;
-  for (const char c : text) {
-    if (c == '|' || c == '<' || c == '>' || c == '\\') out += '\\';
-    out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (needs_escape(text, i)) out += '\\';
+    out += static_cast<unsigned char>(text[i]) < 0x20 || text[i] == 0x7f ? ' ' : text[i];
   }
   return out;
 }
@@ -49,7 +76,7 @@ std::string grid_to_markdown(const Section& section) {
   }
   std::vector<std::size_t> widths(section.columns.size(), 3);
   for (const auto& line : lines)
-    for (std::size_t c = 0; c < line.size(); ++c) widths[c] = std::max(widths[c], width_of(line[c]));
+    for (std::size_t c = 0; c < line.size(); ++c) widths[c] = std::max(widths[c], text_width(line[c]));
   std::string out;
   for (std::size_t l = 0; l < lines.size(); ++l) {
     for (std::size_t c = 0; c < lines[l].size(); ++c)

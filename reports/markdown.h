@@ -13,7 +13,8 @@ std::string to_markdown(const Table& table, int level = 2);
 // Only the grid of one section, and its footnotes.
 std::string grid_to_markdown(const Section& section);
 
-// One line of text: pipes, angle brackets, backslashes and line breaks cannot leave their cell.
+// One line of text that markdown prints as it is: what would end a cell, start a tag, an entity, a link or
+// emphasis is escaped.
 std::string escape_markdown(std::string_view text);
 
 }  // namespace mbench

@@ -34,7 +34,7 @@ std::string line_or(const char* title, const std::string& line) {
 
 std::vector<std::string> measured_on(const ResultFile& file) {
   const Json& e = file.environment;
-  std::string machine, software, others;
+  std::string machine, software, others, simulated_devices;
   add(machine, field(e, "host"));
   add(machine, field(e, "cpu"));
   if (const std::string cores = field(e, "cores"); !cores.empty()) add(machine, cores + " cores");
@@ -42,36 +42,40 @@ std::vector<std::string> measured_on(const ResultFile& file) {
     add(machine, format_bytes(e["memory_bytes"].get<std::uint64_t>()) + " memory");
   if (const std::string device = field(e, "device"); !device.empty()) add(machine, "device " + device);
 
+  std::set<std::string> devices;
+  std::size_t simulated = 0;
+  for (const PointResult& p : file.points)
+    if (p.simulated) ++simulated, devices.insert(p.point.device);
+  for (const std::string& device : devices) add(simulated_devices, device);
+  const bool all = simulated > 0 && simulated == file.points.size();
+
+  std::set<std::string> said = {
+      "host",     "cpu", "cores", "memory_bytes",         "device",      "mbench_version", "git_revision",
+      "compiler", "mpi", "blas",  "flop_formula_version", "flop_formula"};
+  if (all) {
+    // What computed it does not matter; the machine that was modelled does.
+    machine = simulated_devices;
+    add(machine, field(e, "machine"));
+    if (const std::string framework = field(e, "framework"); !framework.empty())
+      add(machine, "framework " + framework);
+    said.insert({"machine", "framework"});
+  }
   if (const std::string version = field(e, "mbench_version"); !version.empty())
     add(software, "mbench " + version);
   if (const std::string git = field(e, "git_revision"); !git.empty()) add(software, "git " + git);
-  for (const char* key : {"compiler", "mpi", "blas"}) add(software, field(e, key));
-
-  static const std::set<std::string> said = {
-      "host",     "cpu", "cores", "memory_bytes",         "device",      "mbench_version", "git_revision",
-      "compiler", "mpi", "blas",  "flop_formula_version", "flop_formula"};
+  for (const char* key : {"compiler", "mpi", "blas"})
+    if (!all || std::string_view(key) == "compiler") add(software, field(e, key));
   if (e.is_object())
     for (const auto& [key, value] : e.items())
       if (!said.count(key) && !value.is_null()) add(others, key + " " + text_of(value));
 
-  const auto simulated =
-      std::count_if(file.points.begin(), file.points.end(), [](const auto& p) { return p.simulated; });
-  const bool all = simulated > 0 && static_cast<std::size_t>(simulated) == file.points.size();
-  // Where all is simulated, the computer that did it does not matter; the simulated machine stands among the others.
-  std::vector<std::string> lines;
-  if (!all) lines.push_back(line_or("Measured on", machine));
-  lines.push_back(line_or("Software", software));
+  std::vector<std::string> lines = {line_or(all ? "Simulated on" : "Measured on", machine),
+                                    line_or("Software", software)};
   if (!others.empty()) lines.push_back("Also: " + others);
-  if (simulated > 0) {
-    std::set<std::string> devices;
-    for (const PointResult& p : file.points)
-      if (p.simulated) devices.insert(p.point.device);
-    std::string names;
-    for (const std::string& device : devices) add(names, device);
+  if (simulated > 0)
     lines.push_back(
         fmt::format("{} of {} points are simulated ({}): computed by a model of that machine, not measured.",
-                    simulated, file.points.size(), names));
-  }
+                    simulated, file.points.size(), simulated_devices));
   return lines;
 }
 
@@ -81,14 +85,19 @@ std::string common_to_all(const std::vector<const Record*>& records) {
       "pp",    "dp",  "precision",   "attention",    "graph",      "data",   "device"};
   const Point unset;
   const Json defaults = point_to_json(unset);
+  if (records.empty()) return "";
+  std::vector<std::pair<std::string, Json>> common;
+  for (const std::string& key : point_keys())
+    if (Json value = records.front()->value(key); always.count(key) || value != defaults.at(key))
+      common.emplace_back(key, std::move(value));
+  // Record by record, not field by field: there may be thousands of records.
+  for (const Record* record : records)
+    common.erase(
+        std::remove_if(common.begin(), common.end(),
+                       [&](const auto& field) { return record->value(field.first) != field.second; }),
+        common.end());
   std::string line;
-  for (const std::string& key : point_keys()) {
-    if (records.empty()) break;
-    const Json value = records.front()->value(key);
-    if (!always.count(key) && value == defaults.at(key)) continue;
-    if (std::all_of(records.begin(), records.end(), [&](const Record* r) { return r->value(key) == value; }))
-      add(line, key + " " + text_of(value));
-  }
+  for (const auto& [key, value] : common) add(line, key + " " + text_of(value));
   return line;
 }
 

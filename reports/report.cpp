@@ -11,6 +11,7 @@
 #include "reports/markdown.h"
 #include "reports/provenance.h"
 #include "reports/published.h"
+#include "reports/report_parts.h"
 
 namespace mbench {
 namespace {
@@ -58,16 +59,6 @@ std::vector<Layout> layouts_of(const Json& spec, const std::vector<Layout>& usua
   return layouts;
 }
 
-SortBy sort_of(const std::string& text) {
-  const std::size_t colon = text.rfind(':');
-  if (colon == std::string::npos) return {text, false};
-  const std::string order = text.substr(colon + 1);
-  if (order != "asc" && order != "desc")
-    fail(ErrorKind::bad_input, "--sort", "unknown order, got \"{}\", need FIELD, FIELD:asc or FIELD:desc",
-         text);
-  return {text.substr(0, colon), order == "desc"};
-}
-
 Filter filter_of(const std::vector<std::string>& texts, const std::vector<Record>& records) {
   Filter filter;
   for (const std::string& text : texts) {
@@ -113,13 +104,36 @@ Layout layout_of_columns(const std::vector<std::string>& names) {
       LayoutRow row = row_of(name);
       const LayoutColumn column = column_of(name);
       row.header = column.header;
-      row.text = column.lines.front();
+      row.lines = column.lines;
       layout.rows.push_back(row);
     } else {
       layout.columns.push_back(column_of(name));
     }
   }
   return layout;
+}
+
+// --metric: the layout with these metrics in its cells. Where it shows different points in different columns
+// ("w/o fp16", "w/ fp16"), each of those columns does.
+void show_metrics(Layout& layout, const std::vector<std::string>& metrics) {
+  std::vector<LayoutColumn> columns;
+  std::set<std::string> seen;
+  for (const LayoutColumn& column : layout.columns) {
+    if (column.relation || column.where.empty()) continue;
+    std::string points;
+    for (const Filter::Term& term : column.where.terms()) points += term.field + "=" + term.value + "\n";
+    if (!seen.insert(points).second) continue;
+    for (const std::string& name : metrics) {
+      columns.push_back(column_of(name));
+      columns.back().where = column.where;
+      columns.back().header =
+          metrics.size() == 1 ? column.header : column.header + ", " + columns.back().header;
+    }
+  }
+  if (columns.empty())
+    for (const std::string& name : metrics) columns.push_back(column_of(name));
+  layout.columns = std::move(columns);
+  layout.note.clear();
 }
 
 std::vector<Layout> choose_layouts(const ResultFile& file, const ReportOptions& options,
@@ -146,19 +160,13 @@ std::vector<Layout> choose_layouts(const ResultFile& file, const ReportOptions& 
   }
   if (options.metrics.empty()) return layouts;
   for (const std::string& name : options.metrics) require_name(records, name, "--metric");
-  for (Layout& layout : layouts) {
-    layout.columns.clear();
-    layout.note.clear();
-    for (const std::string& name : options.metrics) layout.columns.push_back(column_of(name));
-  }
+  for (Layout& layout : layouts) show_metrics(layout, options.metrics);
   return layouts;
 }
 
 std::string to_markdown_report(const ResultFile& file, const std::vector<const Record*>& records,
                                const std::vector<Table>& tables, std::size_t hidden) {
-  const bool named = file.spec.is_object() && file.spec.contains("name") && file.spec["name"].is_string();
-  std::string out =
-      "# " + escape_markdown(named ? file.spec["name"].get<std::string>() : "mbench results") + "\n\n";
+  std::string out = "# " + escape_markdown(report_name(file)) + "\n\n";
   for (const std::string& line : measured_on(file)) out += "- " + escape_markdown(line) + "\n";
   if (const std::string same = common_to_all(records); !same.empty())
     out += "- Every point: " + escape_markdown(same) + "\n";
@@ -186,6 +194,43 @@ void check_tables(const Json& spec) {
       if (name != "*") require_name(records, name, fmt::format("spec.tables[{}]", i));
 }
 
+std::string report_name(const ResultFile& file) {
+  const bool named = file.spec.is_object() && file.spec.contains("name") && file.spec["name"].is_string();
+  return named ? file.spec["name"].get<std::string>() : "mbench results";
+}
+
+ReportParts report_parts(const ResultFile& file, const ReportOptions& options) {
+  ReportParts parts;
+  parts.records = records_of(file);
+  const std::vector<Record>& records = parts.records;
+  const Filter filter = filter_of(options.filters, records);
+  for (const Record& record : records)
+    if (filter.matches(record)) parts.chosen.push_back(&record);
+  require_match(filter, records, parts.chosen);
+  const SortBy sort = sort_from_text(options.sort, "--sort");
+  if (!sort.name.empty()) require_name(records, sort.name, "--sort");
+
+  parts.swept = swept_fields(file.spec, parts.chosen);
+  std::set<const Record*> shown;
+  const auto published = published_of(file.spec);
+  const std::vector<Layout> usual = usual_layouts(published, parts.chosen, parts.swept);
+  for (const Layout& layout : choose_layouts(file, options, records, parts.swept, usual)) {
+    for (const std::string& name : layout.names())
+      if (name != "*") require_name(records, name, "table " + layout.name);
+    // With --columns the reader chose what to see: a row per point, nothing added.
+    const bool own = !options.columns.empty();
+    BuiltTable built =
+        build_table(layout, parts.chosen, own ? std::vector<std::string>() : parts.swept, sort);
+    shown.insert(built.shown.begin(), built.shown.end());
+    if (published && layout.name == "published")
+      for (const std::string& line : PublishedSummary(*published, parts.chosen, records).lines())
+        built.table.notes.push_back(line);
+    parts.tables.push_back(std::move(built.table));
+  }
+  parts.not_shown = parts.chosen.size() - shown.size();
+  return parts;
+}
+
 std::string render_overall(const std::vector<ResultFile>& files, const ReportOptions& options) {
   PublishedSummary overall;
   for (const ResultFile& file : files) {
@@ -208,41 +253,16 @@ std::string render_report(const ResultFile& file, const ReportOptions& options) 
   if (std::find(formats.begin(), formats.end(), options.format) == formats.end())
     fail(ErrorKind::bad_input, "--format", "unknown format, got \"{}\", {}", options.format,
          nearest_choice(options.format, formats));
-  const std::vector<Record> records = records_of(file);
-  const Filter filter = filter_of(options.filters, records);
-  std::vector<const Record*> chosen;
-  for (const Record& record : records)
-    if (filter.matches(record)) chosen.push_back(&record);
-  require_match(filter, records, chosen);
-  const SortBy sort = sort_of(options.sort);
-  if (!sort.name.empty()) require_name(records, sort.name, "--sort");
-
-  const std::vector<std::string> swept = swept_fields(file.spec, chosen);
-  std::vector<Table> tables;
-  std::set<const Record*> shown;
-  const auto published = published_of(file.spec);
-  const std::vector<Layout> usual = usual_layouts(published, chosen, swept);
-  for (const Layout& layout : choose_layouts(file, options, records, swept, usual)) {
-    for (const std::string& name : layout.names())
-      if (name != "*") require_name(records, name, "table " + layout.name);
-    // With --columns the reader chose what to see: a row per point, nothing added.
-    const bool own = !options.columns.empty();
-    BuiltTable built = build_table(layout, chosen, own ? std::vector<std::string>() : swept, sort);
-    shown.insert(built.shown.begin(), built.shown.end());
-    if (published && layout.name == "published")
-      for (const std::string& line : PublishedSummary(*published, chosen, records).lines())
-        built.table.notes.push_back(line);
-    tables.push_back(std::move(built.table));
-  }
-  if (options.format == "csv") return to_csv(tables);
+  const ReportParts parts = report_parts(file, options);
+  if (options.format == "csv") return to_csv(parts.tables);
   if (options.format == "json") {
     Json out = {{"schema", "mbench.report/1"}, {"environment", file.environment}, {"tables", Json::array()}};
     out["how_counted"] = how_counted(file);
-    for (const Table& table : tables) out["tables"].push_back(to_json(table));
-    out["points_not_shown"] = chosen.size() - shown.size();
+    for (const Table& table : parts.tables) out["tables"].push_back(to_json(table));
+    out["points_not_shown"] = parts.not_shown;
     return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   }
-  return to_markdown_report(file, chosen, tables, chosen.size() - shown.size());
+  return to_markdown_report(file, parts.chosen, parts.tables, parts.not_shown);
 }
 
 }  // namespace mbench

@@ -1,7 +1,9 @@
 #include "reports/statistics.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "engine/base/error.h"
@@ -20,6 +22,16 @@ double middle(const std::vector<double>& sorted, const std::pair<std::uint32_t, 
 // Two-sided tail of the standard normal beyond |z|.
 double normal_tails(double z) {
   return std::erfc(std::abs(z) / std::sqrt(2.0));
+}
+
+// The z > 0 with normal_tails(z) = p.
+double normal_quantile_of_tails(double p) {
+  double low = 0, high = 40;
+  for (int i = 0; i < 60; ++i) {
+    const double z = 0.5 * (low + high);
+    (normal_tails(z) > p ? low : high) = z;
+  }
+  return low;
 }
 
 }  // namespace
@@ -51,17 +63,33 @@ const RatioBootstrap::Middles& RatioBootstrap::middles(std::size_t n, std::uint3
   return middles;
 }
 
-Interval RatioBootstrap::interval(const std::vector<double>& x, const std::vector<double>& y) {
+Interval RatioBootstrap::interval(const std::vector<double>& x, const std::vector<double>& y,
+                                  double widening) {
   check(!x.empty() && !y.empty(), "statistics", "interval of no samples");
   const Middles& of_x = middles(x.size(), 0);
   const Middles& of_y = middles(y.size(), 1);
-  ratios_.resize(kResamples);
-  for (std::size_t r = 0; r < kResamples; ++r) ratios_[r] = middle(x, of_x[r]) / middle(y, of_y[r]);
-  const auto tail = static_cast<std::ptrdiff_t>((1 - kConfidence) / 2 * kResamples);
-  const auto low = ratios_.begin() + tail, high = ratios_.end() - 1 - tail;
-  std::nth_element(ratios_.begin(), low, ratios_.end());
-  std::nth_element(low + 1, high, ratios_.end());
-  return {*low, *high};
+  // Only the ends of the order are wanted, and they are short: the least and the largest, each kept sorted.
+  constexpr auto kTail = static_cast<std::size_t>((1 - kConfidence) / 2 * kResamples + 0.5) + 1;
+  std::array<double, kTail> least, largest;
+  least.fill(std::numeric_limits<double>::infinity());
+  largest.fill(-std::numeric_limits<double>::infinity());
+  for (std::size_t r = 0; r < kResamples; ++r) {
+    const double ratio = middle(x, of_x[r]) / middle(y, of_y[r]);
+    if (ratio < least.back()) {
+      std::size_t i = kTail - 1;
+      for (; i > 0 && least[i - 1] > ratio; --i) least[i] = least[i - 1];
+      least[i] = ratio;
+    }
+    if (ratio > largest.back()) {
+      std::size_t i = kTail - 1;
+      for (; i > 0 && largest[i - 1] < ratio; --i) largest[i] = largest[i - 1];
+      largest[i] = ratio;
+    }
+  }
+  if (widening == 1) return {least.back(), largest.back()};
+  const double center = median_of_sorted(x) / median_of_sorted(y);
+  return {center * std::pow(least.back() / center, widening),
+          center * std::pow(largest.back() / center, widening)};
 }
 
 // The coefficients of the Gaussian binomial [n + m over n], which count the arrangements with statistic u.
@@ -80,7 +108,7 @@ const std::vector<double>& RankTest::distribution(std::size_t n, std::size_t m) 
   return p;
 }
 
-double RankTest::p_value(const std::vector<double>& x, const std::vector<double>& y) {
+double RankTest::p_value(const std::vector<double>& x, const std::vector<double>& y, double widening) {
   check(!x.empty() && !y.empty(), "statistics", "rank test of no samples");
   const double n = static_cast<double>(x.size()), m = static_cast<double>(y.size());
   // Walk both in order; a tie gives everyone in it the mean rank.
@@ -100,18 +128,61 @@ double RankTest::p_value(const std::vector<double>& x, const std::vector<double>
     const std::vector<double>& p = distribution(x.size(), y.size());
     const auto at = static_cast<std::size_t>(std::min(u, n * m - u));  // symmetric: the smaller tail
     const double tail = std::accumulate(p.begin(), p.begin() + static_cast<std::ptrdiff_t>(at) + 1, 0.0);
-    return std::min(1.0, 2 * tail);
+    const double both = std::min(1.0, 2 * tail);
+    return widening == 1 ? both : normal_tails(normal_quantile_of_tails(both) / widening);
   }
   const double all = n + m;
   const double variance = n * m / 12 * (all + 1 - ties / (all * (all - 1)));
   if (variance <= 0) return 1;  // every sample is the same
-  return normal_tails(std::max(0.0, std::abs(u - n * m / 2) - 0.5) / std::sqrt(variance));
+  return normal_tails(std::max(0.0, std::abs(u - n * m / 2) - 0.5) / (widening * std::sqrt(variance)));
 }
 
 double RankTest::least_p_value(std::size_t n, std::size_t m) {
   if (n * m <= kExactPairs) return std::min(1.0, 2 * distribution(n, m)[0]);
   const double a = static_cast<double>(n), b = static_cast<double>(m);
   return normal_tails((a * b / 2 - 0.5) / std::sqrt(a * b / 12 * (a + b + 1)));
+}
+
+double autocorrelation_time(const std::vector<double>& samples) {
+  const std::size_t n = samples.size();
+  if (n < 8) return 1;
+  std::vector<std::uint32_t> order(n);
+  std::iota(order.begin(), order.end(), 0u);
+  std::sort(order.begin(), order.end(),
+            [&](std::uint32_t a, std::uint32_t b) { return samples[a] < samples[b]; });
+  std::vector<double> rank(n);  // less the mean rank; a tie gives everyone in it the mean of theirs
+  const double count = static_cast<double>(n);
+  for (std::size_t i = 0, end = 0; i < n; i = end) {
+    for (end = i; end < n && samples[order[end]] == samples[order[i]];) ++end;
+    for (std::size_t k = i; k < end; ++k)
+      rank[order[k]] = 0.5 * static_cast<double>(i + end - 1) - 0.5 * (count - 1);
+  }
+  const double power = std::inner_product(rank.begin(), rank.end(), rank.begin(), 0.0);
+  if (power == 0) return 1;
+  // Independent samples have a mean of -(n - k) / (n (n - 1)) at lag k, because their own mean was taken off.
+  const auto correlation = [&](std::size_t lag) {
+    const auto shifted = rank.begin() + static_cast<std::ptrdiff_t>(lag);
+    return std::inner_product(shifted, rank.end(), rank.begin(), 0.0) / power +
+           (count - static_cast<double>(lag)) / (count * (count - 1));
+  };
+  double pair = 1 + correlation(1), sum = pair;
+  for (std::size_t lag = 2; lag + 1 < n && pair > 0; lag += 2) {
+    pair = std::min(pair, correlation(lag) + correlation(lag + 1));
+    sum += std::max(pair, 0.0);
+  }
+  return std::max(1.0, 2 * sum - 1);
+}
+
+double shift_ratio(const std::vector<double>& x, const std::vector<double>& y) {
+  check(!x.empty() && !y.empty(), "statistics", "shift of no samples");
+  std::vector<double> ratios;
+  ratios.reserve(x.size() * y.size());
+  for (const double a : x)
+    for (const double b : y) ratios.push_back(a / b);
+  const auto upper = ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2);
+  std::nth_element(ratios.begin(), upper, ratios.end());
+  if (ratios.size() % 2) return *upper;
+  return 0.5 * (*upper + *std::max_element(ratios.begin(), upper));
 }
 
 std::vector<double> holm(const std::vector<double>& p_values) {

@@ -1,10 +1,10 @@
-// Pipeline parallelism: layers are cut into stages of equal length, or where the layers and two more divide, so that the
-// first and the last hold one layer less for the embedding and the head (as Llama 3 405B, 126 layers on 16 stages);
-// micro batches flow through them in the
-// order of a schedule. GPipe (Huang et al. 2019): all forwards, then all backwards. 1F1B (Narayanan et al.
-// 2019): after a warm-up of as many forwards as there are stages behind, one forward and one backward in
-// turn. Interleaved 1F1B (Narayanan et al. 2021): a stage holds several chunks of layers, stage s the chunks
-// s, s + p, s + 2p, ..., which shortens the bubble.
+// Pipeline parallelism: layers are cut into stages of equal length, or where the layers and two more divide,
+// so that the first and the last hold one layer less for the embedding and the head (as Llama 3 405B, 126
+// layers on 16 stages); micro batches flow through them in the order of a schedule. GPipe (Huang et al.
+// 2019): all forwards, then all backwards. 1F1B (Narayanan et al. 2019): after a warm-up of as many forwards
+// as there are stages behind, one forward and one backward in turn. Interleaved 1F1B (Narayanan et al. 2021):
+// a stage holds several chunks of layers, stage s the chunks s, s + p, s + 2p, ..., which shortens the
+// bubble.
 #include <algorithm>
 
 #include "strategies/strategies.h"

@@ -63,25 +63,13 @@ std::vector<std::string> run_arguments(const PointRun& run, const std::string& i
   return arguments;
 }
 
-PointResult unmeasured(const SpecPoint& p, Outcome outcome, const std::string& reason) {
-  PointResult result;
-  result.point = p.point;
-  result.id = p.id;
-  result.world = p.point.world();
-  result.device = p.point.device;
-  result.simulated = p.point.device.starts_with("sim:");
-  result.outcome = outcome;
-  result.reason = reason;
-  return result;
-}
-
 std::optional<PointResult> run_point(const SpecPoint& p, const PointRun& run) {
   Command command;
   try {
     command = command_for(run.launcher, p.point, run_arguments(run, p.id));
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::launch_failed) throw;
-    return unmeasured(p, Outcome::launch_failed, e.what());
+    return not_run(p.point, Outcome::launch_failed, e.what());
   }
   Point as_run = p.point;
   as_run.data = p.data;
@@ -115,7 +103,7 @@ std::optional<PointResult> run_point(const SpecPoint& p, const PointRun& run) {
     // far.
     const Failure failure = explain_failure(end, run.launcher, reached, run.timeout_s);
     const bool had_result = result.has_value();
-    result = unmeasured(p, failure.outcome, failure.reason);
+    result = not_run(p.point, failure.outcome, failure.reason);
     if (had_result) result->reason += "; its result was written, but it did not end well";
     if (!trouble.empty()) result->reason += "; " + trouble;
   }

@@ -41,9 +41,6 @@ std::string point_file(const std::string& out, const std::string& id, const std:
 // `mbench run <point file> --result <result file> --progress`
 std::vector<std::string> run_arguments(const PointRun& run, const std::string& id);
 
-// A row for a point that was not run.
-PointResult unmeasured(const SpecPoint& point, Outcome outcome, const std::string& reason);
-
 // Nothing if it was interrupted. Throws Error only if its own files cannot be written.
 std::optional<PointResult> run_point(const SpecPoint& point, const PointRun& run);
 

@@ -119,7 +119,7 @@ class Sweep {
         result = options_.simulate(p.point);
         seconds = progress_.elapsed();
       } else if (forecasts_[i].outcome) {
-        result = unmeasured(p, *forecasts_[i].outcome, forecasts_[i].reason);
+        result = not_run(p.point, *forecasts_[i].outcome, forecasts_[i].reason);
       } else {
         result = run_one(p, forecasts_[i]);
         if (!result) {

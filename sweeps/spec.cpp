@@ -106,6 +106,7 @@ class Reader {
     spec_.path = options.path;
     spec_.json = parse_json(read_text_file(options.path), options.path);
     top_ = options.path + ": $";
+    take_out_of_results();
     if (!spec_.json.is_object()) fail(ErrorKind::bad_input, top_, "wrong type, need the object of a spec");
     for (const std::string& text : options.set)
       apply_set(spec_.json, parse_assignment(text, "--set"), "--set " + text);
@@ -134,6 +135,20 @@ class Reader {
   }
 
  private:
+  // A result file stands for the spec inside it, whose data is where the sweep found it: beside the spec's
+  // own file.
+  void take_out_of_results() {
+    if (!spec_.json.is_object() || !spec_.json.contains("schema") || !spec_.json.contains("spec")) return;
+    const ordered_json results = std::move(spec_.json);
+    spec_.json = results.at("spec");
+    top_ += ".spec";
+    if (!results.contains("environment") || !results.at("environment").is_object()) return;
+    const ordered_json& environment = results.at("environment");
+    if (environment.contains("spec_file"))
+      spec_.path =
+          read_string(json(environment.at("spec_file")), options_.path + ": $.environment.spec_file");
+  }
+
   void read_top_level() {
     const std::vector<std::string> keys = spec_keys();
     for (const auto& [key, value] : spec_.json.items()) {
@@ -189,7 +204,7 @@ class Reader {
     if (!fresh)
       fail(ErrorKind::bad_input, top_ + ".sweep", "two points are the same, got {} and {}, need each once",
            same->second, p.label);
-    p.data = find_data(p.point.data, options_.path, data_where);
+    p.data = find_data(p.point.data, spec_.path, data_where);
     spec_.all_ids.push_back(p.id);
     all_points_.push_back(p.point);
     if (filter.keeps(p.point)) spec_.points.push_back(p);

@@ -9,6 +9,8 @@
 // JSON where they parse as such, text otherwise. --filter field=value keeps the points with that value; the
 // same field twice keeps either.
 //
+// A result file may stand for a spec: the one inside it is read, so that what was measured can be run again.
+//
 // A relative FILE of `data` is looked for in the current folder, then beside the spec. The point keeps it as
 // written, so that its id is the same everywhere; SpecPoint::data is what was found.
 #pragma once
@@ -36,7 +38,7 @@ struct SpecPoint {
 };
 
 struct Spec {
-  std::string path;
+  std::string path;             // of the file; of a result file's spec, the one the sweep was started with
   std::string name;             // of the file if it gives none
   nlohmann::ordered_json json;  // the file with --set done to it; kept in the result file
   std::vector<SpecPoint> points;

@@ -58,9 +58,9 @@ std::optional<std::string> why_infeasible(const Point& p) {
     return fmt::format("ep {} does not divide the {} experts, need ep {}", p.ep, m.experts,
                        nearest_divisors(p.ep, m.experts));
   const std::int64_t chunks = p.pp * p.virtual_stages;
-  // Equal stages are a rule of this engine: public runs of the models that it does not have cut otherwise. Or two more
-  // layers divide: the first and the last chunk hold one less, for the embedding and the head. In chunks of less than
-  // four layers that would be no balance.
+  // Equal stages are a rule of this engine: public runs of the models that it does not have cut otherwise. Or
+  // two more layers divide: the first and the last chunk hold one less, for the embedding and the head. In
+  // chunks of less than four layers that would be no balance.
   const bool balanced = chunks > 1 && (m.layers + 2) % chunks == 0 && m.layers + 2 >= 4 * chunks;
   if (is_built_in(m) && m.layers % chunks != 0 && !balanced)
     return fmt::format("pp {}{} does not divide the {} layers, need {} {}", p.pp,

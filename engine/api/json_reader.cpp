@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -60,11 +61,20 @@ class DuplicateKeys {
 std::string read_text_file(const std::string& path) {
   errno = 0;
   std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  if (in && in.peek() != std::char_traits<char>::eof()) text << in.rdbuf();
-  if (!in.is_open() || in.bad() || (in.fail() && !in.eof()))
+  std::string text;
+  // In one go where the size is known beforehand, as it is of a file.
+  std::error_code unknown;
+  const auto expected = std::filesystem::file_size(path, unknown);
+  std::size_t block = unknown ? 1 << 16 : static_cast<std::size_t>(expected) + 1;
+  while (in) {
+    const std::size_t size = text.size();
+    text.resize(size + std::exchange(block, 1 << 16));
+    in.read(text.data() + size, static_cast<std::streamsize>(text.size() - size));
+    text.resize(size + static_cast<std::size_t>(in.gcount()));
+  }
+  if (!in.is_open() || in.bad())
     fail(ErrorKind::bad_input, path, "cannot be read: {}", errno ? std::strerror(errno) : "not a file");
-  return text.str();
+  return text;
 }
 
 ordered_json parse_json(std::string_view text, const std::string& file) {

@@ -329,6 +329,7 @@ Point point_from_json(const json& value, const std::string& where) {
 
 ordered_json point_to_json(const Point& point) {
   ordered_json out = ordered_json::object();
+  out.get_ref<ordered_json::object_t&>().reserve(fields().size());  // growing copies
   for (const Field& field : fields()) out[field.key] = field.write(point);
   return out;
 }

@@ -41,8 +41,8 @@ struct Point {
   Offload offload = Offload::none;
 
   Precision precision = Precision::f32;
-  // Gradients accumulate and are reduced in f32 in fp16 too (Megatron's --accumulate-allreduce-grads-in-fp32), as they
-  // always are in bf16.
+  // Gradients accumulate and are reduced in f32 in fp16 too (Megatron's
+  // --accumulate-allreduce-grads-in-fp32), as they always are in bf16.
   bool gradients_in_f32 = false;
   AttentionKind attention = AttentionKind::core;
   Graph graph = Graph::fused;

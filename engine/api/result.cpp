@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
+#include <set>
+#include <unordered_map>
 
+#include "engine/api/fast_json.h"
 #include "engine/api/json_reader.h"
 #include "engine/api/point_builder.h"
 
@@ -87,13 +89,16 @@ class RowReader {
     if (!value->is_array())
       fail(ErrorKind::bad_input, path(key), "wrong type, got {}, need an array of numbers",
            short_json(*value));
+    out.reserve(value->size());
     for (std::size_t i = 0; i < value->size(); ++i) {
       const json& x = (*value)[i];
+      const double low = nan_is_null ? std::numeric_limits<double>::lowest() : 0;
       if (nan_is_null && x.is_null())
         out.push_back(std::numeric_limits<double>::quiet_NaN());
+      else if (x.is_number_float() && x.get<double>() >= low && std::isfinite(x.get<double>()))
+        out.push_back(x.get<double>());  // before any text for a message is made: there are millions
       else
-        out.push_back(read_number(x, fmt::format("{}[{}]", path(key), i),
-                                  nan_is_null ? std::numeric_limits<double>::lowest() : 0));
+        out.push_back(read_number(x, fmt::format("{}[{}]", path(key), i), low));
     }
     return out;
   }
@@ -172,40 +177,78 @@ Statistics statistics_of(std::vector<double> samples) {
   return s;
 }
 
+PointResult not_run(const Point& point, Outcome outcome, const std::string& reason) {
+  PointResult r;
+  r.point = point;
+  r.id = point_id(point);
+  r.world = point.world();
+  r.device = point.device;
+  r.simulated = point.simulated();
+  r.outcome = outcome;
+  r.reason = reason;
+  return r;
+}
+
+std::optional<Outcome> outcome_of(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::out_of_memory:
+      return Outcome::oom;
+    case ErrorKind::infeasible:
+      return Outcome::infeasible;
+    case ErrorKind::unsupported:
+      return Outcome::unsupported;
+    case ErrorKind::timed_out:
+      return Outcome::timeout;
+    case ErrorKind::wrong:
+      return Outcome::wrong;
+    case ErrorKind::launch_failed:
+      return Outcome::launch_failed;
+    default:
+      return std::nullopt;
+  }
+}
+
 ordered_json result_to_json(const PointResult& r) {
   ordered_json out = ordered_json::object();
-  out["id"] = r.id;
-  const ordered_json configuration = point_to_json(r.point);
-  for (const auto& [key, value] : configuration.items()) out[key] = value;
-  out["device_name"] = text_or_null(r.device == r.point.device ? "" : r.device);
-  out["world"] = r.world;
-  out["simulated"] = r.simulated;
-  out["outcome"] = name_of(r.outcome);
-  out["reason"] = text_or_null(r.reason);
-  out["iteration_ms"] = write_statistics(r.iteration_ms);
-  out["samples_per_s"] = nullptr;
+  // Appended, in room made beforehand: out[key] would look through all keys before it, and a growing
+  // ordered_json copies what it holds. There may be thousands of results.
+  auto& members = out.get_ref<ordered_json::object_t&>();
+  members.reserve(point_keys().size() + 40);
+  const auto add = [&](const char* key, ordered_json value) { members.emplace_back(key, std::move(value)); };
+  add("id", r.id);
+  ordered_json configuration = point_to_json(r.point);
+  for (auto& [key, value] : configuration.get_ref<ordered_json::object_t&>())
+    members.emplace_back(key, std::move(value));
+  add("device_name", text_or_null(r.device == r.point.device ? "" : r.device));
+  add("world", r.world);
+  add("simulated", r.simulated);
+  add("outcome", name_of(r.outcome));
+  add("reason", text_or_null(r.reason));
+  add("iteration_ms", write_statistics(r.iteration_ms));
+  ordered_json rate;
   if (r.samples_per_s)
-    out["samples_per_s"] = {{"mean", number(*r.samples_per_s)}, {"stddev", number(r.samples_per_s_stddev)}};
-  out["tokens_per_s"] = number(r.tokens_per_s);
-  out["tflops_per_device"] = number(r.tflops_per_device);
-  out["mfu"] = number(r.mfu);
-  out["mfu_causal"] = number(r.mfu_causal);
-  out["hfu"] = number(r.hfu);
-  out["peak_tflops"] = number(r.peak_tflops);
-  out["peak_source"] = text_or_null(r.peak_source);
-  out["peak_memory_mib"] = number(r.peak_memory_mib);
-  out["peak_memory_by_rank_mib"] = numbers_or_null(r.peak_memory_by_rank_mib);
-  out["memory_anatomy_mib"] = write_anatomy(r.memory_anatomy_mib);
-  out["reserved_memory_mib"] = number(r.reserved_memory_mib);
-  out["device_memory_mib"] = number(r.device_memory_mib);
-  out["communication_fraction"] = number(r.communication_fraction);
-  out["bubble_fraction"] = number(r.bubble_fraction);
-  out["losses"] = numbers_or_null(r.losses);
-  out["gradient_norms"] = numbers_or_null(r.gradient_norms);
-  out["skipped_steps"] = number(r.skipped_steps);
-  out["parameters"] = number(r.parameters);
-  out["power_w"] = number(r.power_w);
-  out["utilization"] = number(r.utilization);
+    rate = {{"mean", number(*r.samples_per_s)}, {"stddev", number(r.samples_per_s_stddev)}};
+  add("samples_per_s", std::move(rate));
+  add("tokens_per_s", number(r.tokens_per_s));
+  add("tflops_per_device", number(r.tflops_per_device));
+  add("mfu", number(r.mfu));
+  add("mfu_causal", number(r.mfu_causal));
+  add("hfu", number(r.hfu));
+  add("peak_tflops", number(r.peak_tflops));
+  add("peak_source", text_or_null(r.peak_source));
+  add("peak_memory_mib", number(r.peak_memory_mib));
+  add("peak_memory_by_rank_mib", numbers_or_null(r.peak_memory_by_rank_mib));
+  add("memory_anatomy_mib", write_anatomy(r.memory_anatomy_mib));
+  add("reserved_memory_mib", number(r.reserved_memory_mib));
+  add("device_memory_mib", number(r.device_memory_mib));
+  add("communication_fraction", number(r.communication_fraction));
+  add("bubble_fraction", number(r.bubble_fraction));
+  add("losses", numbers_or_null(r.losses));
+  add("gradient_norms", numbers_or_null(r.gradient_norms));
+  add("skipped_steps", number(r.skipped_steps));
+  add("parameters", number(r.parameters));
+  add("power_w", number(r.power_w));
+  add("utilization", number(r.utilization));
   return out;
 }
 
@@ -263,34 +306,94 @@ PointResult result_from_json(const json& value, const std::string& where) {
   return r;
 }
 
+namespace {
+
+// A newer minor version ("/1.2") only adds fields; another major one changes their meaning.
+bool is_our_schema(const std::string& name) {
+  return name == ResultFile::kSchema || name.starts_with(std::string(ResultFile::kSchema) + ".");
+}
+
+// Points as they are read, each id once.
+class PointList {
+ public:
+  explicit PointList(std::string top) : top_(std::move(top)) {}
+  void add(const json& row) {
+    const std::string where = fmt::format("{}.points[{}]", top_, points_.size());
+    PointResult point = result_from_json(row, where);
+    const auto [other, fresh] = seen_.emplace(point.id, points_.size());
+    if (!fresh)
+      fail(ErrorKind::bad_input, where + ".id",
+           "stands twice, got \"{}\" as in $.points[{}], need each id once", other->first, other->second);
+    points_.push_back(std::move(point));
+  }
+  std::vector<PointResult> take() { return std::move(points_); }
+
+ private:
+  std::string top_;
+  std::vector<PointResult> points_;
+  std::unordered_map<std::string, std::size_t> seen_;
+};
+
+// A result file as mbench writes it, point by point; nothing if it is anything else, which is then for the
+// general parser to read or to refuse.
+std::optional<ResultFile> read_plain(std::string_view text, const std::string& top) {
+  FastJson in(text);
+  ResultFile file;
+  std::set<std::string> keys;
+  if (!in.take('{')) return std::nullopt;
+  do {
+    std::string key;
+    if (!in.string(key) || !in.take(':') || !keys.insert(key).second) return std::nullopt;
+    if (key == "points") {
+      if (!keys.count("schema") || !in.take('[')) return std::nullopt;
+      PointList points(top);
+      json row;
+      if (!in.take(']')) {
+        do {
+          if (!in.value(row)) return std::nullopt;
+          points.add(row);
+        } while (in.take(','));
+        if (!in.take(']')) return std::nullopt;
+      }
+      file.points = points.take();
+      continue;
+    }
+    ordered_json value;
+    if (!in.value(value)) return std::nullopt;
+    if (key == "schema" && !(value.is_string() && is_our_schema(value.get<std::string>())))
+      return std::nullopt;
+    if (key == "spec") file.spec = std::move(value);
+    if (key == "environment") file.environment = std::move(value);
+  } while (in.take(','));
+  if (!in.take('}') || !in.at_end() || !keys.count("points")) return std::nullopt;
+  return file;
+}
+
+}  // namespace
+
 ResultFile read_result_file(const std::string& path) {
-  const ordered_json root = parse_json(read_text_file(path), path);
+  const std::string text = read_text_file(path);
   const std::string top = path + ": $";
+  if (std::optional<ResultFile> file = read_plain(text, top)) return std::move(*file);
+  const ordered_json root = parse_json(text, path);
   if (!root.is_object()) fail(ErrorKind::bad_input, top, "wrong type, need the object of a result file");
   const auto schema = root.find("schema");
   if (schema == root.end() || !schema->is_string())
     fail(ErrorKind::bad_input, top, "\"schema\" is missing, need \"{}\": is this a result file of mbench?",
          ResultFile::kSchema);
   const auto name = schema->get<std::string>();
-  // A newer minor version ("/1.2") only adds fields; another major one changes their meaning.
-  if (name != ResultFile::kSchema && !name.starts_with(std::string(ResultFile::kSchema) + "."))
+  if (!is_our_schema(name))
     fail(ErrorKind::bad_input, top + ".schema", "another schema, got \"{}\", need \"{}\"", name,
          ResultFile::kSchema);
   ResultFile file;
   if (root.contains("spec")) file.spec = root.at("spec");
   if (root.contains("environment")) file.environment = root.at("environment");
-  const auto points = root.find("points");
-  if (points == root.end() || !points->is_array())
+  const auto rows = root.find("points");
+  if (rows == root.end() || !rows->is_array())
     fail(ErrorKind::bad_input, top, "\"points\" is missing, need an array of points");
-  std::map<std::string, std::size_t> seen;
-  for (std::size_t i = 0; i < points->size(); ++i) {
-    const std::string where = fmt::format("{}.points[{}]", top, i);
-    file.points.push_back(result_from_json(json((*points)[i]), where));
-    const auto [other, fresh] = seen.emplace(file.points.back().id, i);
-    if (!fresh)
-      fail(ErrorKind::bad_input, where + ".id",
-           "stands twice, got \"{}\" as in $.points[{}], need each id once", other->first, other->second);
-  }
+  PointList points(top);
+  for (const ordered_json& row : *rows) points.add(json(row));
+  file.points = points.take();
   return file;
 }
 

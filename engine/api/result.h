@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/api/point.h"
+#include "engine/base/error.h"
 
 namespace mbench {
 
@@ -50,6 +51,11 @@ struct PointResult {
   std::optional<std::int64_t> parameters;
   std::optional<double> power_w, utilization;
 };
+
+// The row of a point that did not run to its end: what came of it, and why.
+PointResult not_run(const Point& point, Outcome outcome, const std::string& reason);
+// What an error makes of its point; nothing for one that is no outcome, such as bad input.
+std::optional<Outcome> outcome_of(ErrorKind kind);
 
 nlohmann::ordered_json result_to_json(const PointResult& result);
 PointResult result_from_json(const nlohmann::json& json, const std::string& where);

@@ -5,8 +5,8 @@
 namespace mbench {
 namespace {
 
-// Adds the time between construction and destruction, on the device's clock, to one of the meter's, and to the
-// trace if one is being taken.
+// Adds the time between construction and destruction, on the device's clock, to one of the meter's, and to
+// the trace if one is being taken.
 class Stopwatch {
  public:
   Stopwatch(Device& device, double& seconds, const std::string& group, std::string_view what)

@@ -1,6 +1,6 @@
-// The clocks of one simulated rank. Two of them: the host enqueues and pays for every call, the compute stream
-// executes in order. What is enqueued starts when both the host has got that far and the stream is free; the host
-// waits for the stream only where a real one would.
+// The clocks of one simulated rank. Two of them: the host enqueues and pays for every call, the compute
+// stream executes in order. What is enqueued starts when both the host has got that far and the stream is
+// free; the host waits for the stream only where a real one would.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -9,10 +9,10 @@ namespace mbench {
 
 // What calls cost the host, in seconds.
 struct HostTimes {
-  double launch = 0;          // a kernel
-  double collective = 0;      // a collective, its bookkeeping in
-  double message = 0;         // a send or a receive
-  double synchronize = 0;     // a wait for a stream that is idle already
+  double launch = 0;             // a kernel
+  double collective = 0;         // a collective, its bookkeeping in
+  double message = 0;            // a send or a receive
+  double synchronize = 0;        // a wait for a stream that is idle already
   std::array<double, 3> work{};  // by HostWork
   bool messages_block = false;   // the host waits for the device at every message
   double overlap_slowdown = 0;   // of a kernel while a collective runs beside it, as a share of its time

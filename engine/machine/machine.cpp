@@ -1,6 +1,7 @@
 #include "engine/machine/machine.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "engine/api/json_reader.h"
 #include "engine/base/embedded.h"
@@ -28,10 +29,13 @@ struct Figure {
 Figure read_figure(const json& value, const std::string& where, double high) {
   ObjectReader object(value, where);
   Figure f;
-  f.value = read_number(object.require("value", "the figure, a number above 0"), object.path("value"), 0, high);
-  if (!(f.value > 0)) fail(ErrorKind::bad_input, object.path("value"), "got {}, need a number above 0", f.value);
+  f.value =
+      read_number(object.require("value", "the figure, a number above 0"), object.path("value"), 0, high);
+  if (!(f.value > 0))
+    fail(ErrorKind::bad_input, object.path("value"), "got {}, need a number above 0", f.value);
   f.source = read_string(object.require("source", "where the figure comes from"), object.path("source"));
-  if (f.source.empty()) fail(ErrorKind::bad_input, object.path("source"), "got nothing, need where the figure comes from");
+  if (f.source.empty())
+    fail(ErrorKind::bad_input, object.path("source"), "got nothing, need where the figure comes from");
   object.refuse_unknown();
   return f;
 }
@@ -41,9 +45,17 @@ class Figures {
  public:
   Figures(const json& object, const std::string& where) : reader_(object, where) {}
   double get(const std::string& key, double unit = 1, double high = std::numeric_limits<double>::max()) {
-    return read_figure(reader_.require(key, "a figure with its source"), reader_.path(key), high).value * unit;
+    return read_figure(reader_.require(key, "a figure with its source"), reader_.path(key), high).value *
+           unit;
   }
   double share(const std::string& key) { return get(key, 1, 1); }
+  // A count: a whole number above 0.
+  int whole(const std::string& key, int high) {
+    const double value = get(key, 1, high);
+    if (value != std::floor(value))
+      fail(ErrorKind::bad_input, path(key) + ".value", "got {}, need a whole number", value);
+    return static_cast<int>(value);
+  }
   ObjectReader& object() { return reader_; }
   std::string path(const std::string& key) const { return reader_.path(key); }
   void end() { reader_.refuse_unknown(); }
@@ -53,17 +65,21 @@ class Figures {
 };
 
 constexpr double kMicro = 1e-6, kGiga = 1e9, kTera = 1e12, kMiB = 1048576;
+constexpr double kMostMiB = 1ull << 40;  // bytes then fit in 64 bits
 
 // {"f32": figure, "fp16": figure, ...}
 void read_by_precision(const json& value, const std::string& where, double unit, double high,
-                       std::array<double, kPrecisionCount>& values, std::array<std::string, kPrecisionCount>* sources) {
-  if (!value.is_object()) fail(ErrorKind::bad_input, where, "got {}, need a figure for each precision", short_json(value));
+                       std::array<double, kPrecisionCount>& values,
+                       std::array<std::string, kPrecisionCount>* sources) {
+  if (!value.is_object())
+    fail(ErrorKind::bad_input, where, "got {}, need a figure for each precision", short_json(value));
   std::vector<std::string> names;
   for (int i = 0; i < kPrecisionCount; ++i) names.emplace_back(name_of(static_cast<Precision>(i)));
   for (const auto& [key, figure] : value.items()) {
     const auto it = std::find(names.begin(), names.end(), key);
     if (it == names.end())
-      fail(ErrorKind::bad_input, where + "." + key, "unknown precision, got \"{}\", {}", key, nearest_choice(key, names));
+      fail(ErrorKind::bad_input, where + "." + key, "unknown precision, got \"{}\", {}", key,
+           nearest_choice(key, names));
     const Figure f = read_figure(figure, where + "." + key, high);
     values[static_cast<std::size_t>(it - names.begin())] = f.value * unit;
     if (sources) (*sources)[static_cast<std::size_t>(it - names.begin())] = f.source;
@@ -74,39 +90,43 @@ void read_by_precision(const json& value, const std::string& where, double unit,
 
 void read_device(const json& value, const std::string& where, Machine& m) {
   Figures f(value, where);
-  read_by_precision(f.object().require("peak_tflops", "the dense peaks by precision"), f.path("peak_tflops"), kTera,
-                    std::numeric_limits<double>::max(), m.peak_flops, &m.peak_sources);
-  m.memory_bytes = static_cast<std::uint64_t>(f.get("memory_mib", kMiB));
-  m.memory_outside_allocator = static_cast<std::uint64_t>(f.get("memory_outside_allocator_mib", kMiB));
+  read_by_precision(f.object().require("peak_tflops", "the dense peaks by precision"), f.path("peak_tflops"),
+                    kTera, std::numeric_limits<double>::max(), m.peak_flops, &m.peak_sources);
+  m.memory_bytes = static_cast<std::uint64_t>(f.get("memory_mib", kMiB, kMostMiB));
+  m.memory_outside_allocator =
+      static_cast<std::uint64_t>(f.get("memory_outside_allocator_mib", kMiB, kMostMiB));
   if (m.memory_outside_allocator >= m.memory_bytes)
-    fail(ErrorKind::bad_input, f.path("memory_outside_allocator_mib"), "leaves nothing of the {} MiB, need less",
-         m.memory_bytes >> 20);
+    fail(ErrorKind::bad_input, f.path("memory_outside_allocator_mib"),
+         "leaves nothing of the {} MiB, need less", m.memory_bytes >> 20);
   m.memory_bandwidth = f.get("memory_gbps", kGiga);
   m.memory_efficiency = f.share("memory_efficiency");
   m.kernel_latency = f.get("kernel_latency_us", kMicro);
-  m.multiprocessors = f.get("multiprocessors");
+  m.multiprocessors = f.whole("multiprocessors", 1 << 20);
   m.communication_multiprocessors = f.get("communication_multiprocessors", 1, m.multiprocessors);
   f.end();
 }
 
 void read_gemm(const json& value, const std::string& where, Machine& m) {
   Figures f(value, where);
-  read_by_precision(f.object().require("sustained", "the share of each peak that the largest products keep up"),
-                    f.path("sustained"), 1, 1, m.sustained, nullptr);
+  read_by_precision(
+      f.object().require("sustained", "the share of each peak that the largest products keep up"),
+      f.path("sustained"), 1, 1, m.sustained, nullptr);
   for (int i = 0; i < kPrecisionCount; ++i)
     if (m.peak_flops[i] > 0 && m.sustained[i] == 0)
-      fail(ErrorKind::bad_input, f.path("sustained"), "missing {}, need one for each precision of peak_tflops",
-           name_of(static_cast<Precision>(i)));
+      fail(ErrorKind::bad_input, f.path("sustained"),
+           "missing {}, need one for each precision of peak_tflops", name_of(static_cast<Precision>(i)));
   const json& tiles = f.object().require("tiles", "an array of {\"m\", \"n\", \"efficiency\"}");
   if (!tiles.is_array() || tiles.empty())
-    fail(ErrorKind::bad_input, f.path("tiles"), "got {}, need an array of at least one tile", short_json(tiles));
+    fail(ErrorKind::bad_input, f.path("tiles"), "got {}, need an array of at least one tile",
+         short_json(tiles));
   for (std::size_t i = 0; i < tiles.size(); ++i) {
     const std::string path = fmt::format("{}[{}]", f.path("tiles"), i);
     ObjectReader tile(tiles[i], path);
     GemmTile t;
     t.m = static_cast<double>(read_int(tile.require("m", "rows of the tile"), tile.path("m"), 1, 4096));
     t.n = static_cast<double>(read_int(tile.require("n", "columns of the tile"), tile.path("n"), 1, 4096));
-    t.efficiency = read_figure(tile.require("efficiency", "a figure with its source"), tile.path("efficiency"), 1).value;
+    t.efficiency =
+        read_figure(tile.require("efficiency", "a figure with its source"), tile.path("efficiency"), 1).value;
     tile.refuse_unknown();
     m.tiles.push_back(t);
   }
@@ -118,7 +138,8 @@ Link read_link(const json& value, const std::string& where, bool counted) {
   Figures f(value, where);
   Link link;
   if (counted) {
-    link.ranks = static_cast<int>(read_int(f.object().require("ranks", "how many devices at most"), f.path("ranks"), 1, 1024));
+    link.ranks = static_cast<int>(
+        read_int(f.object().require("ranks", "how many devices at most"), f.path("ranks"), 1, 1024));
     link.name = read_string(f.object().require("name", "what the link is"), f.path("name"));
   }
   link.bandwidth = f.get("bus_gbps", kGiga);
@@ -129,11 +150,12 @@ Link read_link(const json& value, const std::string& where, bool counted) {
 
 void read_node(const json& value, const std::string& where, Machine& m) {
   Figures f(value, where);
-  m.devices_per_node = static_cast<int>(f.get("devices", 1, 1024));
+  m.devices_per_node = f.whole("devices", 1024);
   m.collective_base = f.get("collective_base_us", kMicro);
   const json& links = f.object().require("links", "an array of links");
   if (!links.is_array() || links.empty())
-    fail(ErrorKind::bad_input, f.path("links"), "got {}, need an array of at least one link", short_json(links));
+    fail(ErrorKind::bad_input, f.path("links"), "got {}, need an array of at least one link",
+         short_json(links));
   for (std::size_t i = 0; i < links.size(); ++i) {
     const std::string path = fmt::format("{}[{}]", f.path("links"), i);
     m.links.push_back(read_link(links[i], path, true));
@@ -162,7 +184,8 @@ const Link& Machine::link(int ranks) const {
 }
 
 std::string Machine::peak_source(Precision precision) const {
-  return fmt::format("{}, dense {}: {}", name, name_of(precision), peak_sources[static_cast<std::size_t>(precision)]);
+  return fmt::format("{}, dense {}: {}", name, name_of(precision),
+                     peak_sources[static_cast<std::size_t>(precision)]);
 }
 
 Machine machine_from_json(const ordered_json& root, const std::string& file) {
@@ -171,7 +194,8 @@ Machine machine_from_json(const ordered_json& root, const std::string& file) {
   Machine m;
   m.name = read_string(top.require("name", "the machine's name"), top.path("name"));
   m.description = read_string(top.require("description", "one line on the machine"), top.path("description"));
-  if (const json* immediate = top.find("immediate")) m.immediate = read_bool(*immediate, top.path("immediate"));
+  if (const json* immediate = top.find("immediate"))
+    m.immediate = read_bool(*immediate, top.path("immediate"));
   read_device(top.require("device", "the device's figures"), top.path("device"), m);
   read_gemm(top.require("gemm", "how matrix products run"), top.path("gemm"), m);
   {
@@ -205,7 +229,8 @@ Framework framework_from_json(const ordered_json& root, const std::string& file)
   ObjectReader top(copy, file + ": $");
   Framework w;
   w.name = read_string(top.require("name", "the framework's name"), top.path("name"));
-  w.description = read_string(top.require("description", "one line on the framework"), top.path("description"));
+  w.description =
+      read_string(top.require("description", "one line on the framework"), top.path("description"));
   Figures f(top.require("host_us", "what calls cost the host, in microseconds"), top.path("host_us"));
   w.kernel = f.get("kernel", kMicro);
   w.collective = f.get("collective", kMicro);
@@ -228,12 +253,14 @@ SimulatedDevices parse_simulated(const std::string& device, const std::string& w
   SimulatedDevices d;
   if (device.starts_with(prefix) && x != std::string::npos) {
     const std::string digits = device.substr(prefix.size(), x - prefix.size());
-    const bool number = !digits.empty() && digits.size() < 8 && digits.find_first_not_of("0123456789") == std::string::npos;
+    const bool number =
+        !digits.empty() && digits.size() < 8 && digits.find_first_not_of("0123456789") == std::string::npos;
     d.count = number ? std::stoi(digits) : 0;
     d.machine = device.substr(x + 1);
   }
   if (d.count < 1 || d.machine.empty())
-    fail(ErrorKind::bad_input, where, "no simulated machine, got \"{}\", need sim:<N>x<MACHINE>, such as sim:8x{}", device,
+    fail(ErrorKind::bad_input, where,
+         "no simulated machine, got \"{}\", need sim:<N>x<MACHINE>, such as sim:8x{}", device,
          machine_names().empty() ? "MACHINE" : machine_names().front());
   return d;
 }
@@ -252,7 +279,7 @@ std::pair<ordered_json, std::string> load(const EmbeddedFiles& files, const std:
   if (is_path(name)) return {parse_json(read_text_file(name), name), name};
   const auto found = files.find(name);
   if (found == files.end())
-    fail(ErrorKind::bad_input, where, "no such {}, got \"{}\", {}, or the path of a JSON file", kind, name,
+    fail(ErrorKind::bad_input, where, "no such {}, got \"{}\", {} (or the path of a JSON file)", kind, name,
          nearest_choice(name, keys_of(files)));
   const std::string file = fmt::format("built-in {} {}", kind, name);
   return {parse_json(found->second, file), file};

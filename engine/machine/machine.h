@@ -1,6 +1,6 @@
 // A machine to simulate: what its devices, its links and its host can do. Data only, read from a JSON file
-// (machines/README.md explains every key) in which each figure names its source. All rates are per second and in
-// plain units (FLOP/s, bytes/s), all times in seconds.
+// (machines/README.md explains every key) in which each figure names its source. All rates are per second and
+// in plain units (FLOP/s, bytes/s), all times in seconds.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -65,13 +65,13 @@ struct Machine {
   std::uint64_t usable_memory() const { return memory_bytes - memory_outside_allocator; }
 };
 
-// What a framework's calls cost its host, on the reference host (Xeon E5-2686 v4, one thread), and how good its kernels
-// are.
+// What a framework's calls cost its host, on the reference host (Xeon E5-2686 v4, one thread), and how good
+// its kernels are.
 struct Framework {
   std::string name, description;
   double kernel = 0, collective = 0, message = 0;  // seconds, besides the driver's launch
   double micro_batch = 0, recompute = 0, step = 0;
-  bool messages_block = false;  // the host waits for the device at every message
+  bool messages_block = false;    // the host waits for the device at every message
   double traffic_efficiency = 1;  // of its memory-bound kernels, relative to the machine's
 };
 
@@ -79,8 +79,8 @@ struct Framework {
 Machine machine_from_json(const nlohmann::ordered_json& json, const std::string& where);
 Framework framework_from_json(const nlohmann::ordered_json& json, const std::string& where);
 
-// By the name of one that is built in, or the path of a file (it has a "/" or ends in ".json"). bad_input at `where`
-// with the nearest name otherwise.
+// By the name of one that is built in, or the path of a file (it has a "/" or ends in ".json"). bad_input at
+// `where` with the nearest name otherwise.
 Machine find_machine(const std::string& name_or_path, const std::string& where);
 Framework find_framework(const std::string& name_or_path, const std::string& where);
 std::vector<std::string> machine_names();

@@ -31,7 +31,8 @@ DType Plan::model_dtype() const {
   }
 }
 
-// Megatron: fp16 gradients accumulate in fp16 unless asked otherwise; with bf16 they accumulate and reduce in f32.
+// Megatron: fp16 gradients accumulate in fp16 unless asked otherwise; with bf16 they accumulate and reduce in
+// f32.
 DType Plan::gradient_dtype() const {
   return point.precision == Precision::fp16 && !point.gradients_in_f32 ? DType::f16 : DType::f32;
 }

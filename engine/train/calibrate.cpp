@@ -42,11 +42,13 @@ Tensor filled(Device& device, const Shape& shape, DType dtype) {
   return t;
 }
 
-constexpr std::int64_t kProduct = 1536;  // large enough that packing and threads cost little, small enough to be quick
+constexpr std::int64_t kProduct =
+    1536;  // large enough that packing and threads cost little, small enough to be quick
 
 double product_flops(Device& device, Stopwatch& watch, DType dtype) {
   const std::int64_t n = kProduct;
-  const Tensor a = filled(device, {n, n}, dtype), b = filled(device, {n, n}, dtype), c = filled(device, {n, n}, dtype);
+  const Tensor a = filled(device, {n, n}, dtype), b = filled(device, {n, n}, dtype),
+               c = filled(device, {n, n}, dtype);
   const ops::Matmul product{ops::Matrix(a), ops::Matrix(b), ops::Matrix(c)};
   return product.cost().flops / watch.least([&] { run(device, product); });
 }
@@ -64,9 +66,8 @@ double least_op_seconds(Device& device, Stopwatch& watch) {
   const Tensor a = filled(device, {4096}, DType::f32);
   constexpr int calls = 100;
   return watch.least([&] {
-           for (int i = 0; i < calls; ++i) run(device, ops::Add{a, a, a});
-         }) /
-         calls;
+    for (int i = 0; i < calls; ++i) run(device, ops::Add{a, a, a});
+  }) / calls;
 }
 
 struct AttentionFlops {
@@ -77,7 +78,8 @@ AttentionFlops attention_flops(Device& device, Stopwatch& watch) {
   const std::int64_t heads = 8, seq = 512, d = 64;
   const auto view = [&](const Tensor& t) { return ops::Matrix(t, seq, d, heads * d, 0, d); };
   const auto make = [&] { return filled(device, {seq, 1, heads * d}, DType::f32); };
-  const Tensor q = make(), k = make(), v = make(), out = make(), dout = make(), dq = make(), dk = make(), dv = make();
+  const Tensor q = make(), k = make(), v = make(), out = make(), dout = make(), dq = make(), dk = make(),
+               dv = make();
   const Tensor lse = filled(device, {1, heads, seq}, DType::f32);
   ops::AttentionShape shape;
   shape.batch = 1, shape.heads = heads, shape.seq = seq, shape.head_dim = d;
@@ -96,14 +98,16 @@ AttentionFlops attention_flops(Device& device, Stopwatch& watch) {
 ordered_json calibrate_cpu(const CalibrationOptions& options) {
   const auto device = open_device("cpu", 0);
   Stopwatch watch(*device, options.seconds / 8);
-  const std::string measured = fmt::format("measured by mbench devices --calibrate on {}", options.measured_on);
+  const std::string measured =
+      fmt::format("measured by mbench devices --calibrate on {}", options.measured_on);
   const std::string estimate = "estimate: ";
   const auto figure = [](double value, const std::string& source) {
     // Four digits: more than a repeated measurement keeps.
     return ordered_json{{"value", std::stod(fmt::format("{:.4g}", value))}, {"source", source}};
   };
   const double peak = measured_peak_flops("cpu", options.seconds / 8);
-  const double f32 = product_flops(*device, watch, DType::f32), bf16 = product_flops(*device, watch, DType::bf16),
+  const double f32 = product_flops(*device, watch, DType::f32),
+               bf16 = product_flops(*device, watch, DType::bf16),
                f16 = product_flops(*device, watch, DType::f16);
   const double bytes = bandwidth(*device, watch);
   const double least = least_op_seconds(*device, watch);
@@ -119,33 +123,37 @@ ordered_json calibrate_cpu(const CalibrationOptions& options) {
        {{"f32", figure(peak * 1e-12, measured + ": f32 matrix product")},
         {"bf16", figure(peak * 1e-12, "as f32: 16-bit operands are converted")},
         {"fp16", figure(peak * 1e-12, "as f32: 16-bit operands are converted")}}},
-      {"memory_mib", figure(static_cast<double>(options.memory_bytes >> 20), "the operating system's figure on " + options.measured_on)},
+      {"memory_mib", figure(static_cast<double>(options.memory_bytes >> 20),
+                            "the operating system's figure on " + options.measured_on)},
       {"memory_outside_allocator_mib", figure(512, estimate + "operating system and the program itself")},
       {"memory_gbps", figure(bytes * 1e-9, measured + ": sum of two tensors of 128 MiB")},
       {"memory_efficiency", figure(1, "memory_gbps is what was reached")},
       {"kernel_latency_us", figure(least * 1e6, measured + ": sum of two tensors of 16 KiB")},
       {"multiprocessors", figure(options.cores, "cores of " + options.measured_on)},
-      {"communication_multiprocessors", figure(std::min(1, options.cores), "a core runs the rank's MPI calls")}};
-  m["gemm"] = {{"sustained",
-                {{"f32", share(f32)}, {"bf16", share(bf16)}, {"fp16", share(f16)}}},
-               {"tiles", ordered_json::array({{{"m", 32},
-                                               {"n", 32},
-                                               {"efficiency", figure(1, "the only one")}}})},
-               {"k_overhead", figure(16, estimate + "packing of a panel")}};
+      {"communication_multiprocessors",
+       figure(std::min(1, options.cores), "a core runs the rank's MPI calls")}};
+  m["gemm"] = {
+      {"sustained", {{"f32", share(f32)}, {"bf16", share(bf16)}, {"fp16", share(f16)}}},
+      {"tiles", ordered_json::array({{{"m", 32}, {"n", 32}, {"efficiency", figure(1, "the only one")}}})},
+      {"k_overhead", figure(16, estimate + "packing of a panel")}};
   m["attention"] = {{"forward", share(attention.forward)}, {"backward", share(attention.backward)}};
   m["host"] = {{"launch_us", figure(0.01, estimate + "a call, no launch")},
                {"synchronize_us", figure(0.01, estimate + "nothing to wait for")},
                {"speed", figure(1, estimate + "host costs of mbench were measured on a similar core")}};
   // A ring over shared memory copies in and out and adds: some four passes over the data.
-  const std::string passes = estimate + "a quarter of memory_gbps, for the passes of a copy in and out and a sum";
-  m["node"] = {{"devices", figure(64, estimate + "ranks of one host")},
-               {"collective_base_us", figure(2, estimate + "an MPI call within a host")},
-               {"links", ordered_json::array({{{"ranks", 1024},
-                                               {"name", "shared memory"},
-                                               {"bus_gbps", figure(bytes * 1e-9 / 4, passes)},
-                                               {"latency_us", figure(2, estimate + "a shared-memory message")}}})},
-               {"p2p_gbps", figure(bytes * 1e-9 / 2, estimate + "half of memory_gbps, a copy in and out")},
-               {"pcie", {{"bus_gbps", figure(bytes * 1e-9 / 4, passes)}, {"latency_us", figure(2, estimate + "a shared-memory message")}}}};
+  const std::string passes =
+      estimate + "a quarter of memory_gbps, for the passes of a copy in and out and a sum";
+  m["node"] = {
+      {"devices", figure(64, estimate + "ranks of one host")},
+      {"collective_base_us", figure(2, estimate + "an MPI call within a host")},
+      {"links", ordered_json::array({{{"ranks", 1024},
+                                      {"name", "shared memory"},
+                                      {"bus_gbps", figure(bytes * 1e-9 / 4, passes)},
+                                      {"latency_us", figure(2, estimate + "a shared-memory message")}}})},
+      {"p2p_gbps", figure(bytes * 1e-9 / 2, estimate + "half of memory_gbps, a copy in and out")},
+      {"pcie",
+       {{"bus_gbps", figure(bytes * 1e-9 / 4, passes)},
+        {"latency_us", figure(2, estimate + "a shared-memory message")}}}};
   m["network"] = {{"name", "10 Gb/s Ethernet"},
                   {"gbps_per_device", figure(1, estimate + "not measured")},
                   {"latency_us", figure(30, estimate + "not measured")}};

@@ -1,5 +1,5 @@
-// Measures the CPU this process runs on and writes it down as a machine file, so that it can be simulated and the time
-// of a sweep estimated.
+// Measures the CPU this process runs on and writes it down as a machine file, so that it can be simulated and
+// the time of a sweep estimated.
 #pragma once
 #include <nlohmann/json.hpp>
 
@@ -8,8 +8,8 @@
 namespace mbench {
 
 struct CalibrationOptions {
-  double seconds = 3;          // to spend measuring, about
-  std::string measured_on;     // "AMD EPYC, 2 cores, 2026-11-21": goes into every source
+  double seconds = 3;       // to spend measuring, about
+  std::string measured_on;  // "AMD EPYC, 2 cores, 2026-11-21": goes into every source
   int cores = 1;
   std::uint64_t memory_bytes = 0;
 };

@@ -1,6 +1,7 @@
 #include "engine/train/simulate.h"
 
 #include <exception>
+#include <system_error>
 #include <thread>
 
 #include "engine/train/registry.h"
@@ -18,7 +19,8 @@ void check_possible(const Plan& plan, const Machine& machine, int devices) {
   for (int i = 0; i < kPrecisionCount; ++i)
     if (machine.peak_flops[i] > 0)
       has += (has.empty() ? "" : ", ") + std::string(name_of(static_cast<Precision>(i)));
-  fail(ErrorKind::unsupported, "sim", "{} has no {}, need one of {}", machine.name, name_of(p.precision), has);
+  fail(ErrorKind::unsupported, "sim", "{} has no {}, need one of {}", machine.name, name_of(p.precision),
+       has);
 }
 
 std::uint64_t memory_limit(const Point& p, const Machine& machine) {
@@ -68,9 +70,22 @@ Simulation simulate_point(const Plan& plan, const Machine& machine, const Framew
     cluster->leave(s);
   };
   std::vector<std::thread> threads;
-  for (int s = 1; s < stages; ++s) threads.emplace_back(run_stage, s);
-  run_stage(0);
+  std::string no_thread;
+  for (int s = 1; s < stages && no_thread.empty(); ++s) {
+    try {
+      threads.emplace_back(run_stage, s);
+    } catch (const std::system_error& e) {
+      no_thread = e.what();
+      cluster->leave(0);
+      for (int left = s; left < stages; ++left) cluster->leave(left);  // which stops those that have begun
+    }
+  }
+  if (no_thread.empty()) run_stage(0);
   for (std::thread& t : threads) t.join();
+  if (!no_thread.empty())
+    fail(ErrorKind::launch_failed, "sim",
+         "no thread for stage {} of {}: {}, need fewer stages or a higher limit", threads.size() + 1, stages,
+         no_thread);
 
   for (int s = 0; s < stages; ++s) {
     if (!stage[s].error || stage[s].stopped) continue;

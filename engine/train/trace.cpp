@@ -32,13 +32,16 @@ std::string chrome_events(const RankTimeline& rank, double zero) {
   std::string out = fmt::format(R"({{"ph":"M","pid":{},"tid":0,"name":"process_name","args":{{"name":{}}}}})",
                                 rank.rank, quoted(rank.label));
   for (int t = 0; t < 4; ++t)
-    out += fmt::format(",\n" R"({{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":"{}"}}}})",
-                       rank.rank, t, kTracks[t]);
+    out += fmt::format(
+        ",\n"
+        R"({{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":"{}"}}}})",
+        rank.rank, t, kTracks[t]);
   for (const TimelineSpan& s : rank.timeline.spans()) {
     const int track = static_cast<int>(s.track);
-    out += fmt::format(",\n" R"({{"ph":"X","pid":{},"tid":{},"cat":"{}","name":{},"ts":{:.3f},"dur":{:.3f}}})",
-                       rank.rank, track, kTracks[track], quoted(s.name), (s.begin - zero) * 1e6,
-                       (s.end - s.begin) * 1e6);
+    out += fmt::format(
+        ",\n"
+        R"({{"ph":"X","pid":{},"tid":{},"cat":"{}","name":{},"ts":{:.3f},"dur":{:.3f}}})",
+        rank.rank, track, kTracks[track], quoted(s.name), (s.begin - zero) * 1e6, (s.end - s.begin) * 1e6);
   }
   return out;
 }

@@ -1,6 +1,7 @@
-// What a rank allocates on the counting device is, byte for byte and by category, what it allocates on the
-// CPU; and after the first iteration no rank asks for raw memory.
+// What a rank allocates on the counting device, and on a simulated machine, is byte for byte and by category
+// what it allocates on the CPU; and after the first iteration no rank asks for raw memory.
 #include "engine/train/data.h"
+#include "engine/train/simulate.h"
 #include "engine/train/trainer.h"
 #include "test/catch.h"
 #include "test/mpi/layout_run.h"
@@ -30,13 +31,20 @@ Peaks train(const Plan& plan, Device& device, World& world, const TokenSource* d
   return peaks;
 }
 
+bool same(const Peaks& real, const MemoryUse& peak, std::size_t reserved) {
+  return real.peak.total == peak.total && real.peak.by_category == peak.by_category &&
+         real.reserved == reserved;
+}
+
 }  // namespace
 
-TEST_CASE("counted memory equals the CPU's byte for byte on every rank") {
+TEST_CASE("counted and simulated memory equal the CPU's byte for byte on every rank") {
+  const Machine machine = find_machine("A100-SXM4-80GB", "test");
+  const Framework framework = find_framework("mbench", "test");
   for (const Layout& layout : layouts()) {
     const Point point = point_of(layout);
     MpiWorld world(static_cast<int>(point.world()));
-    double different = 0, grew = 0;
+    double different = 0, grew = 0, simulated_different = 0;
     if (world.member()) {
       const Plan plan = strategies::make_plan(point);
       const auto data = open_data(point.data, point.model.vocab, point.seq, point.seed);
@@ -45,14 +53,18 @@ TEST_CASE("counted memory equals the CPU's byte for byte on every rank") {
       const auto counting = open_counting_device(0);
       const auto lone = lone_world(world.rank(), world.size());
       const Peaks counted = train(plan, *counting, *lone, nullptr);
-      different = real.peak.total != counted.peak.total ||
-                  real.peak.by_category != counted.peak.by_category || real.reserved != counted.reserved;
+      different = !same(real, counted.peak, counted.reserved);
+      const Simulation simulation = simulate_point(plan, machine, framework, world.size());
+      const auto stage = static_cast<std::size_t>(plan.mesh.coordinate(world.rank(), Axis::pp));
+      simulated_different =
+          !same(real, simulation.peak_by_stage.at(stage), simulation.reserved_by_stage.at(stage));
       grew = real.raw_at_end != real.raw_after_first;
     }
-    double worst[2] = {different, grew};
-    MPI_Allreduce(MPI_IN_PLACE, worst, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    double worst[3] = {different, grew, simulated_different};
+    MPI_Allreduce(MPI_IN_PLACE, worst, 3, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     INFO(describe(layout));
     CHECK(worst[0] == 0);
     CHECK(worst[1] == 0);
+    CHECK(worst[2] == 0);
   }
 }

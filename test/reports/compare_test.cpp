@@ -5,11 +5,13 @@
 
 #include "engine/base/error.h"
 #include "reports/compare_report.h"
+#include "reports/junit.h"
 #include "test/catch.h"
 #include "test/reports/sample.h"
 
 using namespace mbench;
 using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
 
 namespace {
 
@@ -48,11 +50,14 @@ std::string refusal(const ResultFile& now, const ResultFile& base) {
 TEST_CASE("time: slower, faster, same, and what is in between") {
   const auto time = [](double ms) { return metric(compare_results(one(ms), one(100), {}), "time"); };
   CHECK(time(100).verdict == Verdict::same);
-  CHECK(time(104).verdict == Verdict::same);
+  CHECK(time(100).reason.empty());
+  CHECK(time(104).verdict == Verdict::same);  // the interval excludes 5 %
+  CHECK(time(104).reason == "slower by less than the threshold of 5 %");
+  CHECK(time(96).reason == "faster by less than the threshold of 5 %");
   CHECK(time(108).verdict == Verdict::slower);
   CHECK(time(92).verdict == Verdict::faster);
-  CHECK(time(105).verdict == Verdict::ambiguous);
-  CHECK(time(105).reason == "the interval crosses the threshold");
+  CHECK(time(105.05).verdict == Verdict::slower);  // a change as large as the threshold is found
+  CHECK(time(95.15).verdict == Verdict::faster);
   const MetricComparison slower = time(108);
   CHECK(*slower.ratio == Approx(1.08).epsilon(0.001));
   CHECK(slower.interval->low > 1.05);
@@ -60,7 +65,43 @@ TEST_CASE("time: slower, faster, same, and what is in between") {
   CHECK(*slower.p_value < 0.01);
   CHECK(compare_results(one(108), one(100), {}).regression());
   CHECK_FALSE(compare_results(one(92), one(100), {}).regression());
-  CHECK_FALSE(compare_results(one(105), one(100), {}).regression());
+}
+
+TEST_CASE(
+    "time: an interval that holds both no change and the threshold is ambiguous, and says what would "
+    "decide") {
+  ResultFile now = one(), base = one();
+  std::vector<double> noisy;
+  for (int i = 0; i < 12; ++i) noisy.push_back(100 + 9 * std::sin(2.4 * i));
+  base.points[0].iteration_ms = statistics_of(noisy);
+  for (double& x : noisy) x *= 1.03;
+  now.points[0].iteration_ms = statistics_of(noisy);
+  const Comparison comparison = compare_results(now, base, {});
+  const MetricComparison time = metric(comparison, "time");
+  CHECK(time.interval->low < 1);
+  CHECK(time.interval->high > 1.05);
+  CHECK(time.verdict == Verdict::ambiguous);
+  CHECK_THAT(time.reason, Contains("holds both no change and the threshold; about ") &&
+                              Contains("0 samples would decide"));
+  CHECK_FALSE(comparison.regression());
+  CHECK_FALSE(comparison.fails());
+  CompareOptions strict;
+  strict.fail_on = {verdict_named("ambiguous", "test")};
+  CHECK(compare_results(now, base, strict).fails());
+  CHECK_FALSE(compare_results(now, base, strict).regression());
+  CHECK_THROWS_AS(verdict_named("ambigous", "test"), Error);
+}
+
+TEST_CASE("time: a slow-down of samples that drift is no verdict") {
+  ResultFile now = one(), base = one();
+  std::vector<double> drifting, noisy;
+  for (int i = 0; i < 30; ++i)
+    drifting.push_back(105.5 + 4 * std::sin(i / 8.0)), noisy.push_back(100 + 3 * std::sin(2.4 * i));
+  now.points[0].iteration_ms = statistics_of(drifting);
+  base.points[0].iteration_ms = statistics_of(noisy);
+  const MetricComparison time = metric(compare_results(now, base, {}), "time");
+  CHECK(time.verdict == Verdict::ambiguous);
+  CHECK_THAT(time.reason, Contains("drift"));
 }
 
 TEST_CASE("too few samples are ambiguous, however large the change") {
@@ -89,13 +130,15 @@ TEST_CASE("memory is compared exactly") {
   CHECK(memory(1000).verdict == Verdict::same);
   CHECK(memory(1000).reason.empty());
   CHECK(memory(1009).verdict == Verdict::same);
-  CHECK(memory(1009).reason == "changed within the threshold");
+  CHECK(memory(1009).reason == "changed by less than the threshold");
   CHECK(memory(1011).verdict == Verdict::larger);
   CHECK(memory(985).verdict == Verdict::smaller);
   CHECK(compare_results(one(100, 1011), one(), {}).regression());
   CHECK_THAT(render_comparison(compare_results(one(100, 1009), one(), {}), "md"), Contains("+0.9 %"));
-  Thresholds strict;
-  set_threshold(strict, "memory=0%");
+  CHECK(memory(1010).verdict == Verdict::larger);  // the threshold itself counts
+  CompareOptions strict;
+  set_threshold(strict.thresholds, "memory=0%");
+  CHECK(metric(compare_results(one(100, 1000), one(), strict), "memory").verdict == Verdict::same);
   CHECK(metric(compare_results(one(100, 1000.001), one(), strict), "memory").verdict == Verdict::larger);
 }
 
@@ -114,8 +157,8 @@ TEST_CASE("losses must agree within the tolerance of their precision") {
   CHECK(loss(10.4112 * 0.98, Precision::fp16).verdict == Verdict::changed);  // lower is no better
   CHECK(loss(NAN, Precision::fp16).verdict == Verdict::changed);
   CHECK(is_regression(Verdict::changed));
-  Thresholds wide;
-  set_threshold(wide, "loss=5%");
+  CompareOptions wide;
+  set_threshold(wide.thresholds, "loss=5%");
   now.points[0].losses[1] = 10.4112 * 1.04;
   CHECK(metric(compare_results(now, one(), wide), "loss").verdict == Verdict::same);
 }
@@ -168,6 +211,13 @@ TEST_CASE("what cannot be compared is refused") {
   now = one();
   now.points[0].simulated = true;
   CHECK_THAT(refusal(now, base), Contains("simulated here, measured in the baseline"));
+  CHECK_THAT(
+      refusal(base, now),
+      Contains("measured here, simulated in the baseline: a simulation is no baseline for a measurement"));
+  now = one();
+  now.points[0].point.model = find_preset("gpt2-774m", "test");
+  now.points[0].id = point_id(now.points[0].point);
+  CHECK_THAT(refusal(now, base), Contains("model is gpt2-774m here, gpt2-345m in the baseline"));
   now = one();
   now.points[0].point.precision = Precision::bf16;
   now.points[0].id = point_id(now.points[0].point);
@@ -190,6 +240,42 @@ TEST_CASE("one incomparable point among others does not hide them") {
   const Comparison comparison = compare_results(now, base, {});
   CHECK(comparison.points[0].metrics.at(0).verdict == Verdict::not_comparable);
   CHECK(comparison.points[1].metrics.at(0).metric == "time");
+}
+
+TEST_CASE("memory alone compares across CPUs, not across devices") {
+  CompareOptions memory;
+  memory.metrics = {"memory"};
+  ResultFile now = one(300, 1000);
+  now.environment["cpu"] = "another";
+  now.environment["cores"] = 4;
+  const Comparison comparison = compare_results(now, one(), memory);
+  REQUIRE(comparison.points[0].metrics.size() == 1);
+  CHECK(comparison.points[0].metrics[0].metric == "memory");
+  CHECK(comparison.points[0].metrics[0].verdict == Verdict::same);
+  ResultFile cpu_now = now, cpu_base = one();
+  for (ResultFile* file : {&cpu_now, &cpu_base})
+    file->environment["device"] = file->points[0].point.device = "cpu";
+  cpu_now.points[0].device = "AMD EPYC";
+  cpu_base.points[0].device = "Intel Xeon";
+  CHECK(compare_results(cpu_now, cpu_base, memory).points[0].metrics[0].verdict == Verdict::same);
+  CHECK_THROWS_WITH(compare_results(cpu_now, cpu_base, {}), Contains("Intel Xeon in the baseline"));
+  now.environment["device"] = "A100 x 8";
+  CHECK_THROWS_WITH(compare_results(now, one(), memory), Contains("need the same hardware"));
+  CHECK_THROWS_AS(check_metrics({"memory", "tme"}), Error);
+}
+
+TEST_CASE("simulated points of a file are compared where its measured ones ran on other hardware") {
+  ResultFile now = sample::strategies(), base = sample::strategies();
+  for (ResultFile* file : {&now, &base}) {
+    file->points[0].simulated = true;
+    file->points[0].point.device = file->points[0].device = "sim:8xdgx1";
+  }
+  now.environment["cores"] = 8;
+  const Comparison comparison = compare_results(now, base, {});
+  CHECK(comparison.points[0].metrics[0].verdict == Verdict::same);
+  CHECK(comparison.points[1].metrics[0].verdict == Verdict::not_comparable);
+  CHECK_THAT(comparison.points[1].metrics[0].reason,
+             Contains("environment.cores is 8 here and 64 in the baseline"));
 }
 
 TEST_CASE("drivers and libraries may differ, and are listed first") {
@@ -244,4 +330,61 @@ TEST_CASE("markdown for a pull request: verdict, table, the rest folded away") {
   CHECK(json.at("points").size() == 20);
   CHECK(json.at("points")[0].at("metrics")[1].at("verdict") == "larger");
   CHECK_THROWS_AS(render_comparison(compare_results(base, base, {}), "html"), Error);
+}
+
+TEST_CASE("disturbed samples are flagged beside their row") {
+  ResultFile now = one(), base = one();
+  std::vector<double> warming;
+  for (int i = 0; i < 30; ++i) warming.push_back(i < 3 ? 150 : 100 + 0.1 * ((i * 7) % 5));
+  now.points[0].iteration_ms = statistics_of(warming);
+  const Comparison comparison = compare_results(now, base, {});
+  REQUIRE(comparison.points[0].flags.size() >= 1);
+  CHECK_THAT(comparison.points[0].flags[0], Contains("new: warming"));
+  CHECK_THAT(render_comparison(comparison, "md"), Contains("same [1]") && Contains("; new: warming"));
+  CHECK_THAT(render_comparison(comparison, "json"), Contains("new: warming"));
+  CHECK_THAT(render_comparison(comparison, "junit"), Contains("new: warming"));
+}
+
+TEST_CASE("names with markup and letters of any language come out whole in every format") {
+  ResultFile now = one(), base = one();
+  for (ResultFile* file : {&now, &base}) {
+    PointResult other = file->points[0];
+    other.point.data = "text:a|b<c>\"d\" & 'Größe' 尺寸.txt";
+    other.id = point_id(other.point);
+    file->points.push_back(other);
+  }
+  now.points[1].peak_memory_mib = 2000;
+  const Comparison comparison = compare_results(now, base, {});
+  const std::string md = render_comparison(comparison, "md");
+  CHECK_THAT(md, Contains("a\\|b\\<c\\>\"d\" & 'Größe' 尺寸.txt"));
+  const auto json = nlohmann::json::parse(render_comparison(comparison, "json"));
+  CHECK(json.at("points")[1].at("label") == "data text:a|b<c>\"d\" & 'Größe' 尺寸.txt");
+  const std::string junit = render_comparison(comparison, "junit");
+  CHECK_THAT(junit, Contains("a|b&lt;c&gt;&quot;d&quot; &amp; &apos;Größe&apos; 尺寸.txt"));
+}
+
+TEST_CASE("what is slower once but not again is ambiguous, other regressions stand") {
+  const ResultFile base = one();
+  const Comparison once = compare_results(one(120, 2000), base, {});
+  const Comparison not_again = confirmed(once, compare_results(one(100), base, {}));
+  CHECK(metric(not_again, "time").verdict == Verdict::ambiguous);
+  CHECK(metric(not_again, "time").reason == "slower once, not when it was measured again");
+  CHECK(metric(not_again, "memory").verdict == Verdict::larger);
+  const Comparison again = confirmed(once, compare_results(one(110), base, {}));
+  CHECK(metric(again, "time").verdict == Verdict::slower);
+}
+
+TEST_CASE("JUnit counts failures and what was skipped") {
+  ResultFile now = sample::strategies(), base = sample::strategies();
+  now.points[0].peak_memory_mib = 3000;
+  now.points[1].point.seq = 99;
+  now.points[1].id = point_id(now.points[1].point);
+  const std::string text = render_comparison(compare_results(now, base, {}), "junit");
+  CHECK_THAT(text, StartsWith("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites "));
+  CHECK_THAT(text,
+             Contains("failures=\"1\"") && Contains("<failure type=\"larger\" message=\"larger: +42 %"));
+  CHECK_THAT(text, Contains("<skipped message=\"new; not in the baseline\"/>"));
+  CHECK_THAT(text, Contains("<skipped message=\"missing; in the baseline (ok), not in the new results\"/>"));
+  CHECK(escape_xml("a\x01\x02"
+                   "b") == "a  b");
 }

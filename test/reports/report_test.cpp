@@ -141,7 +141,7 @@ TEST_CASE("--metric, --columns, --sort and --filter") {
                Contains("[--columns]") && Contains("did you mean \"iteration_ms.median\"?"));
     options = {};
     options.tables = {"strategy"};
-    CHECK_THAT(refusal(file, options), Contains("[--table]") && Contains("need one of long, memory, strategies"));
+    CHECK_THAT(refusal(file, options), Contains("[--table]") && Contains("need one of all, cluster, "));
     options = {};
     options.sort = "sequence";
     CHECK_THAT(refusal(file, options), Contains("[--sort]"));
@@ -221,10 +221,11 @@ TEST_CASE("csv holds numbers at full precision, gaps as nothing and reasons quot
   options.format = "csv";
   const std::string csv = render_report(sample::strategies(), options);
   CHECK(csv.substr(0, csv.find('\n')) ==
-        "section,section2,strategy,iteration_ms.mean,iteration_ms.mean.overhead,peak_memory_mib,"
+        "section,section2,strategy,iteration_ms.mean,iteration_ms.stddev,iteration_ms.mean.overhead,peak_"
+        "memory_mib,"
         "peak_memory_mib.saved,samples_per_s,tokens_per_s,note");
-  CHECK_THAT(csv, Contains(",Selective Recompute,336,0.16666666666666666,1631,"));
-  CHECK_THAT(csv, Contains(",Baseline,288,,2113,,"));
+  CHECK_THAT(csv, Contains(",Selective Recompute,336,1.4142135623730951,0.16666666666666666,1631,"));
+  CHECK_THAT(csv, Contains(",Baseline,288,1.4142135623730951,,2113,,"));
   CHECK(std::count(csv.begin(), csv.end(), '\n') == 21);
 }
 

@@ -118,3 +118,50 @@ TEST_CASE("the bootstrap interval leans to neither side") {
   CHECK(above <= 10);
   CHECK(high / -low == Approx(1).epsilon(0.1));
 }
+
+TEST_CASE("the autocorrelation time: one for independent samples, more for those that remember") {
+  std::mt19937_64 random(17);
+  std::normal_distribution<double> normal;
+  const auto mean_time = [&](double memory, int n, int runs) {
+    double sum = 0;
+    for (int run = 0; run < runs; ++run) {
+      std::vector<double> v;
+      double x = normal(random);
+      for (int i = 0; i < n; ++i) {
+        v.push_back(100 + x);
+        x = memory * x + std::sqrt(1 - memory * memory) * normal(random);
+      }
+      sum += autocorrelation_time(v);
+    }
+    return sum / runs;
+  };
+  CHECK(mean_time(0, 30, 500) < 1.5);
+  CHECK(mean_time(0, 2000, 50) < 1.2);
+  CHECK(mean_time(0.5, 5000, 50) == Approx(3).epsilon(0.15));  // (1 + 0.5) / (1 - 0.5)
+  CHECK(mean_time(0.8, 5000, 50) == Approx(9).epsilon(0.2));
+  CHECK(mean_time(-0.5, 1000, 50) == Approx(1).epsilon(0.05));  // never below one
+  CHECK(autocorrelation_time({5, 5, 5, 5, 5, 5}) == 1);
+  CHECK(autocorrelation_time({1, 2}) == 1);
+  std::vector<double> slope;
+  for (int i = 0; i < 30; ++i) slope.push_back(i);
+  CHECK(autocorrelation_time(slope) > 8);
+}
+
+TEST_CASE("the shift is the median of all ratios") {
+  CHECK(shift_ratio({2}, {1}) == 2);
+  CHECK(shift_ratio({1, 2, 4}, {1}) == 2);
+  CHECK(shift_ratio({1, 2}, {1, 2}) == Approx(1));
+  CHECK(shift_ratio({1.1, 2.2, 3.3}, {1, 2, 3}) == Approx(1.1));
+}
+
+TEST_CASE("dependence widens the interval around its ratio and weakens the rank test") {
+  RatioBootstrap bootstrap;
+  RankTest ranks;
+  std::vector<double> x, y;
+  for (int i = 0; i < 31; ++i) x.push_back(102 + 0.1 * i), y.push_back(100 + 0.1 * i);
+  const Interval plain = bootstrap.interval(x, y), wide = bootstrap.interval(x, y, 2);
+  const double ratio = median_of_sorted(x) / median_of_sorted(y);
+  CHECK(std::log(wide.high / ratio) == Approx(2 * std::log(plain.high / ratio)));
+  CHECK(std::log(wide.low / ratio) == Approx(2 * std::log(plain.low / ratio)));
+  CHECK(ranks.p_value(x, y, 2) > 10 * ranks.p_value(x, y));
+}

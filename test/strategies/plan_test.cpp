@@ -132,6 +132,26 @@ TEST_CASE("stages and chunks hold every layer once, in order") {
   }
 }
 
+TEST_CASE("where stages do not divide the layers, the first and the last have one less") {
+  Point point = layout(8, 16, 1);
+  point.model.layers = 126;
+  point.global_batch = 16;
+  const Plan plan = make_plan(point);
+  REQUIRE(plan.chunks.size() == 16);
+  std::int64_t next = 0;
+  for (int stage = 0; stage < 16; ++stage) {
+    INFO("stage " << stage);
+    REQUIRE(plan.chunks[stage].size() == 1);
+    const ChunkPlan& chunk = plan.chunks[stage][0];
+    CHECK(chunk.first_layer == next);
+    CHECK(chunk.layers == (stage == 0 || stage == 15 ? 7 : 8));
+    next += chunk.layers;
+  }
+  CHECK(next == 126);
+  point.model.layers = 125;
+  CHECK_THROWS_AS(make_plan(point), Error);
+}
+
 TEST_CASE("the mesh has the point's axes, and data parallelism divides the micro batches") {
   Point point = layout(2, 2, 2);
   const Plan plan = make_plan(point);

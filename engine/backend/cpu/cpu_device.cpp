@@ -64,7 +64,6 @@ void CpuDevice::read(const Tensor& from, std::span<std::byte> to) {
   if (!to.empty()) std::memcpy(to.data(), from.data(), to.size());
 }
 
-
 double CpuDevice::now() const {
   return wall_clock();
 }

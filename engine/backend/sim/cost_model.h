@@ -1,16 +1,16 @@
 // How long a kernel takes on a device of a machine file. One model for all products and one for all traffic:
 //
-// Products. The output is cut into tiles that run in waves over the multiprocessors; a tile costs its FLOPs, of
-// k + k_overhead, at the multiprocessor's share of the sustained peak times the tile's efficiency. Too few tiles may be
-// split along k, at the cost of adding the parts up. The best tile of the machine's list counts. Tile and wave
-// quantisation are what makes small and ragged products slow.
-// Everything else, and a lower bound for products: bytes at the bandwidth a large kernel reaches, FLOPs at the f32 peak.
-// Every kernel takes at least the machine's kernel latency besides.
+// Products. The output is cut into tiles that run in waves over the multiprocessors; a tile costs its FLOPs,
+// of k + k_overhead, at the multiprocessor's share of the sustained peak times the tile's efficiency. Too few
+// tiles may be split along k, at the cost of adding the parts up. The best tile of the machine's list counts.
+// Tile and wave quantisation are what makes small and ragged products slow. Everything else, and a lower
+// bound for products: bytes at the bandwidth a large kernel reaches, FLOPs at the f32 peak. Every kernel
+// takes at least the machine's kernel latency besides.
 #pragma once
 #include <unordered_map>
 
-#include "engine/device/meter.h"
 #include "engine/base/dtype.h"
+#include "engine/device/meter.h"
 #include "engine/machine/machine.h"
 
 namespace mbench::sim {

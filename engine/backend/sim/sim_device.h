@@ -1,6 +1,6 @@
 // A device without values: the allocator counts, ops cost but do not compute. What a rank allocates here is,
-// byte for byte, what it allocates on a real device, because all of it is decided by the same host code. With a
-// machine, ops advance a virtual clock by what they would take there.
+// byte for byte, what it allocates on a real device, because all of it is decided by the same host code. With
+// a machine, ops advance a virtual clock by what they would take there.
 #pragma once
 #include "engine/backend/sim/cost_model.h"
 #include "engine/device/virtual_clock.h"
@@ -41,7 +41,8 @@ class SimDevice final : public Device {
  public:
   // Counts alone; its clock stands still.
   explicit SimDevice(std::size_t memory_limit);
-  SimDevice(std::string name, std::size_t memory_limit, std::unique_ptr<CostModel> costs, VirtualClock& clock);
+  SimDevice(std::string name, std::size_t memory_limit, std::unique_ptr<CostModel> costs,
+            VirtualClock& clock);
 
   OpTable& ops() override { return ops_; }
   std::string name() const override { return name_; }

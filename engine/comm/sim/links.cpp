@@ -53,7 +53,8 @@ double Links::all_reduce(double bytes, Reach r) const {
   } else {
     const Part within = ring_gather(bytes, r.per_node, link.bandwidth, link.latency);
     parts.push_back({2 * within.latency, 2 * within.wire});
-    parts.push_back(reduce(bytes / r.per_node, r.nodes, machine_.network_bandwidth, machine_.network_latency));
+    parts.push_back(
+        reduce(bytes / r.per_node, r.nodes, machine_.network_bandwidth, machine_.network_latency));
   }
   return total(machine_.collective_base, parts);
 }
@@ -72,7 +73,8 @@ double Links::broadcast(double bytes, Reach r) const {
   std::vector<Part> parts;
   if (r.per_node > 1) parts.push_back({(r.per_node - 1) * link.latency, bytes / link.bandwidth});
   if (r.nodes > 1)
-    parts.push_back({std::ceil(std::log2(r.nodes)) * machine_.network_latency, bytes / machine_.network_bandwidth});
+    parts.push_back(
+        {std::ceil(std::log2(r.nodes)) * machine_.network_latency, bytes / machine_.network_bandwidth});
   return total(machine_.collective_base, parts);
 }
 
@@ -80,7 +82,8 @@ double Links::message(double bytes, int from, int to) const {
   if (node_of(from) != node_of(to))
     return machine_.collective_base + machine_.network_latency + bytes / machine_.network_bandwidth;
   const Link link = inside(2);
-  return machine_.collective_base + link.latency + bytes / (direct_ ? machine_.p2p_bandwidth : link.bandwidth);
+  return machine_.collective_base + link.latency +
+         bytes / (direct_ ? machine_.p2p_bandwidth : link.bandwidth);
 }
 
 }  // namespace mbench

@@ -1,7 +1,8 @@
-// How long communication takes on a machine: alpha-beta over the links it crosses. Within a node a ring over the link
-// of that many devices (a tree where it is faster, for all-reduce); across nodes the hierarchy that communication
-// libraries use: within each node, then between nodes over every device's share of the network, then within again, the
-// parts pipelined, so that the slowest part's bandwidth counts and every part's latency.
+// How long communication takes on a machine: alpha-beta over the links it crosses. Within a node a ring over
+// the link of that many devices (a tree where it is faster, for all-reduce); across nodes the hierarchy that
+// communication libraries use: within each node, then between nodes over every device's share of the network,
+// then within again, the parts pipelined, so that the slowest part's bandwidth counts and every part's
+// latency.
 #pragma once
 #include <vector>
 

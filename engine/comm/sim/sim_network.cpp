@@ -13,8 +13,8 @@ SimNetwork::SimNetwork(int stages, int ranks_per_stage)
       waiting_(static_cast<std::size_t>(stages), false),
       gone_(static_cast<std::size_t>(stages), false) {}
 
-// Sleeps until `ready`. Whoever makes a stage ready wakes it, so when the last one falls asleep nothing can change any
-// more.
+// Sleeps until `ready`. Whoever makes a stage ready wakes it, so when the last one falls asleep nothing can
+// change any more.
 template <class Ready, class Hopeless>
 void SimNetwork::wait(std::unique_lock<std::mutex>& lock, int stage, const Ready& ready,
                       const Hopeless& hopeless) {
@@ -67,7 +67,8 @@ std::vector<std::vector<double>> SimNetwork::meet(const std::string& name, const
   Meeting& meeting = meetings_[name];
   const auto nobody_left = [&] { return meeting.to_leave == 0; };
   const auto someone_gone = [&] {
-    return std::any_of(stages.begin(), stages.end(), [&](int s) { return gone_[s] && meeting.arrived.count(s) == 0; });
+    return std::any_of(stages.begin(), stages.end(),
+                       [&](int s) { return gone_[s] && meeting.arrived.count(s) == 0; });
   };
   wait(lock, me, nobody_left, someone_gone);  // those of the round before have all read its result
   meeting.arrived[me] = std::move(values);
@@ -80,7 +81,8 @@ std::vector<std::vector<double>> SimNetwork::meet(const std::string& name, const
     for (const int s : stages) wake(s);
   } else {
     const std::uint64_t round = meeting.round;
-    wait(lock, me, [&] { return meeting.round != round; }, someone_gone);
+    wait(
+        lock, me, [&] { return meeting.round != round; }, someone_gone);
   }
   const auto result = meeting.result;
   if (--meeting.to_leave == 0)

@@ -47,8 +47,8 @@ class SimPending final : public Pending {
   double end_;
 };
 
-// A group has a stream of its own, as communicators of NCCL do; collectives wait for the compute stream, and it for
-// them unless they were only started.
+// A group has a stream of its own, as communicators of NCCL do; collectives wait for the compute stream, and
+// it for them unless they were only started.
 class SimGroup final : public Group {
  public:
   SimGroup(Device& device, const std::string& name, int rank, std::vector<int> members, SimNetwork& network,
@@ -130,7 +130,8 @@ class SimGroup final : public Group {
     return network_.meet(name(), stages_, stage(rank()), std::move(values));
   }
 
-  // Enqueues a collective and returns when it ends: all members have got there, and the group's stream is free.
+  // Enqueues a collective and returns when it ends: all members have got there, and the group's stream is
+  // free.
   double collective(std::string_view what, double seconds) {
     clock_.host(clock_.times().collective);
     const double begin = host_max(std::max(clock_.now(), stream_));
@@ -167,8 +168,7 @@ std::unique_ptr<Group> SimWorld::group(Device& device, const std::string& name,
   const auto me = std::find(members.begin(), members.end(), rank_);
   check(me != members.end(), "sim", "rank {} is not a member of group {}", rank_, name);
   const int rank = static_cast<int>(me - members.begin());
-  if (!network_)
-    return std::make_unique<LoneGroup>(device, name, rank, static_cast<int>(members.size()));
+  if (!network_) return std::make_unique<LoneGroup>(device, name, rank, static_cast<int>(members.size()));
   return std::make_unique<SimGroup>(device, name, rank, members, *network_, *links_, *clock_);
 }
 

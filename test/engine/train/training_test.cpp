@@ -45,9 +45,10 @@ TEST_CASE("GPT learns real text") {
     if (precision == Precision::f32) f32 = r.losses;
     // fp16 lags by the steps that it skipped until its loss scale fits.
     CHECK(*r.skipped_steps <= (precision == Precision::fp16 ? 5 : 0));
-    // Half of the way: later a learning rate this high lets the rounding of 16 bits, and the order of the threads' sums,
-    // decide about single steps.
-    CHECK(mean(r.losses, 9, 3) == Approx(mean(f32, 9, 3)).epsilon(precision == Precision::fp16 ? 0.06 : 0.01));
+    // Half of the way: later a learning rate this high lets the rounding of 16 bits, and the order of the
+    // threads' sums, decide about single steps.
+    CHECK(mean(r.losses, 9, 3) ==
+          Approx(mean(f32, 9, 3)).epsilon(precision == Precision::fp16 ? 0.06 : 0.01));
   }
 }
 

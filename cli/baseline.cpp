@@ -1,0 +1,193 @@
+// mbench baseline add|list|show|rm: results kept in a folder to compare later ones with.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include "cli/cli.h"
+#include "engine/api/result.h"
+#include "reports/baseline_store.h"
+#include "reports/markdown.h"
+#include "reports/trend.h"
+
+namespace mbench::cli {
+namespace {
+
+struct Arguments {
+  std::string folder = "baselines";
+  std::vector<std::string> results;
+  std::string machine, point, metric;
+  std::string revision, before;
+  AddOptions add;
+};
+
+void print(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+void add(const Arguments& args) {
+  AddOptions options = args.add;
+  if (!args.metric.empty() && args.metric != "memory")
+    fail(ErrorKind::bad_input, "--metric", "got \"{}\", need memory, or none to keep all that was measured",
+         args.metric);
+  options.memory_only = args.metric == "memory";
+  std::vector<ResultFile> results;  // all are read before anything is written
+  for (const std::string& path : args.results) results.push_back(read_result_file(path));
+  for (const ResultFile& result : results) {
+    const Added added = add_baselines(args.folder, result, options);
+    for (const std::string& path : added.written) print(path + "\n");
+    if (added.unchanged > 0) print(fmt::format("{} entries stood there already\n", added.unchanged));
+    for (const std::string& point : added.refused)
+      fmt::print(stderr, "mbench: [baseline add] not stored, a failure is no baseline: {}\n", point);
+  }
+}
+
+std::vector<StoredBaseline> selected(const Arguments& args) {
+  auto stored = select_baselines(read_baselines(args.folder), args.machine, args.point);
+  if (stored.empty())
+    fail(ErrorKind::bad_input, args.folder, "no stored point{}{}",
+         args.point.empty() ? "" : fmt::format(" whose id begins with \"{}\"", args.point),
+         args.machine.empty() ? "" : fmt::format(" on a machine named \"{}\"", args.machine));
+  return stored;
+}
+
+std::string median_text(const BaselineEntry& entry) {
+  return entry.result.iteration_ms ? fmt::format("{:.2f}", entry.result.iteration_ms->median) : "n/a";
+}
+std::string memory_text(const BaselineEntry& entry) {
+  return entry.result.peak_memory_mib ? fmt::format("{:.2f}", *entry.result.peak_memory_mib) : "n/a";
+}
+
+void list(const Arguments& args) {
+  const auto stored = selected(args);
+  const auto labels = labels_of(stored);
+  Section section;
+  section.columns = {{"Id", "id", false},
+                     {"Point", "point", false},
+                     {"Entries", "entries", true},
+                     {"Newest", "date", false},
+                     {"Revision", "revision", false},
+                     {"Median (ms)", "median", true},
+                     {"Peak memory (MiB)", "memory", true}};
+  for (std::size_t i = 0; i < stored.size(); ++i) {
+    const BaselineEntry& newest = stored[i].file.newest();
+    section.rows.push_back({{stored[i].file.id, {}},
+                            {labels[i], {}},
+                            {std::to_string(stored[i].file.history.size()), {}},
+                            {newest.date, {}},
+                            {newest.revision, {}},
+                            {median_text(newest), {}},
+                            {memory_text(newest), {}}});
+    if (i + 1 < stored.size() && stored[i + 1].machine == stored[i].machine) continue;
+    print(fmt::format("## {}\n\n{}\n", escape_markdown(stored[i].machine), grid_to_markdown(section)));
+    section.rows.clear();
+  }
+}
+
+void show(const Arguments& args) {
+  const auto stored = selected(args);
+  for (const StoredBaseline& s : stored) {
+    print(fmt::format("## {}\n\n- Machine: {}\n- Point: {}\n\n", s.path,
+                      escape_markdown(s.file.machine.dump()),
+                      escape_markdown(point_to_json(s.file.newest().result.point).dump())));
+    Section section;
+    section.columns = {{"Date", "date", false},
+                       {"Revision", "revision", false},
+                       {"Sweep", "sweep", false},
+                       {"Outcome", "outcome", false},
+                       {"Samples", "samples", true},
+                       {"Median (ms)", "median", true},
+                       {"Peak memory (MiB)", "memory", true},
+                       {"Software", "environment", false}};
+    for (const BaselineEntry& entry : s.file.history) {
+      std::string software;
+      for (const auto& [key, value] : entry.environment.items())
+        if (key == "mpi" || key == "blas" || key == "compiler" || key == "driver" || key == "nccl" ||
+            key == "cuda")
+          software += fmt::format("{}{} {}", software.empty() ? "" : ", ", key,
+                                  value.is_string() ? value.get<std::string>() : value.dump());
+      const auto samples = entry.result.iteration_ms ? entry.result.iteration_ms->samples.size() : 0;
+      section.rows.push_back({{entry.date, {}},
+                              {entry.revision, {}},
+                              {entry.sweep, {}},
+                              {std::string(name_of(entry.result.outcome)), {}},
+                              {std::to_string(samples), {}},
+                              {median_text(entry), {}},
+                              {memory_text(entry), {}},
+                              {software, {}}});
+    }
+    print(grid_to_markdown(section) + "\n");
+  }
+}
+
+void remove(const Arguments& args) {
+  if (args.machine.empty() && args.point.empty() && args.revision.empty() && args.before.empty())
+    fail(ErrorKind::bad_input, "baseline rm",
+         "what to remove is not said, need --machine, --point, --revision or --before");
+  const std::size_t removed = remove_entries(selected(args), [&](const BaselineEntry& entry) {
+    return (args.revision.empty() || entry.revision.starts_with(args.revision)) &&
+           (args.before.empty() || entry.date < args.before);
+  });
+  if (removed == 0)
+    fail(ErrorKind::bad_input, args.folder, "no entry of that revision or date, need one that is listed");
+  print(fmt::format("{} entries removed\n", removed));
+}
+
+CLI::App* with_folder(CLI::App* command, const std::shared_ptr<Arguments>& args) {
+  command->add_option("--dir", args->folder, "Folder of the baselines")->capture_default_str();
+  return command;
+}
+
+CLI::App* with_selection(CLI::App* command, const std::shared_ptr<Arguments>& args) {
+  with_folder(command, args);
+  command->add_option("--machine", args->machine, "Only machines whose name holds this text");
+  command->add_option("--point", args->point, "Only points whose id begins with this text");
+  return command;
+}
+
+}  // namespace
+
+void add_baseline(CLI::App& app, Exit&) {
+  CLI::App* command =
+      app.add_subcommand("baseline", "Keep results in a folder, made for git, to compare later ones with");
+  command->require_subcommand(1);
+  command->footer(
+      "A point has one file, <folder>/<machine>/<id>.json, with a history of entries: date, git revision, "
+      "software,\n"
+      "peak memory, losses and every sample. Keys are sorted, so a new entry is a diff of a few lines.\n"
+      "Examples:\n"
+      "  mbench baseline add out/gpt345m/results.json --dir baselines\n"
+      "  mbench compare new/results.json --baseline baselines\n"
+      "  mbench baseline list; mbench baseline show --point 9896; mbench baseline rm --before 2026-01-01\n"
+      "Exit codes: 0 done; 2 bad usage, or a file that cannot be read or written.");
+  auto args = std::make_shared<Arguments>();
+
+  CLI::App* adding =
+      with_folder(command->add_subcommand("add", "Add an entry for every point of a result file"), args);
+  adding->add_option("RESULT", args->results, "Result files, as written by mbench sweep")->required();
+  adding->add_option(
+      "--metric", args->metric,
+      "memory: keep peak memory alone, for any machine with the same kind of device. Default: all");
+  adding->add_option("--revision", args->add.revision,
+                     "Revision of what was measured; default: mbench's own, from the result");
+  adding->add_option("--date", args->add.date, "When it was measured; default: from the result");
+  adding
+      ->add_option("--keep", args->add.keep, "Keep at most so many entries of each point, the newest; 0: all")
+      ->capture_default_str();
+  adding->callback([args] { add(*args); });
+
+  CLI::App* listing =
+      with_selection(command->add_subcommand("list", "The stored points of each machine"), args);
+  listing->callback([args] { list(*args); });
+  CLI::App* showing =
+      with_selection(command->add_subcommand("show", "Stored points with their history"), args);
+  showing->callback([args] { show(*args); });
+  CLI::App* removing =
+      with_selection(command->add_subcommand("rm", "Remove entries, and files that have none left"), args);
+  removing->add_option("--revision", args->revision, "Only entries whose revision begins with this text");
+  removing->add_option("--before", args->before, "Only entries older than this date");
+  removing->callback([args] { remove(*args); });
+}
+
+}  // namespace mbench::cli

@@ -1,0 +1,86 @@
+// mbench trend: stored points over time, and where they changed.
+#include "reports/trend.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "cli/cli.h"
+#include "engine/api/result.h"
+#include "sweeps/process.h"
+
+namespace mbench::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Arguments {
+  std::string folder = "baselines", machine, point, metric = "time", format = "md", plot;
+};
+
+void draw(const std::vector<Trend>& trends, const std::string& file) {
+  constexpr std::size_t kMostLines = 24;
+  if (trends.size() > kMostLines)
+    fail(ErrorKind::bad_input, "--plot",
+         "too many lines for one picture, got {} points, need at most {}: choose with --point", trends.size(),
+         kMostLines);
+  // gnuplot reads data within a script from a file alone.
+  std::string folder = (fs::temp_directory_path() / "mbench-trend-XXXXXX").string();
+  if (!::mkdtemp(folder.data()))
+    fail(ErrorKind::bad_input, "--plot", "no temporary folder could be made in {}, need room there",
+         fs::temp_directory_path().string());
+  const std::string script = (fs::path(folder) / "script").string();
+  write_file_atomically(script, gnuplot_script(trends, file));
+  sweeps::ProcessRequest request;
+  request.argv = {"gnuplot", script};
+  request.log = (fs::path(folder) / "log").string();
+  request.timeout_s = 60;
+  const sweeps::ProcessEnd end = sweeps::run_process(request);
+  std::error_code none;
+  fs::remove_all(folder, none);
+  using How = sweeps::ProcessEnd::How;
+  if (end.how == How::not_started)
+    fail(ErrorKind::bad_input, "--plot",
+         "gnuplot could not be started, need it installed; the text above needs no plotter");
+  if (end.how != How::exited || end.code != 0)
+    fail(ErrorKind::bad_input, "--plot",
+         "gnuplot did not draw {}, need a file that can be written; it said: {}", file,
+         fmt::join(end.tail, " "));
+}
+
+}  // namespace
+
+void add_trend(CLI::App& app, Exit&) {
+  CLI::App* command = app.add_subcommand("trend", "Stored points over time, and where they changed");
+  auto args = std::make_shared<Arguments>();
+  command->add_option("--dir", args->folder, "Folder of the baselines")->capture_default_str();
+  command->add_option("--machine", args->machine, "Only machines whose name holds this text");
+  command->add_option("--point", args->point, "Only points whose id begins with this text");
+  command->add_option("--metric", args->metric, "time (the median of each entry) or memory")
+      ->capture_default_str();
+  command->add_option("--format", args->format, "md or json")->capture_default_str();
+  command->add_option("--plot", args->plot, "Draw into this file too, with gnuplot: FILE.svg, .png or .pdf");
+  command->footer(
+      "The change point of times is the split with the largest cumulative-sum statistic, if fewer than 5 % "
+      "of shuffled\n"
+      "series reach it; it takes 6 entries at least, and a change at the very end takes more. Memory has no "
+      "noise: each\n"
+      "change is named.\n"
+      "Exit codes: 0 done; 2 bad usage, or a file that cannot be read.");
+  command->callback([args] {
+    const auto stored = select_baselines(read_baselines(args->folder), args->machine, args->point);
+    const std::vector<Trend> trends = trends_of(stored, args->metric);
+    if (trends.empty())
+      fail(ErrorKind::bad_input, args->folder, "no stored point has {} to show, need mbench baseline add",
+           args->metric);
+    const std::string out = render_trends(trends, args->format);
+    std::fwrite(out.data(), 1, out.size(), stdout);
+    std::fflush(stdout);
+    if (!args->plot.empty()) draw(trends, fs::absolute(args->plot).string());
+  });
+}
+
+}  // namespace mbench::cli

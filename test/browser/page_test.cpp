@@ -1,0 +1,174 @@
+// The page of a report in a real browser: headless Chromium opens it; nothing may stand on its console, no
+// request may leave it, and its tables must sort. Returns 77, "skipped", where there is no Chromium.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "engine/api/json_reader.h"
+#include "reports/html.h"
+#include "sweeps/process.h"
+#include "test/reports/sample.h"
+
+using namespace mbench;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int kSkipped = 77;
+
+struct Seen {
+  std::string dom;                    // as it is after the page's scripts
+  std::vector<std::string> console;   // lines
+  std::vector<std::string> requests;  // that the page made, to anywhere but itself
+};
+
+std::string find_browser() {
+  for (const char* name : {"chromium", "chromium-browser", "google-chrome", "chrome"}) {
+    sweeps::ProcessRequest request;
+    request.argv = {name, "--version"};
+    request.timeout_s = 60;
+    const auto end = sweeps::run_process(request);
+    if (end.how == sweeps::ProcessEnd::How::exited && end.code == 0) return name;
+  }
+  return "";
+}
+
+// Once more with a fresh profile if the browser itself does not come up.
+Seen open_page(const std::string& browser, const fs::path& folder, const std::string& html) {
+  const fs::path page = folder / "page.html", log = folder / "browser.log", network = folder / "network.json";
+  std::ofstream(page) << html;
+  Seen seen;
+  for (int attempt = 0; attempt < 2 && seen.dom.empty(); ++attempt) {
+    sweeps::ProcessRequest request;
+    request.argv = {browser,
+                    "--headless=new",
+                    "--disable-gpu",
+                    "--no-first-run",
+                    "--disable-dev-shm-usage",
+                    "--user-data-dir=" + (folder / fmt::format("profile{}", attempt)).string(),
+                    "--enable-logging=stderr",
+                    "--log-net-log=" + network.string(),
+                    "--dump-dom"};
+    if (::geteuid() == 0) request.argv.push_back("--no-sandbox");  // Chromium refuses to run as root with it
+    request.argv.push_back("file://" + page.string());
+    request.log = log.string();
+    request.timeout_s = 120;
+    seen.dom.clear();
+    request.on_line = [&](std::string_view line) {
+      seen.dom += std::string(line) + "\n";
+      return true;
+    };
+    sweeps::run_process(request);
+  }
+  std::ifstream lines(log);
+  for (std::string line; std::getline(lines, line);)
+    if (line.find(":CONSOLE") != std::string::npos) seen.console.push_back(line);
+  std::ifstream events(network);
+  for (std::string line; std::getline(events, line);)
+    if (line.find("site=file://") != std::string::npos && line.find("\"url\":\"http") != std::string::npos)
+      seen.requests.push_back(line);
+  return seen;
+}
+
+// A page that also tells, in elements of its own, what happens when a reader clicks.
+std::string with_clicks(std::string html) {
+  const std::string probe = R"(<script>
+    const table = document.querySelector('table.sorts');
+    const column = (n) => [...table.tBodies[0].rows].map((r) => r.cells[n].textContent).join(';');
+    const tell = (id, text) => {
+      const p = document.createElement('p');
+      p.id = id;
+      p.textContent = text;
+      document.body.append(p);
+    };
+    const button = table.tHead.rows[0].cells[1].querySelector('button');
+    tell('before', column(0));
+    button.click();
+    tell('up', column(1));
+    button.click();
+    tell('down', column(1));
+    tell('sort', table.tHead.rows[0].cells[1].getAttribute('aria-sort'));
+    document.getElementById('theme').click();
+    document.getElementById('theme').click();
+    tell('theme', document.documentElement.dataset.theme + ' ' + getComputedStyle(document.body).backgroundColor);
+    tell('wide', document.documentElement.scrollWidth <= innerWidth);
+  </script>)";
+  html.insert(html.rfind("</body>"), probe);
+  return html;
+}
+
+std::string told(const std::string& dom, const std::string& id) {
+  const std::string begin = "<p id=\"" + id + "\">";
+  const std::size_t at = dom.find(begin);
+  if (at == std::string::npos) return "(nothing)";
+  return dom.substr(at + begin.size(), dom.find("</p>", at) - at - begin.size());
+}
+
+int failures = 0;
+
+void expect(bool ok, const std::string& what, const std::string& got) {
+  if (ok) return;
+  ++failures;
+  fmt::print("FAILED: {}\n  got: {}\n", what, got);
+}
+
+std::string joined(const std::vector<std::string>& lines) {
+  std::string out;
+  for (const std::string& line : lines) out += line + "\n";
+  return out;
+}
+
+void check_page(const std::string& browser, const fs::path& folder) {
+  ResultFile file = sample::strategies();
+  file.spec["name"] = "page \"quoted\" <b>|</b> Gr\u00f6\u00dfe";
+  const HtmlReport report = html_report({{"results.json", file}}, {});
+  const Seen seen = open_page(browser, folder, with_clicks(report.text));
+  expect(seen.dom.find("Gr\u00f6\u00dfe") != std::string::npos, "the page is shown", seen.dom.substr(0, 300));
+  expect(seen.console.empty(), "nothing on the console", joined(seen.console));
+  expect(seen.requests.empty(), "no request leaves the page", joined(seen.requests));
+  expect(told(seen.dom, "before") ==
+             "Baseline;Sequence Parallel;Selective Recompute;Sequence Parallel + Selective Recompute;Full "
+             "Recompute",
+         "rows stand as in the table", told(seen.dom, "before"));
+  expect(told(seen.dom, "up") == "288 \u00b1 1;336 \u00b1 1;340 \u00b1 1;392 \u00b1 1;412 \u00b1 1",
+         "a click sorts", told(seen.dom, "up"));
+  expect(told(seen.dom, "down") == "412 \u00b1 1;392 \u00b1 1;340 \u00b1 1;336 \u00b1 1;288 \u00b1 1",
+         "a second click turns it round", told(seen.dom, "down"));
+  expect(told(seen.dom, "sort") == "descending", "the header says so", told(seen.dom, "sort"));
+  expect(told(seen.dom, "theme") == "dark rgb(21, 24, 27)", "the button makes it dark",
+         told(seen.dom, "theme"));
+  expect(told(seen.dom, "wide") == "true", "the page itself does not scroll sideways",
+         told(seen.dom, "wide"));
+}
+
+// What the checks are worth: a page that does ask for something and does write to the console is caught.
+void check_the_check(const std::string& browser, const fs::path& folder) {
+  const Seen seen =
+      open_page(browser, folder,
+                "<!doctype html><title>x</title><body>Gr\u00f6\u00dfe<img src=\"http://127.0.0.1:9/x.png\">"
+                "<script>console.error('on purpose')</script>");
+  expect(!seen.console.empty(), "a line on the console is seen", "none");
+  expect(!seen.requests.empty(), "a request is seen", "none");
+}
+
+}  // namespace
+
+int main() {
+  const std::string browser = find_browser();
+  if (browser.empty()) {
+    fmt::print("Skipped: there is no chromium on this machine (Debian: apt install chromium)\n");
+    return kSkipped;
+  }
+  std::string name = (fs::temp_directory_path() / "mbench-page-XXXXXX").string();
+  const fs::path folder = ::mkdtemp(name.data());
+  check_page(browser, folder);
+  check_the_check(browser, folder);
+  std::error_code ignored;
+  fs::remove_all(folder, ignored);
+  if (failures == 0) fmt::print("The page is sound in {}\n", browser);
+  return failures ? 1 : 0;
+}

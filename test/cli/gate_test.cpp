@@ -1,0 +1,179 @@
+// The gate as CI uses it: compare, baseline and trend from the command line, on results made by hand.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "engine/api/json_reader.h"
+#include "engine/api/result.h"
+#include "test/catch.h"
+
+using namespace mbench;
+using Catch::Contains;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Run {
+  int code = -1;
+  std::string out, err;
+};
+
+// A folder in which shell lines are started; $M is the binary.
+struct Room {
+  fs::path path;
+  Room() {
+    std::string name = (fs::temp_directory_path() / "mbench-gate-XXXXXX").string();
+    path = ::mkdtemp(name.data());
+  }
+  ~Room() { fs::remove_all(path); }
+  std::string operator/(const std::string& name) const { return (path / name).string(); }
+  Run shell(const std::string& line) const {
+    const std::string all =
+        "cd '" + path.string() + "' && M='" MBENCH_BINARY "' && (" + line + ") > out.txt 2> err.txt";
+    const int status = std::system(all.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_text_file(*this / "out.txt"),
+            read_text_file(*this / "err.txt")};
+  }
+};
+
+ResultFile result(double factor, const std::string& started, const std::string& revision, int points = 3) {
+  ResultFile file;
+  file.spec = {{"name", "gate"}, {"sweep", {{"seq", {32, 64, 96}}}}};
+  file.environment = {{"host", "a"},        {"cpu", "A CPU"},          {"cores", 2},
+                      {"device", "cpu"},    {"mpi", "Open MPI 4"},     {"flop_formula_version", 1},
+                      {"started", started}, {"git_revision", revision}};
+  std::mt19937_64 random(std::hash<std::string>()(started));
+  std::normal_distribution<double> noise(1, 0.01);
+  for (int p = 0; p < points; ++p) {
+    PointResult r;
+    r.point.model = find_preset("gpt-bytes-tiny", "test");
+    r.point.seq = 32 * (p + 1);
+    r.id = point_id(r.point);
+    r.device = "A CPU";
+    std::vector<double> samples;
+    for (int i = 0; i < 30; ++i) samples.push_back(100 * factor * noise(random));
+    r.iteration_ms = statistics_of(samples);
+    r.peak_memory_mib = 10 + p;
+    r.losses = {5.5, 5.4};
+    file.points.push_back(r);
+  }
+  return file;
+}
+
+}  // namespace
+
+TEST_CASE("compare's exit code and formats, from the command line") {
+  const Room room;
+  write_result_file(room / "old.json", result(1, "2026-01-01T00:00:00Z", "a"));
+  write_result_file(room / "new.json", result(1, "2026-01-02T00:00:00Z", "b"));
+  write_result_file(room / "slow.json", result(1.07, "2026-01-03T00:00:00Z", "c"));
+  CHECK(room.shell("$M compare new.json --baseline old.json").code == 0);
+  const Run slow = room.shell("$M compare slow.json --baseline old.json");
+  CHECK(slow.code == 1);
+  CHECK_THAT(slow.out, Contains("## mbench: regression in 3 of 3 points") && Contains("<details>"));
+  CHECK(room.shell("$M compare slow.json --baseline old.json --metric memory").code == 0);
+  CHECK(room.shell("$M compare slow.json --confirm new.json --baseline old.json").code == 0);
+  CHECK(room.shell("$M compare slow.json --confirm slow.json --baseline old.json").code == 1);
+  const Run junit = room.shell("$M compare slow.json --baseline old.json --format junit");
+  CHECK(junit.code == 1);
+  CHECK_THAT(junit.out, Contains("tests=\"9\" failures=\"3\""));
+  const Run json = room.shell("$M compare slow.json --baseline old.json --format json");
+  CHECK(nlohmann::json::parse(json.out).at("regression") == true);
+  write_result_file(room / "less.json", result(1, "2026-01-04T00:00:00Z", "d", 2));
+  CHECK(room.shell("$M compare less.json --baseline old.json").code == 0);
+  CHECK(room.shell("$M compare less.json --baseline old.json --fail-on missing").code == 1);
+  for (const std::string bad :
+       {"--format xml", "--metric tme", "--threshold time=5", "--fail-on slow", "--at abc"}) {
+    INFO(bad);
+    const Run run = room.shell("$M compare new.json --baseline old.json " + bad);
+    CHECK(run.code == 2);
+    CHECK_THAT(run.err, Contains(bad.substr(0, bad.find(' '))));
+  }
+}
+
+TEST_CASE(
+    "files that are cut, empty, foreign, not finite or hold a point twice end with exit code 2 and stay as "
+    "they are") {
+  const Room room;
+  const ResultFile good = result(1, "2026-01-01T00:00:00Z", "a");
+  write_result_file(room / "good.json", good);
+  const std::string text = read_text_file(room / "good.json");
+  ResultFile twice = good;
+  twice.points.push_back(twice.points[0]);
+  write_result_file(room / "twice.json", twice);
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string copy = text;
+    REQUIRE(copy.find(from) != std::string::npos);
+    return copy.replace(copy.find(from), from.size(), to);
+  };
+  const std::pair<std::string, std::string> cases[] = {
+      {text.substr(0, text.size() / 2), "cut short"},
+      {"", "the file is empty"},
+      {with("mbench.results/1", "mbench.results/2"), "$.schema] another schema"},
+      {with("\"samples\": [", "\"samples\": [NaN,"), "not JSON at byte"},
+      {with("\"samples\": [", "\"samples\": [null,"), "$.points[0].iteration_ms.samples[0]]"},
+      {read_text_file(room / "twice.json"), "$.points[3].id] stands twice"},
+  };
+  for (const auto& [content, message] : cases) {
+    std::ofstream(room / "bad.json") << content;
+    for (const std::string command :
+         {"compare bad.json --baseline good.json", "compare good.json --baseline bad.json",
+          "baseline add bad.json --dir stored"}) {
+      INFO(command << ": " << message);
+      const Run run = room.shell("$M " + command);
+      CHECK(run.code == 2);
+      CHECK(run.out.empty());
+      CHECK_THAT(run.err, Contains("bad.json") && Contains(message));
+      CHECK(read_text_file(room / "bad.json") == content);
+      CHECK_FALSE(fs::exists(room / "stored"));
+    }
+  }
+}
+
+TEST_CASE("a baseline's life: add, compare with the folder, list, show, trend, rm") {
+  const Room room;
+  for (int i = 1; i <= 9; ++i) {
+    const std::string date = "2026-01-0" + std::to_string(i) + "T00:00:00Z", name = "r" + std::to_string(i);
+    write_result_file(room / (name + ".json"), result(i < 6 ? 1 : 1.1, date, name));
+    const Run add = room.shell("$M baseline add " + name + ".json");
+    INFO(add.err);
+    REQUIRE(add.code == 0);
+    CHECK_THAT(add.out, Contains("baselines/a-cpu-2-cores-"));
+  }
+  write_result_file(room / "now.json", result(1.1, "2026-02-01T00:00:00Z", "now"));
+  CHECK(room.shell("$M compare now.json --baseline baselines").code == 0);
+  CHECK(room.shell("$M compare now.json --baseline baselines --at r3").code == 1);
+  CHECK(room.shell("$M compare now.json --baseline baselines --at none").code == 2);
+  const Run list = room.shell("$M baseline list");
+  CHECK_THAT(list.out, Contains("| seq 64") && Contains("|       9 | 2026-01-09T00:00:00Z | r9"));
+  const Run trend = room.shell("$M trend");
+  CHECK(trend.code == 0);
+  CHECK_THAT(trend.out, Contains(" at r6 (2026-01-06T00:00:00Z): 100") && Contains("█"));
+  CHECK(nlohmann::json::parse(room.shell("$M trend --format json").out).at("trends").size() == 3);
+  CHECK(room.shell("$M trend --metric tme").code == 2);
+  const std::string id = result(1, "", "").points[0].id;
+  CHECK_THAT(room.shell("$M baseline show --point " + id).out, Contains("mpi Open MPI 4"));
+  CHECK(room.shell("$M baseline rm").code == 2);
+  CHECK(room.shell("$M baseline rm --revision r1 --point " + id).out == "1 entries removed\n");
+  CHECK(room.shell("$M baseline rm --before 2027").code == 0);
+  CHECK(room.shell("$M baseline list").code == 2);
+  CHECK(room.shell("$M trend").code == 2);
+  CHECK(room.shell("$M trend --dir nowhere").code == 2);
+}
+
+TEST_CASE("10,000 points are read and compared in seconds") {
+  const Room room;
+  write_result_file(room / "a.json", result(1, "2026-01-01T00:00:00Z", "a", 10000));
+  write_result_file(room / "b.json", result(1, "2026-01-02T00:00:00Z", "b", 10000));
+  const auto start = std::chrono::steady_clock::now();
+  CHECK(room.shell("$M compare b.json --baseline a.json").code == 0);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  WARN("10,000 points of 30 samples, read and compared in " << seconds << " s");
+#ifdef NDEBUG
+  CHECK(seconds < 10);  // under 2 s on two idle cores; the bound allows for a machine that is busy
+#endif
+}

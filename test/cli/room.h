@@ -1,0 +1,54 @@
+// The built binary in a folder of its own: what the tests of the commands share.
+#pragma once
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+#include "engine/api/json_reader.h"
+#include "sweeps/process.h"
+
+namespace mbench::test {
+
+// What became of a command.
+struct Run {
+  int code = -1;
+  std::string out, err;
+};
+
+// A folder of its own, in which the commands are started.
+struct Room {
+  std::filesystem::path path;
+  Room() {
+    std::string name = (std::filesystem::temp_directory_path() / "mbench-cli-XXXXXX").string();
+    path = ::mkdtemp(name.data());
+    put("tiny.json",
+        R"({"model": "gpt-bytes-tiny", "seq": 64, "global_batch": 2, "iterations": 3, "warmup": 1,
+                         "sweep": {"tp": [1, 2], "strategy": ["baseline", "full"]}})");
+  }
+  ~Room() { std::filesystem::remove_all(path); }
+  void put(const std::string& name, std::string_view text) const { std::ofstream(path / name) << text; }
+  std::string operator/(const std::string& name) const { return (path / name).string(); }
+
+  // Runs a shell line in the folder; $M is the binary.
+  Run shell(const std::string& line, double timeout_s = 120) const {
+    Run run;
+    sweeps::ProcessRequest request;
+    request.argv = {"/bin/sh", "-c", "cd \"$ROOM\" || exit 99; " + line};
+    request.env = {{"ROOM", path.string()}, {"M", MBENCH_BINARY}};
+    request.log = *this / "stderr";
+    request.timeout_s = timeout_s;
+    request.on_line = [&](std::string_view text) {
+      run.out += std::string(text) + "\n";
+      return true;
+    };
+    const sweeps::ProcessEnd end = sweeps::run_process(request);
+    run.code = end.how == sweeps::ProcessEnd::How::exited ? end.code : -1;
+    run.err = read_text_file(*this / "stderr");
+    return run;
+  }
+};
+
+}  // namespace mbench::test
