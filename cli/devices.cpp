@@ -5,6 +5,7 @@
 #include <ctime>
 #include <filesystem>
 #include <memory>
+#include <sstream>
 
 #include "cli/cli.h"
 #include "cli/environment.h"
@@ -23,6 +24,23 @@ constexpr const char* kHelp =
     "can\n"
     "be simulated (--on sim:<N>x<MACHINE>).";
 
+// Text of several lines, indented but for the first.
+void print_lines(const char* head, const std::string& text) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line); head = "") fmt::print("{:<10}{}\n", head, line);
+}
+
+void print_gpus() {
+  const std::vector<Gpu> all = gpus();
+  if (all.empty()) fmt::print("cuda      none: {}\n", why_no_gpu());
+  for (const Gpu& g : all)
+    fmt::print("cuda      {} {}, {}, {} multiprocessors of compute capability {}.{}, at {}\n", g.ordinal,
+               g.name, format_bytes(g.memory_bytes), g.multiprocessors, g.major, g.minor, g.pci);
+  if (const std::string libraries = cuda_libraries(); !libraries.empty())
+    fmt::print("          {}\n", libraries);
+  print_lines("nvml", describe_gpus());
+}
+
 void print_devices() {
   const auto e = describe_environment("cpu");
   const auto text = [&](const char* key) { return e.at(key).get<std::string>(); };
@@ -31,7 +49,7 @@ void print_devices() {
              format_bytes(physical_memory()), format_bytes(available_memory()));
   fmt::print("          {:.1f} GFLOP/s on an f32 matrix product, measured now on all cores\n",
              measured_peak_flops("cpu", 1.0) * 1e-9);
-  fmt::print("cuda      none: this binary has no CUDA device\n");
+  print_gpus();
   fmt::print("mpi       {}\n", text("mpi"));
   fmt::print("blas      {}\n", text("blas"));
   fmt::print("mbench    {} ({}), {}\n", text("mbench_version"), text("git_revision"), text("compiler"));

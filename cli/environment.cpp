@@ -47,18 +47,23 @@ std::uint64_t available_memory() {
 }
 
 nlohmann::ordered_json describe_environment(const std::string& device) {
-  return {{"host", host_name()},
-          {"cpu", cpu_model()},
-          {"cores", usable_cores()},
-          {"memory_bytes", physical_memory()},
-          {"device", device},
-          {"mpi", mpi_library()},
-          {"blas", blas_library()},
-          {"compiler", MBENCH_COMPILER},
-          {"git_revision", MBENCH_GIT_REVISION},
-          {"mbench_version", MBENCH_VERSION},
-          {"flop_formula", kFlopFormula},
-          {"flop_formula_version", kFlopFormulaVersion}};
+  nlohmann::ordered_json e = {{"host", host_name()},
+                              {"cpu", cpu_model()},
+                              {"cores", usable_cores()},
+                              {"memory_bytes", physical_memory()},
+                              {"device", device},
+                              {"mpi", mpi_library()},
+                              {"blas", blas_library()},
+                              {"compiler", MBENCH_COMPILER},
+                              {"git_revision", MBENCH_GIT_REVISION},
+                              {"mbench_version", MBENCH_VERSION},
+                              {"flop_formula", kFlopFormula},
+                              {"flop_formula_version", kFlopFormulaVersion}};
+  if (device == "cuda") {
+    e["cuda"] = cuda_libraries();
+    for (const Gpu& gpu : gpus()) e["gpus"].push_back(gpu.name);
+  }
+  return e;
 }
 
 }  // namespace mbench::cli

@@ -17,6 +17,7 @@ int exit_code_of(ErrorKind kind) {
       return Exit::kBadInput;
     case ErrorKind::out_of_memory:
     case ErrorKind::launch_failed:
+    case ErrorKind::timed_out:
     case ErrorKind::wrong:
     case ErrorKind::internal:
       return Exit::kFailed;

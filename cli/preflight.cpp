@@ -1,11 +1,14 @@
 // What is known of a point before it runs: whether it can be, whether it fits, about how long it takes.
 // The engine itself runs the step on a simulated CPU, so what is refused here could not have run.
+#include <algorithm>
 #include <limits>
 
 #include "cli/cli.h"
 #include "cli/environment.h"
 #include "engine/base/text.h"
 #include "engine/train/calibrate.h"
+#include "engine/train/registry.h"
+#include "engine/train/run_point.h"
 #include "engine/train/simulate.h"
 #include "strategies/strategies.h"
 
@@ -34,11 +37,27 @@ double seconds_of(const Point& p, double step) {
   return kSecondsToStart + seconds;
 }
 
+// Whether it fits the GPUs of this machine, where it has any; how long it takes is not known.
+sweeps::Forecast preflight_on_gpus(const Plan& plan, const sweeps::Launcher& launcher) {
+  const std::vector<Gpu> all = gpus();
+  if (all.empty()) return {};
+  const std::int64_t n = static_cast<std::int64_t>(all.size());
+  const std::int64_t on_node = (plan.point.world() + launcher.nodes - 1) / launcher.nodes;
+  const auto sharing = static_cast<std::uint64_t>((on_node + n - 1) / n);
+  Plan limited = plan;
+  std::size_t& limit = limited.point.memory_limit;
+  const std::size_t share = all.front().memory_bytes / sharing;
+  limit = limit == 0 ? share : std::min(limit, share);
+  forecast_memory(limited);  // throws, naming what does not fit
+  return {};
+}
+
 }  // namespace
 
 sweeps::Forecast preflight(const Point& point, const sweeps::Launcher& launcher) {
   try {
     const Plan plan = strategies::make_plan(point);
+    if (point.device == "cuda") return preflight_on_gpus(plan, launcher);
     Machine machine = this_machine();
     machine.devices_per_node = static_cast<int>((point.world() + launcher.nodes - 1) / launcher.nodes);
     // What fits is judged for all ranks together below, as they share the memory.

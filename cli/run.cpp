@@ -11,6 +11,7 @@
 #include "cli/trace_file.h"
 #include "engine/api/json_reader.h"
 #include "engine/api/result.h"
+#include "engine/machine/gpu_peaks.h"
 #include "engine/train/registry.h"
 #include "engine/train/run_point.h"
 #include "reports/report.h"
@@ -77,9 +78,20 @@ void hand_over(const Options& options, const PointResult& r) {
 }
 
 int exit_code(Outcome outcome) {
-  const bool failed =
-      outcome == Outcome::wrong || outcome == Outcome::crashed || outcome == Outcome::launch_failed;
+  const bool failed = outcome == Outcome::wrong || outcome == Outcome::crashed || outcome == Outcome::timeout ||
+                      outcome == Outcome::launch_failed;
   return failed ? Exit::kFailed : Exit::kDone;
+}
+
+// What MFU is held against: measured on a CPU, from its datasheet for a GPU; where none is known, MFU is n/a.
+void set_peak(const Point& point, const Device& device, RunOptions& options) {
+  if (point.device == "cpu") {
+    options.measure_peak_flops = [](double seconds) { return measured_peak_flops("cpu", seconds); };
+    options.peak_source = "f32 matrix product measured on this machine by each rank, slowest rank";
+  } else if (const auto peak = gpu_peak(device.name(), point.precision)) {
+    options.measure_peak_flops = [flops = peak->flops](double) { return flops; };
+    options.peak_source = peak->source;
+  }
 }
 
 // A simulated point needs no ranks.
@@ -95,7 +107,7 @@ int simulate(const Options& options, const Point& point) {
 int run(const Options& options) {
   if (const Point point = read_point(options.point); point.simulated()) return simulate(options, point);
   const auto job = join_job();
-  World& world = job->world();
+  const World& world = job->world();
   const bool first = world.rank() == 0;
   Point point;
   Plan plan;
@@ -106,6 +118,7 @@ int run(const Options& options) {
       fail(ErrorKind::bad_input, options.point,
            "ranks, got {} from the launcher, need tp {} x pp {} x dp {} = {}", world.size(), point.tp,
            point.pp, point.dp, point.world());
+    if (const auto why = why_not_built(point.device)) fail(ErrorKind::unsupported, "device", "{}", *why);
     plan = strategies::make_plan(point);
   } catch (const Error& e) {
     if (e.kind() == ErrorKind::bad_input) {
@@ -117,20 +130,18 @@ int run(const Options& options) {
   }
   // From here on an error may be this rank's alone while others wait for it: say it and end the job.
   try {
-    const auto device = open_device(point.device, point.memory_limit);
+    const auto device = job->open_device(point.device, point.memory_limit);
+    World& devices = job->world_of(*device);
     RunOptions run_options;
     run_options.progress = [&](const Progress& p) { print_progress(options, p); };
-    run_options.measure_peak_flops = [&](double seconds) {
-      return measured_peak_flops(point.device, seconds);
-    };
-    run_options.peak_source = "f32 matrix product measured on this machine by each rank, slowest rank";
+    set_peak(point, *device, run_options);
     Timeline timeline;
     if (!options.trace.empty()) run_options.timeline = &timeline;
-    const PointResult result = run_point(plan, *device, world, run_options);
+    const PointResult result = run_point(plan, *device, devices, run_options);
     if (!options.trace.empty()) {
       const auto all =
-          world.group(*device, "trace", plan.mesh.members(0, {Axis::tp, Axis::cp, Axis::dp, Axis::pp}));
-      write_trace(options.trace, timeline, plan.mesh.coordinate(world.rank(), Axis::pp), world, *all);
+          devices.group(*device, "trace", plan.mesh.members(0, {Axis::tp, Axis::cp, Axis::dp, Axis::pp}));
+      write_trace(options.trace, timeline, plan.mesh.coordinate(world.rank(), Axis::pp), devices, *all);
     }
     if (first) hand_over(options, result);
     return exit_code(result.outcome);

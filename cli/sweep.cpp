@@ -16,6 +16,7 @@
 #include "cli/environment.h"
 #include "cli/simulation.h"
 #include "cli/trace_file.h"
+#include "engine/train/registry.h"
 #include "reports/report.h"
 #include "reports/report_plots.h"
 #include "sweeps/runner.h"
@@ -60,14 +61,23 @@ struct Options {
 // The device of every point. What was asked for is what runs.
 void check_device(const std::string& on) {
   if (on == "cpu") return;
-  if (on == "cuda")
-    fail(ErrorKind::unsupported, "--on",
-         "this binary has no CUDA device, got cuda, need cpu or sim:<N>x<MACHINE>");
+  if (on == "cuda") {
+    if (const auto why = why_not_built(on))
+      fail(ErrorKind::unsupported, "--on", "{}, got cuda, need cpu or sim:<N>x<MACHINE>", *why);
+    return;
+  }
   if (on.starts_with("sim:")) {
     parse_simulated(on, "--on");
     return;
   }
   fail(ErrorKind::bad_input, "--on", "no such device, got \"{}\", need cpu, cuda or sim:<N>x<MACHINE>", on);
+}
+
+// Where the ranks will run on this machine, it must have a GPU.
+void check_gpus(const std::string& on, const sweeps::Launcher& launcher) {
+  if (on == "cuda" && !launcher.allocated && gpus().empty())
+    fail(ErrorKind::unsupported, "--on", "no GPU here: {}; got cuda, need cpu or sim:<N>x<MACHINE>",
+         why_no_gpu());
 }
 
 // The newest folder that a sweep of this name has made by itself; empty if there is none.
@@ -135,6 +145,7 @@ int run(Options options) {
   runner.launcher =
       sweeps::find_launcher(options.launcher.empty() ? sweeps::default_launcher()
                                                      : sweeps::read_launcher(options.launcher, "--launcher"));
+  if (!options.dry_run) check_gpus(options.on, runner.launcher);
   runner.resume = options.resume;
   runner.quiet = options.quiet;
   runner.timeout_s = options.timeout;

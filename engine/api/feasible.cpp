@@ -85,7 +85,6 @@ std::optional<std::string> why_unsupported(const Point& p) {
   const auto missing = [](std::string_view what, std::string_view need) {
     return fmt::format("{} is not built into this binary, need {}", what, need);
   };
-  if (p.device == "cuda") return missing("the cuda device", "cpu");
   if (!is_built_in(p.model)) {
     const bool gpt = p.model.family == Family::gpt || p.model.family == Family::bert;
     return missing(gpt ? fmt::format("{} with kv_heads or experts", name_of(p.model.family))

@@ -197,6 +197,8 @@ std::optional<Outcome> outcome_of(ErrorKind kind) {
       return Outcome::infeasible;
     case ErrorKind::unsupported:
       return Outcome::unsupported;
+    case ErrorKind::timed_out:
+      return Outcome::timeout;
     case ErrorKind::wrong:
       return Outcome::wrong;
     case ErrorKind::launch_failed:

@@ -17,6 +17,7 @@ enum class ErrorKind {
   infeasible,     // the layout cannot be (outcome infeasible)
   unsupported,    // valid, but not built into this binary (outcome unsupported)
   launch_failed,  // the ranks could not be started
+  timed_out,      // something that was waited for did not come (outcome timeout)
   wrong,          // a result that must not be: NaN loss, ranks that disagree
   internal        // our bug
 };

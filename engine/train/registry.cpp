@@ -5,12 +5,19 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
+#include <set>
 #include <thread>
 
 #include "engine/backend/cpu/cpu_device.h"
+#include "engine/backend/cuda/cuda.h"
+#include "engine/backend/nvml/nvml.h"
 #include "engine/backend/sim/sim_device.h"
+#include "engine/base/text.h"
 #include "engine/comm/mpi/mpi_world.h"
+#include "engine/comm/nccl/nccl_world.h"
 #include "engine/comm/sim/sim_world.h"
+#include "engine/comm/staged/staged_world.h"
 #include "engine/machine/machine.h"
 
 namespace mbench {
@@ -24,15 +31,85 @@ void share_cores(int ranks_here) {
   omp_set_num_threads(std::clamp(cores / ranks_here, 1, omp_get_max_threads()));
 }
 
+// A collective of NCCL that has not ended after so long hangs.
+constexpr double kDeadline = 300;
+
+// Groups of GPUs: NCCL where each rank of the group has one of its own, else through host memory.
+class CudaWorld final : public World {
+ public:
+  CudaWorld(World& host, Device& host_device, StreamDevice& device, std::vector<double> gpu_of_rank)
+      : host_(host),
+        host_device_(host_device),
+        device_(device),
+        staged_(host, host_device),
+        gpu_of_rank_(std::move(gpu_of_rank)) {}
+  int rank() const override { return host_.rank(); }
+  int size() const override { return host_.size(); }
+  std::unique_ptr<Group> group(Device& device, const std::string& name,
+                               const std::vector<int>& members) override {
+    std::set<double> different;
+    for (const int m : members) different.insert(gpu_of_rank_[static_cast<std::size_t>(m)]);
+    if (members.size() == 1 || different.size() < members.size()) return staged_.group(device, name, members);
+    if (!nccl_) nccl_ = open_nccl_world(host_, host_device_, device_, kDeadline);
+    return nccl_->group(device, name, members);
+  }
+
+ private:
+  World& host_;
+  Device& host_device_;
+  StreamDevice& device_;
+  StagedWorld staged_;
+  std::vector<double> gpu_of_rank_;
+  std::unique_ptr<World> nccl_;
+};
+
+// A number for a GPU that no other has: what a double holds of its UUID's hash.
+double number_of(const Gpu& gpu) {
+  const std::string_view bytes(reinterpret_cast<const char*>(gpu.uuid.data()), gpu.uuid.size());
+  return static_cast<double>(fnv1a(bytes) >> 11);
+}
+
 class MpiJob final : public Job {
  public:
   MpiJob() { share_cores(session_.ranks_here()); }
   World& world() override { return world_; }
+  std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit) override {
+    return kind == "cuda" ? open_gpu(memory_limit) : mbench::open_device(kind, memory_limit);
+  }
+  World& world_of(const Device& device) override {
+    return cuda_world_ && &device == gpu_ ? static_cast<World&>(*cuda_world_) : world_;
+  }
   void abort(int exit_code) override { MpiSession::abort(exit_code); }
 
  private:
+  std::unique_ptr<Device> open_gpu(std::size_t memory_limit) {
+    const std::vector<Gpu> all = cuda::gpus();
+    if (all.empty())
+      fail(ErrorKind::unsupported, "cuda", "no GPU for rank {}: {}", world_.rank(), cuda::why_none());
+    // Where ranks outnumber GPUs, neighbours share one.
+    const int n = static_cast<int>(all.size()), here = std::max(n, session_.ranks_here());
+    const Gpu& mine = all[static_cast<std::size_t>(session_.rank_here() * n / here)];
+    host_device_ = std::make_unique<cpu::CpuDevice>(0);
+    std::vector<int> everyone(static_cast<std::size_t>(world_.size()));
+    std::iota(everyone.begin(), everyone.end(), 0);
+    std::vector<double> numbers =
+        world_.group(*host_device_, "hosts", everyone)->host_gather({number_of(mine)});
+    const auto sharing = std::count(numbers.begin(), numbers.end(), number_of(mine));
+    cuda::DeviceOptions options;
+    options.ordinal = mine.ordinal;
+    options.memory_limit = memory_limit;
+    if (sharing > 1) options.note = fmt::format("shared by {} ranks, messages through host memory", sharing);
+    auto device = cuda::open_device(options);
+    cuda_world_ = std::make_unique<CudaWorld>(world_, *host_device_, *device, std::move(numbers));
+    gpu_ = device.get();
+    return device;
+  }
+
   MpiSession session_;
   MpiWorld world_;
+  std::unique_ptr<Device> host_device_;
+  std::unique_ptr<CudaWorld> cuda_world_;
+  const Device* gpu_ = nullptr;
 };
 
 HostTimes host_times(const Point& p, const Machine& m, const Framework& f) {
@@ -117,7 +194,12 @@ std::unique_ptr<Job> join_job() {
 
 std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit) {
   if (kind == "cpu") return std::make_unique<cpu::CpuDevice>(memory_limit);
-  fail(ErrorKind::unsupported, "device", "this binary has no device \"{}\", need cpu", kind);
+  if (kind == "cuda") {
+    cuda::DeviceOptions options;
+    options.memory_limit = memory_limit;
+    return cuda::open_device(options);
+  }
+  fail(ErrorKind::unsupported, "device", "this binary has no device \"{}\", need cpu or cuda", kind);
 }
 
 std::unique_ptr<Device> open_counting_device(std::size_t memory_limit) {
@@ -130,6 +212,40 @@ std::unique_ptr<World> lone_world(int rank, int size) {
 
 double measured_peak_flops(const std::string&, double seconds) {
   return cpu::measure_gemm_peak(seconds);
+}
+
+std::optional<std::string> why_not_built(const std::string& kind) {
+  if (kind == "cuda" && !cuda::built_in()) return cuda::why_none();
+  return std::nullopt;
+}
+
+std::vector<Gpu> gpus() {
+  return cuda::built_in() ? cuda::gpus() : std::vector<Gpu>();
+}
+
+std::string why_no_gpu() {
+  return cuda::why_none();
+}
+
+std::string describe_gpus() {
+  const nvml::Report r = nvml::report();
+  if (!r.why_none.empty()) return r.why_none + "\n";
+  std::string text = fmt::format("driver {}, {} GPUs\n", r.driver, r.gpus.size());
+  for (std::size_t i = 0; i < r.gpus.size(); ++i) text += fmt::format("GPU {:<4}{}\n", i, r.gpus[i]);
+  if (r.gpus.size() < 2) return text;
+  text += "links   ";
+  for (std::size_t i = 0; i < r.gpus.size(); ++i) text += fmt::format("{:>6}", i);
+  for (std::size_t i = 0; i < r.links.size(); ++i) {
+    text += fmt::format("\nGPU {:<4}", i);
+    for (const std::string& link : r.links[i]) text += fmt::format("{:>6}", link);
+  }
+  return text + "\n";
+}
+
+std::string cuda_libraries() {
+  if (!cuda::built_in()) return "";
+  const std::string nccl = nccl_library();
+  return fmt::format("{}, {}", cuda::libraries(), nccl.empty() ? "no NCCL" : nccl);
 }
 
 std::string mpi_library() {

@@ -2,10 +2,13 @@
 #pragma once
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/api/point.h"
 #include "engine/comm/group.h"
+#include "engine/device/gpu.h"
 
 namespace mbench {
 
@@ -16,14 +19,20 @@ struct Framework;
 class Job {
  public:
   virtual ~Job() = default;
+  // All its ranks, by way of their hosts.
   virtual World& world() = 0;
+  // This rank's device of that kind, as open_device(); of several GPUs the one that goes with this rank's
+  // place among the ranks of its host. All ranks call it, once.
+  virtual std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit) = 0;
+  // All ranks, to make groups for tensors of that device, which this job opened.
+  virtual World& world_of(const Device& device) = 0;
   // Ends every rank at once: for an error of this rank that the others cannot see.
   [[noreturn]] virtual void abort(int exit_code) = 0;
 };
 std::unique_ptr<Job> join_job();
 
-// A device of that kind ("cpu"), able to hold at most `memory_limit` bytes (0: all it has). Unsupported,
-// naming what is missing, where this binary has no such device.
+// A device of that kind ("cpu" or "cuda": the first GPU), able to hold at most `memory_limit` bytes (0: all
+// it has). Unsupported, naming what is missing, where this binary or this machine has no such device.
 std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit);
 
 // A device that counts but does not compute, and a world without peers: to learn what a rank would allocate.
@@ -50,7 +59,17 @@ std::unique_ptr<SimulatedCluster> open_cluster(const Point& point, const Machine
 // against.
 double measured_peak_flops(const std::string& device, double seconds);
 
+// Why this binary has no device of that kind on any machine; nothing where it has.
+std::optional<std::string> why_not_built(const std::string& kind);
+// The GPUs that a run may use here; none where there is no driver or no CUDA in this binary: why_no_gpu()
+// says which.
+std::vector<Gpu> gpus();
+std::string why_no_gpu();
+// What the driver tells of GPUs and the links between them, as text; whether or not this binary can use them.
+std::string describe_gpus();
+
 std::string mpi_library();
+std::string cuda_libraries();  // CUDA, cuBLASLt, NCCL, as far as they are built in; empty if none is
 std::string blas_library();
 
 }  // namespace mbench

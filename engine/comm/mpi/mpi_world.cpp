@@ -180,13 +180,27 @@ MpiSession::~MpiSession() {
   MPI_Finalize();
 }
 
-int MpiSession::ranks_here() const {
+namespace {
+
+// Asks the ranks of this host, as one communicator.
+template <class Ask>
+int ask_host(const Ask& ask) {
   MPI_Comm host;
-  int n = 1;
+  int n = 0;
   MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
-  MPI_Comm_size(host, &n);
+  ask(host, &n);
   MPI_Comm_free(&host);
   return n;
+}
+
+}  // namespace
+
+int MpiSession::ranks_here() const {
+  return ask_host(MPI_Comm_size);
+}
+
+int MpiSession::rank_here() const {
+  return ask_host(MPI_Comm_rank);
 }
 
 void MpiSession::abort(int exit_code) {

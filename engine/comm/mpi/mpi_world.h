@@ -18,6 +18,8 @@ class MpiSession {
   static std::string library();
   // Ranks of this job on this host.
   int ranks_here() const;
+  // This rank's place among them, from 0.
+  int rank_here() const;
 };
 
 class MpiWorld final : public World {

@@ -1,0 +1,176 @@
+// Attention whose probabilities are kept (attention "core"): products by cuBLASLt around the softmax, scores
+// and probabilities in the tensor that keeps them. Attention without them (attention "flash") needs a fused
+// kernel, which this binary does not have: it is unsupported, never replaced by the other.
+//
+// What dropout leaves of the probabilities, and their gradients, are in scratch memory outside the engine's
+// arena, for as many heads of one sample at a time as kScratch holds.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <algorithm>
+
+#include "engine/backend/cuda/cuda_ops.h"
+#include "engine/backend/cuda/launch.h"
+#include "engine/ops/attention.h"
+
+namespace mbench::cuda {
+namespace {
+
+using ops::Attention;
+using ops::AttentionGrad;
+using ops::AttentionShape;
+using ops::Matrix;
+
+constexpr std::int64_t kScratch = std::int64_t{256} << 20;  // bytes, or one head if that is more
+constexpr int kWarp = 32, kRowsOfBlock = 8;
+
+// Log of the sum of exp(scale * score) over the keys that a query sees; a warp a row.
+template <class T>
+__global__ void row_statistics(const T* scores, float* lse, std::int64_t rows, std::int64_t heads,
+                               std::int64_t seq, float scale, bool causal, const std::uint8_t* keep) {
+  const std::int64_t row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y;
+  if (row >= rows) return;
+  constexpr float none = -INFINITY;
+  const T* s = scores + row * seq;
+  if (keep != nullptr) keep += row / seq / heads * seq;
+  const std::int64_t visible = causal ? row % seq + 1 : seq;
+  const auto hidden = [&](std::int64_t k) { return keep != nullptr && keep[k] == 0; };
+  float top = none;
+  bool any = false;  // key is visible: a row of nothing but NaN is NaN, one without keys is -infinity
+  for (std::int64_t k = threadIdx.x; k < visible; k += kWarp) {
+    if (hidden(k)) continue;
+    any = true;
+    top = fmaxf(top, scale * static_cast<float>(s[k]));
+  }
+  for (int lane = kWarp / 2; lane > 0; lane /= 2) top = fmaxf(top, __shfl_xor_sync(0xFFFFFFFFu, top, lane));
+  any = __any_sync(0xFFFFFFFFu, any);
+  float sum = 0;
+  for (std::int64_t k = threadIdx.x; k < visible; k += kWarp)
+    if (!hidden(k)) sum += expf(scale * static_cast<float>(s[k]) - top);
+  for (int lane = kWarp / 2; lane > 0; lane /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, lane);
+  if (threadIdx.x == 0) lse[row] = any ? top + logf(sum) : none;
+}
+
+template <class T>
+void keep_statistics(const Attention& op, cudaStream_t stream) {
+  const AttentionShape& s = op.shape;
+  const std::int64_t rows = s.batches() * s.seq;
+  Launch shape;
+  shape.block_x = kWarp;
+  shape.block_y = kRowsOfBlock;
+  shape.grid_x = static_cast<unsigned>((rows + kRowsOfBlock - 1) / kRowsOfBlock);
+  launch(Attention::name, shape, stream, row_statistics<T>, op.probs.as<T>(), op.lse.as<float>(), rows,
+         s.heads, s.seq, s.scale, s.causal, s.keep ? s.keep.as<std::uint8_t>() : nullptr);
+}
+
+void need_probabilities(std::string_view op, const Tensor& probs, DType type) {
+  if (!probs)
+    fail(ErrorKind::unsupported, op,
+         "attention \"flash\" on a GPU needs cuDNN and its C++ frontend, which this binary was built "
+         "without, need "
+         "attention \"core\"");
+  check(probs.dtype() == type, op, "probabilities must be {} as the operands are, got {}", name_of(type),
+        name_of(probs.dtype()));
+}
+
+// Heads [first, first + heads) of one sample.
+struct Heads {
+  std::int64_t sample, first, count;
+};
+
+// All of them, in pieces that need at most kScratch for `tensors` tensors of the scores' size.
+template <class F>
+void for_heads(const AttentionShape& s, DType type, std::int64_t tensors, F&& f) {
+  const std::int64_t bytes = s.seq * s.seq * static_cast<std::int64_t>(size_of(type)) * tensors;
+  const std::int64_t most = std::clamp<std::int64_t>(kScratch / bytes, 1, s.heads);
+  for (std::int64_t b = 0; b < s.batch; ++b)
+    for (std::int64_t a = 0; a < s.heads; a += most) f(Heads{b, a, std::min(most, s.heads - a)});
+}
+
+Matrix matrices_of(const AttentionShape& s, const Matrix& all, const Heads& h) {
+  Matrix m = all;
+  m.offset += (h.sample * s.heads + h.first) * m.batch_stride;
+  return m;
+}
+
+Shape scores_shape(const AttentionShape& s, const Heads& h) {
+  return {1, h.count, s.seq, s.seq};
+}
+
+Tensor probs_of(const AttentionShape& s, const Tensor& probs, const Heads& h) {
+  return probs.part((h.sample * s.heads + h.first) * s.seq * s.seq, scores_shape(s, h));
+}
+
+Matrix scores_matrix(const Tensor& t) {
+  const std::int64_t seq = t.shape()[2];
+  return {t, seq, seq, seq, 0, seq * seq};
+}
+
+ops::HeadMap map_of(const AttentionShape& s, const Heads& h) {
+  return {s.map.heads, s.map.head0 + h.first, s.map.sample0 + h.sample};
+}
+
+ops::Matmul product(const Matrix& a, const Matrix& b, const Matrix& c, std::int64_t batch) {
+  ops::Matmul p{a, b, c};
+  p.batch = batch;
+  return p;
+}
+
+}  // namespace
+
+void CudaOps::run(const Attention& op) {
+  const AttentionShape& s = op.shape;
+  const DType type = op.q.data.dtype();
+  if (s.batches() == 0 || s.seq == 0) return;
+  need_probabilities(Attention::name, op.probs, type);
+  run(product(op.q, op.k.t(), scores_matrix(op.probs), s.batches()));
+  if (type == DType::bf16)
+    keep_statistics<__nv_bfloat16>(op, stream_);
+  else if (type == DType::f16)
+    keep_statistics<__half>(op, stream_);
+  else
+    keep_statistics<float>(op, stream_);
+  ops::Softmax softmax{op.probs, op.probs, s.scale, s.causal};
+  softmax.keep = s.keep;
+  run(softmax);
+  if (s.dropout.p <= 0) {
+    run(product(scores_matrix(op.probs), op.v, op.out, s.batches()));
+    return;
+  }
+  for_heads(s, type, 1, [&](const Heads& h) {
+    const Tensor dropped(*scratch_, scores_shape(s, h), type, Category::workspace,
+                         "probabilities after dropout");
+    run(ops::Dropout{probs_of(s, op.probs, h), dropped, Tensor(), s.dropout, map_of(s, h)});
+    run(product(scores_matrix(dropped), matrices_of(s, op.v, h), matrices_of(s, op.out, h), h.count));
+  });
+}
+
+// With F the factors of dropout: dV = (P F)^T dO, dP = F (dO V^T), dS = scale P (dP - rowsum(P dP)), dQ = dS
+// K, dK = dS^T Q.
+void CudaOps::run(const AttentionGrad& op) {
+  const AttentionShape& s = op.shape;
+  const DType type = op.q.data.dtype();
+  if (s.batches() == 0 || s.seq == 0) return;
+  need_probabilities(AttentionGrad::name, op.probs, type);
+  const bool drops = s.dropout.p > 0;
+  for_heads(s, type, drops ? 2 : 1, [&](const Heads& h) {
+    const auto of = [&](const Matrix& m) { return matrices_of(s, m, h); };
+    const auto scratch = [&](const char* what) {
+      return Tensor(*scratch_, scores_shape(s, h), type, Category::workspace, what);
+    };
+    const Tensor probs = probs_of(s, op.probs, h), dscores = scratch("gradient of probabilities");
+    Tensor dropped = probs;
+    if (drops) {
+      dropped = scratch("probabilities after dropout");
+      run(ops::Dropout{probs, dropped, Tensor(), s.dropout, map_of(s, h)});
+    }
+    run(product(scores_matrix(dropped).t(), of(op.dout), of(op.dv), h.count));
+    run(product(of(op.dout), of(op.v).t(), scores_matrix(dscores), h.count));
+    if (drops) run(ops::DropoutGrad{dscores, dscores, Tensor(), s.dropout, map_of(s, h)});
+    run(ops::SoftmaxGrad{dscores, probs, dscores, s.scale, s.causal});
+    run(product(scores_matrix(dscores), of(op.k), of(op.dq), h.count));
+    run(product(scores_matrix(dscores).t(), of(op.q), of(op.dk), h.count));
+  });
+}
+
+}  // namespace mbench::cuda

@@ -1,0 +1,32 @@
+// What the rest of the engine sees of CUDA. The functions are there in every binary; where it was built
+// without CUDA (MBENCH_CUDA=OFF), stub.cpp answers.
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/device/gpu.h"
+#include "engine/device/stream_device.h"
+
+namespace mbench::cuda {
+
+struct DeviceOptions {
+  int ordinal = 0;
+  std::size_t memory_limit = 0;      // bytes; 0: what the GPU has
+  std::string note;                  // added to the device's name: how it is shared, say
+  bool wait_after_every_op = false;  // slow: an error of a kernel then names the op that it belongs to
+};
+
+// Whether this binary can use CUDA at all.
+bool built_in();
+// The GPUs of this process; empty where there is none. Throws unsupported if the binary has no CUDA.
+std::vector<Gpu> gpus();
+// Why there is none, where gpus() is empty: no driver, no GPU.
+std::string why_none();
+// "CUDA 13.0, driver 13.0, cuBLASLt 13.0.2": what is loaded. Empty if the binary has no CUDA.
+std::string libraries();
+// Throws unsupported, saying what is missing, where there is no such GPU or no CUDA in this binary.
+std::unique_ptr<StreamDevice> open_device(const DeviceOptions& options);
+
+}  // namespace mbench::cuda

@@ -1,0 +1,99 @@
+// A GPU as a device: one compute stream, memory that grows in one range of addresses, copies through pinned
+// buffers. What fails while kernels run is found at the next wait; the error names the op enqueued last.
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include "engine/backend/cuda/cuda.h"
+#include "engine/backend/cuda/cuda_ops.h"
+#include "engine/backend/cuda/staging.h"
+#include "engine/backend/cuda/stretches.h"
+
+namespace mbench::cuda {
+
+class CudaDevice;
+
+// run() of every op of the list goes through CudaDevice::enqueue().
+template <class Base, class List>
+class WatchedSlots;
+template <class Base>
+class WatchedSlots<Base, OpList<>> : public Base {
+ public:
+  explicit WatchedSlots(CudaDevice& device) : device_(device) {}
+
+ protected:
+  CudaDevice& device_;
+};
+template <class Base, class Op, class... Rest>
+class WatchedSlots<Base, OpList<Op, Rest...>> : public WatchedSlots<Base, OpList<Rest...>> {
+ public:
+  using WatchedSlots<Base, OpList<Rest...>>::WatchedSlots;
+  void run(const Op& op) override;
+};
+using WatchedOps = WatchedSlots<OpTable, AllOps>;
+
+// A stream that ends with its owner.
+class Stream {
+ public:
+  Stream();
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  cudaStream_t get() const { return stream_; }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+class CudaDevice final : public StreamDevice {
+ public:
+  explicit CudaDevice(const DeviceOptions& options);
+  ~CudaDevice() override;
+
+  OpTable& ops() override { return watched_; }
+  std::string name() const override { return name_; }
+  bool real() const override { return true; }
+  void write(const Tensor& to, std::span<const std::byte> source) override;
+  float read(const Tensor& scalar, float declared) override;
+  void read(const Tensor& from, std::span<std::byte> to) override;
+  double synchronize() override;
+  // The host's clock: a stream does not tell when it will be done. Spans of phases are thus when the host
+  // enqueued them.
+  double now() const override;
+  bool immediate() const override { return false; }
+
+  void* stream() const override { return stream_.get(); }
+  int begin_stretch() override { return stretches_.begin(); }
+  void end_stretch(int stretch, Track track, std::string name, double& seconds) override {
+    stretches_.end(stretch, track, std::move(name), &seconds);
+  }
+  void while_waiting(std::function<void(double)> check) override { check_ = std::move(check); }
+
+  template <class Op>
+  void enqueue(const Op& op) {
+    last_op_ = Op::name;
+    const int stretch = timeline() ? stretches_.begin() : -1;
+    ops_.run(op);
+    if (stretch >= 0) stretches_.end(stretch, Track::compute, std::string(Op::name), nullptr);
+    if (options_.wait_after_every_op) wait();
+  }
+
+ private:
+  void wait();  // until the stream is idle
+
+  DeviceOptions options_;
+  std::string name_;
+  Stream stream_;
+  Staging staging_;
+  Stretches stretches_;
+  CudaOps ops_;
+  WatchedOps watched_;
+  std::string_view last_op_ = "start";
+  std::function<void(double)> check_;
+};
+
+template <class Base, class Op, class... Rest>
+void WatchedSlots<Base, OpList<Op, Rest...>>::run(const Op& op) {
+  this->device_.enqueue(op);
+}
+
+}  // namespace mbench::cuda

@@ -1,0 +1,25 @@
+#include "engine/backend/cuda/cuda_ops.h"
+
+#include "engine/backend/cuda/cuda_memory.h"
+#include "engine/backend/cuda/launch.h"
+#include "engine/backend/cuda/matmul_plans.h"
+
+namespace mbench::cuda {
+namespace {
+
+std::unique_ptr<Allocator> scratch_of_this_gpu() {
+  int ordinal = 0;
+  std::size_t free = 0, total = 0;
+  cuda_check("cuda", cudaGetDevice(&ordinal));
+  cuda_check("cuda", cudaMemGetInfo(&free, &total));
+  return std::make_unique<Allocator>(std::make_unique<CudaMemory>(ordinal, total), 0);
+}
+
+}  // namespace
+
+CudaOps::CudaOps(cudaStream_t stream)
+    : stream_(stream), matmuls_(std::make_unique<MatmulPlans>(stream)), scratch_(scratch_of_this_gpu()) {}
+
+CudaOps::~CudaOps() = default;
+
+}  // namespace mbench::cuda

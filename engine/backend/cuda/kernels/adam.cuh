@@ -1,0 +1,56 @@
+// One AdamW step, and the 16-bit copy of the new weights in the same pass.
+#pragma once
+#include <cmath>
+
+#include "engine/backend/cuda/kernels/each.h"
+#include "engine/backend/cuda/kernels/types.h"
+#include "engine/ops/adam.h"
+
+namespace mbench::cuda {
+
+template <class TG, class TM>
+struct AdamEach {
+  static constexpr int kWidth = 4;  // 16 bytes of each f32 tensor, which are most of the traffic
+  float *param, *m, *v;
+  const TG* grad;
+  TM* model;  // null: none
+  float lr, beta1, beta2, eps, weight_decay, grad_scale, m_scale, v_scale;
+  bool aligned() const {
+    return cuda::aligned<kWidth>(param, m, v) && cuda::aligned<kWidth>(grad) && cuda::aligned<kWidth>(model);
+  }
+  template <int V>
+  __device__ void apply(std::int64_t i) const {
+    Floats<V> p = load<V>(param + i), first = load<V>(m + i), second = load<V>(v + i);
+    const Floats<V> gradient = load<V>(grad + i);
+#pragma unroll
+    for (int k = 0; k < V; ++k) {
+      const float g = grad_scale * gradient.v[k];
+      first.v[k] = beta1 * first.v[k] + (1 - beta1) * g;
+      second.v[k] = beta2 * second.v[k] + (1 - beta2) * g * g;
+      p.v[k] -= lr * (first.v[k] * m_scale / (sqrtf(second.v[k] * v_scale) + eps) + weight_decay * p.v[k]);
+    }
+    store(param + i, p);
+    store(m + i, first);
+    store(v + i, second);
+    if (model != nullptr) store(model + i, p);
+  }
+};
+
+template <class Stream>
+void enqueue(Stream& stream, const ops::Adam& op) {
+  const double t = static_cast<double>(op.step);
+  const auto m_scale = static_cast<float>(1 / (1 - std::pow(static_cast<double>(op.beta1), t)));
+  const auto v_scale = static_cast<float>(1 / (1 - std::pow(static_cast<double>(op.beta2), t)));
+  with_float(op.name, op.grad.dtype(), [&](auto grad_type) {
+    with_float(op.name, op.model ? op.model.dtype() : DType::f32, [&](auto model_type) {
+      using TG = decltype(grad_type);
+      using TM = decltype(model_type);
+      launch_flat(stream, op.name, op.param.numel(),
+                  AdamEach<TG, TM>{pointer<float>(op.param), pointer<float>(op.m), pointer<float>(op.v),
+                                   pointer<TG>(op.grad), pointer<TM>(op.model), op.lr, op.beta1, op.beta2,
+                                   op.eps, op.weight_decay, op.grad_scale, m_scale, v_scale});
+    });
+  });
+}
+
+}  // namespace mbench::cuda

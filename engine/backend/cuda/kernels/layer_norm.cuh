@@ -1,0 +1,181 @@
+// Layer normalisation: a block (or a warp) for each row, the row in registers. The gradient walks chunks of
+// rows, so that one pass over dy and x gives dx and partial sums of dgamma and dbeta, which are then added in
+// a fixed order.
+#pragma once
+#include "engine/backend/cuda/kernels/column_sum.h"
+#include "engine/backend/cuda/kernels/row.h"
+#include "engine/backend/cuda/kernels/types.h"
+#include "engine/ops/layer_norm.h"
+
+namespace mbench::cuda {
+
+inline constexpr int kNormThreads = 1024, kNormGradThreads = 384;  // the gradient needs more registers
+
+template <class T, int V, int Items>
+__global__ void __launch_bounds__(kNormThreads)
+    layer_norm(const T* x, const T* gamma, const T* beta, T* y, float* mean_out, float* rstd_out,
+               std::int64_t rows, std::int64_t n, float eps) {
+  __shared__ SharedArray<float, kWarp> parts;
+  const std::int64_t r = own_row();
+  if (r >= rows) return;  // a whole warp, and only where a row is one warp's
+  const Row<T, V, Items> row(x + r * n, n);
+  float sum = 0;
+  for_row<V, Items>(n, [&](int item, std::int64_t col) {
+    const Floats<V> z = row.at(item, col);
+#pragma unroll
+    for (int k = 0; k < V; ++k) sum += z.v[k];
+  });
+  const float mean = row_reduce(sum, 0.0f, parts, Sum()) / static_cast<float>(n);
+  float squares = 0;
+  for_row<V, Items>(n, [&](int item, std::int64_t col) {
+    const Floats<V> z = row.at(item, col);
+#pragma unroll
+    for (int k = 0; k < V; ++k) squares += (z.v[k] - mean) * (z.v[k] - mean);
+  });
+  const float rstd = 1.0f / sqrtf(row_reduce(squares, 0.0f, parts, Sum()) / static_cast<float>(n) + eps);
+  for_row<V, Items>(n, [&](int item, std::int64_t col) {
+    Floats<V> z = row.at(item, col);
+    const Floats<V> g = load<V>(gamma + col), b = load<V>(beta + col);
+#pragma unroll
+    for (int k = 0; k < V; ++k) z.v[k] = (z.v[k] - mean) * rstd * g.v[k] + b.v[k];
+    store(y + r * n + col, z);
+  });
+  if (threadIdx.x == 0) {
+    mean_out[r] = mean;
+    rstd_out[r] = rstd;
+  }
+}
+
+template <class T>
+struct LayerNormGradArguments {
+  const T *dy, *x, *gamma, *residual;  // residual may be null
+  const float *mean, *rstd;
+  T* dx;
+  float* partial;  // [chunks, 2, n]: dgamma, dbeta
+  std::int64_t rows, n, chunk_rows, chunks;
+};
+
+// With xhat = (x - mean) rstd and g = dy gamma: dx = rstd (g - mean(g) - xhat mean(g xhat)). A block (or a
+// warp) takes the rows of one chunk, one after the other; each thread keeps the sums of its columns, in
+// registers or, for rows that do not fit there, in its own places of `partial`.
+template <class T, int V, int Items>
+__global__ void __launch_bounds__(kNormGradThreads) layer_norm_grad(LayerNormGradArguments<T> a) {
+  __shared__ SharedArray<Pair, kWarp> parts;
+  const std::int64_t chunk = own_row(), n = a.n;
+  if (chunk >= a.chunks) return;
+  const std::int64_t begin = chunk * a.chunk_rows;
+  const std::int64_t end = begin + a.chunk_rows < a.rows ? begin + a.chunk_rows : a.rows;
+  float *dgamma = a.partial + 2 * chunk * n, *dbeta = dgamma + n;
+  const float inv_n = 1.0f / static_cast<float>(n);
+  constexpr int kKept = Items > 0 ? Items : 1;
+  Floats<V> sum_gamma[kKept], sum_beta[kKept];
+  for_row<V, Items>(n, [&](int item, std::int64_t col) {
+    sum_gamma[item] = sum_beta[item] = filled<V>(0);
+    if constexpr (Items == 0)
+      for (int k = 0; k < V; ++k) dgamma[col + k] = dbeta[col + k] = 0;
+  });
+  for (std::int64_t r = begin; r < end; ++r) {
+    const Row<T, V, Items> x(a.x + r * n, n), dy(a.dy + r * n, n);
+    const float mean = a.mean[r], rstd = a.rstd[r];
+    Pair sums{0, 0};
+    for_row<V, Items>(n, [&](int item, std::int64_t col) {
+      const Floats<V> xs = x.at(item, col), ds = dy.at(item, col), gamma = load<V>(a.gamma + col);
+#pragma unroll
+      for (int k = 0; k < V; ++k) {
+        const float xhat = (xs.v[k] - mean) * rstd, g = ds.v[k] * gamma.v[k];
+        sums.a += g;
+        sums.b += g * xhat;
+        if constexpr (Items > 0) {
+          sum_gamma[item].v[k] += ds.v[k] * xhat;
+          sum_beta[item].v[k] += ds.v[k];
+        } else {
+          dgamma[col + k] += ds.v[k] * xhat;
+          dbeta[col + k] += ds.v[k];
+        }
+      }
+    });
+    sums = row_reduce(sums, Pair{0, 0}, parts, Sum());
+    const float mean_g = sums.a * inv_n, mean_gx = sums.b * inv_n;
+    for_row<V, Items>(n, [&](int item, std::int64_t col) {
+      const Floats<V> xs = x.at(item, col), gamma = load<V>(a.gamma + col);
+      Floats<V> d = dy.at(item, col);
+#pragma unroll
+      for (int k = 0; k < V; ++k)
+        d.v[k] = rstd * (d.v[k] * gamma.v[k] - mean_g - (xs.v[k] - mean) * rstd * mean_gx);
+      if (a.residual != nullptr) {
+        const Floats<V> more = load<V>(a.residual + r * n + col);
+#pragma unroll
+        for (int k = 0; k < V; ++k) d.v[k] += more.v[k];
+      }
+      store(a.dx + r * n + col, d);
+    });
+  }
+  if constexpr (Items > 0)
+    for_row<V, Items>(n, [&](int item, std::int64_t col) {
+      store(dgamma + col, sum_gamma[item]);
+      store(dbeta + col, sum_beta[item]);
+    });
+}
+
+template <class Stream>
+void enqueue(Stream& stream, const ops::LayerNorm& op) {
+  const std::int64_t rows = op.x.shape().rows(), n = op.x.shape().cols();
+  if (rows == 0 || n == 0) return;
+  with_float(op.name, op.x.dtype(), [&](auto type) {
+    using T = decltype(type);
+    constexpr int V = width_of<T>();
+    const T *x = pointer<T>(op.x), *gamma = pointer<T>(op.gamma), *beta = pointer<T>(op.beta);
+    T* y = pointer<T>(op.y);
+    float *mean = pointer<float>(op.mean), *rstd = pointer<float>(op.rstd);
+    if (row_fits(n, V, kNormThreads) && aligned<V>(x, gamma, beta, y))
+      stream.launch(op.name, row_shape(rows, n, V, kNormThreads), layer_norm<T, V, kItems>, x, gamma, beta, y,
+                    mean, rstd, rows, n, op.eps);
+    else
+      stream.launch(op.name, row_shape(rows, n, 1, kNormThreads), layer_norm<T, 1, 0>, x, gamma, beta, y,
+                    mean, rstd, rows, n, op.eps);
+  });
+}
+
+// Chunks by the shape alone: many enough to fill a GPU, few enough that their sums cost little beside the
+// rows.
+inline std::int64_t norm_chunk_rows(std::int64_t rows, std::int64_t n) {
+  const std::int64_t most = std::clamp<std::int64_t>((std::int64_t{1} << 20) / n, 128, 1024);
+  return std::max<std::int64_t>(4, (rows + most - 1) / most);
+}
+
+template <class Stream>
+void enqueue(Stream& stream, const ops::LayerNormGrad& op) {
+  const std::int64_t rows = op.x.shape().rows(), n = op.x.shape().cols();
+  if (rows == 0 || n == 0) return;
+  with_float(op.name, op.x.dtype(), [&](auto type) {
+    using T = decltype(type);
+    constexpr int V = width_of<T>();
+    LayerNormGradArguments<T> a{};
+    a.dy = pointer<T>(op.dy), a.x = pointer<T>(op.x), a.gamma = pointer<T>(op.gamma);
+    a.residual = pointer<T>(op.residual), a.dx = pointer<T>(op.dx);
+    a.mean = pointer<float>(op.mean), a.rstd = pointer<float>(op.rstd);
+    a.rows = rows, a.n = n;
+    a.chunk_rows = norm_chunk_rows(rows, n);
+    a.chunks = (rows + a.chunk_rows - 1) / a.chunk_rows;
+    a.partial =
+        static_cast<float*>(stream.scratch(static_cast<std::size_t>(2 * a.chunks * n) * sizeof(float)));
+    const bool wide = n % V == 0 && aligned<V>(a.dy, a.x, a.gamma, a.residual, a.dx);
+    const Launch shape = row_shape(a.chunks, n, wide ? V : 1, kNormGradThreads);
+    if (wide && row_fits(n, V, kNormGradThreads))
+      stream.launch(op.name, shape, layer_norm_grad<T, V, kItems>, a);
+    else if (wide)
+      stream.launch(op.name, shape, layer_norm_grad<T, V, 0>, a);
+    else
+      stream.launch(op.name, shape, layer_norm_grad<T, 1, 0>, a);
+    with_float(op.name, op.dgamma.dtype(), [&](auto gamma_type) {
+      with_float(op.name, op.dbeta.dtype(), [&](auto beta_type) {
+        using TG = decltype(gamma_type);
+        using TB = decltype(beta_type);
+        stream.launch(op.name, add_chunks_shape(n, true), add_chunks<TG, TB>, a.partial, a.chunks, 2 * n, n,
+                      pointer<TG>(op.dgamma), pointer<TB>(op.dbeta));
+      });
+    });
+  });
+}
+
+}  // namespace mbench::cuda

@@ -1,0 +1,68 @@
+// sum += sum(x^2), in f64 and in two stages: the same bits every time.
+#pragma once
+#include "engine/backend/cuda/kernels/each.h"
+#include "engine/backend/cuda/kernels/row.h"
+#include "engine/backend/cuda/kernels/types.h"
+#include "engine/ops/sum_squares.h"
+
+namespace mbench::cuda {
+
+inline constexpr std::int64_t kSquareBlocks = 1024;
+
+// partial[block]; a vector's squares are added in f32, the vectors in f64.
+template <int V, class T>
+__global__ void __launch_bounds__(kFlatThreads) sum_squares(const T* x, std::int64_t n, double* partial) {
+  __shared__ SharedArray<double, kWarp> parts;
+  const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const std::int64_t threads = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  const std::int64_t whole = n / V * V;
+  double sum = 0;
+  for (std::int64_t i = thread * V; i < whole; i += threads * V) {
+    const Floats<V> z = load<V>(x + i);
+    float squares = 0;
+#pragma unroll
+    for (int k = 0; k < V; ++k) squares += z.v[k] * z.v[k];
+    sum += squares;
+  }
+  for (std::int64_t i = whole + thread; i < n; i += threads) {
+    const double z = to_f32(x[i]);
+    sum += z * z;
+  }
+  sum = row_reduce(sum, 0.0, parts, Sum());
+  if (threadIdx.x == 0) partial[blockIdx.x] = sum;
+}
+
+// One block.
+template <int Threads>
+__global__ void __launch_bounds__(Threads) add_squares(const double* partial, std::int64_t count, float* to) {
+  __shared__ SharedArray<double, kWarp> parts;
+  double sum = 0;
+  for (std::int64_t i = threadIdx.x; i < count; i += blockDim.x) sum += partial[i];
+  sum = row_reduce(sum, 0.0, parts, Sum());
+  if (threadIdx.x == 0) *to = static_cast<float>(*to + sum);
+}
+
+template <class Stream>
+void enqueue(Stream& stream, const ops::SumSquares& op) {
+  const std::int64_t n = op.x.numel();
+  if (n == 0) return;
+  with_float(op.name, op.x.dtype(), [&](auto type) {
+    using T = decltype(type);
+    constexpr int V = width_of<T>();
+    const T* x = pointer<T>(op.x);
+    const bool wide = aligned<V>(x);
+    Launch shape = flat_shape(n, wide ? V : 1);
+    shape.grid_x = static_cast<unsigned>(std::min<std::int64_t>(shape.grid_x, kSquareBlocks));
+    auto* partial = static_cast<double*>(stream.scratch(shape.grid_x * sizeof(double)));
+    if (wide)
+      stream.launch(op.name, shape, sum_squares<V, T>, x, n, partial);
+    else
+      stream.launch(op.name, shape, sum_squares<1, T>, x, n, partial);
+    Launch one;
+    one.block_x = kFlatThreads;
+    stream.launch(op.name, one, add_squares<kFlatThreads>, partial, static_cast<std::int64_t>(shape.grid_x),
+                  pointer<float>(op.sum));
+  });
+}
+
+}  // namespace mbench::cuda

@@ -1,0 +1,33 @@
+// Copies between pageable host memory and a GPU, through pinned buffers on a stream: an upload returns as
+// soon as its bytes are in a buffer, a download when they have arrived.
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <cstddef>
+#include <span>
+
+namespace mbench::cuda {
+
+class Staging {
+ public:
+  explicit Staging(cudaStream_t stream);
+  ~Staging();
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
+  void upload(std::byte* to, std::span<const std::byte> from);
+  void download(const std::byte* from, std::span<std::byte> to);
+
+ private:
+  static constexpr std::size_t kBytes = std::size_t{4} << 20;
+  struct Buffer {
+    std::byte* data = nullptr;
+    cudaEvent_t free = nullptr;  // when the copy that uses it has ended
+  };
+  Buffer& next();
+  cudaStream_t stream_;
+  std::array<Buffer, 2> buffers_;
+  std::size_t turn_ = 0;
+};
+
+}  // namespace mbench::cuda

@@ -1,0 +1,71 @@
+#include "engine/backend/cuda/stretches.h"
+
+#include "engine/backend/cuda/launch.h"
+
+namespace mbench::cuda {
+namespace {
+
+double seconds_between(cudaEvent_t from, cudaEvent_t to) {
+  float ms = 0;
+  cuda_check("events", cudaEventElapsedTime(&ms, from, to));
+  return ms * 1e-3;
+}
+
+}  // namespace
+
+Stretches::~Stretches() {
+  for (const cudaEvent_t e : all_) cudaEventDestroy(e);
+}
+
+cudaEvent_t Stretches::take() {
+  if (free_.empty()) {
+    cudaEvent_t e = nullptr;
+    cuda_check("events", cudaEventCreate(&e));
+    all_.push_back(e);
+    return e;
+  }
+  const cudaEvent_t e = free_.back();
+  free_.pop_back();
+  return e;
+}
+
+int Stretches::begin() {
+  Stretch s;
+  s.begin = take();
+  s.end = take();
+  cuda_check("events", cudaEventRecord(s.begin, stream_));
+  stretches_.push_back(std::move(s));
+  return static_cast<int>(stretches_.size()) - 1;
+}
+
+void Stretches::end(int stretch, Track track, std::string name, double* seconds) {
+  Stretch& s = stretches_[static_cast<std::size_t>(stretch)];
+  cuda_check("events", cudaEventRecord(s.end, stream_));
+  s.track = track;
+  s.name = std::move(name);
+  s.seconds = seconds;
+  s.ended = true;
+}
+
+void Stretches::anchor() {
+  if (!anchor_) anchor_ = take();
+  cuda_check("events", cudaEventRecord(anchor_, stream_));
+}
+
+void Stretches::settle(double time, Timeline* timeline) {
+  for (const Stretch& s : stretches_) {
+    if (s.ended) {
+      const double took = seconds_between(s.begin, s.end);
+      if (s.seconds) *s.seconds += took;
+      if (timeline) {
+        const double begin = time - seconds_between(s.begin, anchor_);
+        timeline->add(s.track, s.name, begin, begin + took);
+      }
+    }
+    free_.push_back(s.begin);
+    free_.push_back(s.end);
+  }
+  stretches_.clear();
+}
+
+}  // namespace mbench::cuda

@@ -1,0 +1,43 @@
+// Times stretches of a stream by events: begun and ended as the host enqueues, known once the stream has run.
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include <string>
+#include <vector>
+
+#include "engine/device/timeline.h"
+
+namespace mbench::cuda {
+
+class Stretches {
+ public:
+  explicit Stretches(cudaStream_t stream) : stream_(stream) {}
+  ~Stretches();
+  Stretches(const Stretches&) = delete;
+  Stretches& operator=(const Stretches&) = delete;
+
+  int begin();
+  // `seconds` may be null: then it is for the trace alone.
+  void end(int stretch, Track track, std::string name, double* seconds);
+  // A point of the stream whose time on the host's clock will be known: to be enqueued last, before a wait.
+  void anchor();
+  // After the wait: adds every stretch to its sum and, if there is a timeline, to that. `time`: when the
+  // anchor passed.
+  void settle(double time, Timeline* timeline);
+
+ private:
+  struct Stretch {
+    cudaEvent_t begin, end;
+    Track track = Track::compute;
+    std::string name;
+    double* seconds = nullptr;
+    bool ended = false;
+  };
+  cudaEvent_t take();
+  cudaStream_t stream_;
+  std::vector<Stretch> stretches_;
+  std::vector<cudaEvent_t> all_, free_;
+  cudaEvent_t anchor_ = nullptr;
+};
+
+}  // namespace mbench::cuda

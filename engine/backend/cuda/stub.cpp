@@ -1,0 +1,31 @@
+// Instead of the CUDA backend, where the binary was built without it.
+#include "engine/backend/cuda/cuda.h"
+
+namespace mbench::cuda {
+namespace {
+
+constexpr const char* kMissing = "this binary has no CUDA device";
+
+}  // namespace
+
+bool built_in() {
+  return false;
+}
+
+std::vector<Gpu> gpus() {
+  fail(ErrorKind::unsupported, "cuda", "{}", kMissing);
+}
+
+std::string why_none() {
+  return kMissing;
+}
+
+std::string libraries() {
+  return "";
+}
+
+std::unique_ptr<StreamDevice> open_device(const DeviceOptions&) {
+  fail(ErrorKind::unsupported, "cuda", "{}, need one built with MBENCH_CUDA=ON", kMissing);
+}
+
+}  // namespace mbench::cuda

@@ -1,0 +1,10 @@
+#include "engine/backend/cuda/cuda_ops.h"
+#include "engine/backend/cuda/kernels/sum_squares.cuh"
+
+namespace mbench::cuda {
+
+void CudaOps::run(const ops::SumSquares& op) {
+  enqueue(kernels_, op);
+}
+
+}  // namespace mbench::cuda

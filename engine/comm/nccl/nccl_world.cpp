@@ -1,0 +1,256 @@
+#include "engine/comm/nccl/nccl_world.h"
+
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+#include <array>
+#include <cstring>
+#include <exception>
+#include <map>
+#include <tuple>
+
+#include "engine/base/text.h"
+#include "engine/comm/nccl/watch.h"
+
+namespace mbench {
+namespace {
+
+constexpr int kAgreeTag = 0;  // of messages between hosts, which agree on communicators and on nothing else
+
+ncclDataType_t type_of(DType t) {
+  switch (t) {
+    case DType::f32:
+      return ncclFloat32;
+    case DType::bf16:
+      return ncclBfloat16;
+    case DType::f16:
+      return ncclFloat16;
+    case DType::u8:
+      return ncclUint8;
+    case DType::i64:
+      return ncclInt64;
+  }
+  return ncclUint8;
+}
+
+// A communicator with the stream that its operations run on.
+class Channel {
+ public:
+  Channel(Watch& watch, const std::string& name, const ncclUniqueId& id, int rank, int size) : watch_(watch) {
+    int least = 0, greatest = 0;
+    need_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest), name);
+    need_cuda(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest), name);
+    need_cuda(cudaEventCreateWithFlags(&ready_, cudaEventDisableTiming), name);
+    need_nccl(ncclCommInitRank(&comm_, size, id, rank), name, "ncclCommInitRank");
+    watch_.add(comm_, name);
+  }
+  ~Channel() {
+    if (!watch_.aborted()) {
+      watch_.remove(comm_);
+      // After an error the peers may be gone: an orderly end would wait for them.
+      if (std::uncaught_exceptions() > 0)
+        ncclCommAbort(comm_);
+      else
+        ncclCommDestroy(comm_);
+    }
+    cudaEventDestroy(ready_);
+    cudaStreamDestroy(stream_);
+  }
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+
+  // Enqueues an operation after what the compute stream has so far; returns its end.
+  template <class Call>
+  SharedEvent start(cudaStream_t compute, const std::string& what, const Call& call) {
+    need_cuda(cudaEventRecord(ready_, compute), what);
+    need_cuda(cudaStreamWaitEvent(stream_, ready_, 0), what);
+    need_nccl(call(comm_, stream_), what, "NCCL");
+    return watch_.ends(stream_, what);
+  }
+
+ private:
+  Watch& watch_;
+  ncclComm_t comm_ = nullptr;
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t ready_ = nullptr;
+};
+
+class NcclPending final : public Pending {
+ public:
+  NcclPending(StreamDevice& device, SharedEvent end, std::string what, double& seconds)
+      : device_(device), end_(std::move(end)), what_(std::move(what)), seconds_(seconds) {}
+  void wait() override {
+    if (!end_) return;
+    const int stretch = device_.begin_stretch();
+    need_cuda(cudaStreamWaitEvent(static_cast<cudaStream_t>(device_.stream()), end_.get(), 0), what_);
+    device_.end_stretch(stretch, Track::communication, what_, seconds_);
+    end_.reset();
+  }
+
+ private:
+  StreamDevice& device_;
+  SharedEvent end_;
+  std::string what_;
+  double& seconds_;
+};
+
+class NcclGroup final : public Group {
+ public:
+  NcclGroup(StreamDevice& device, Device& host_device, std::shared_ptr<Watch> watch,
+            std::unique_ptr<Group> host)
+      : Group(device, host->name(), host->rank(), host->size()),
+        device_(device),
+        host_device_(host_device),
+        watch_(std::move(watch)),
+        host_(std::move(host)),
+        all_(*watch_, name(), agree(), rank(), size()) {}
+
+  double host_max(double value) override { return host_->host_max(value); }
+  std::vector<double> host_gather(const std::vector<double>& values) override {
+    return host_->host_gather(values);
+  }
+
+ protected:
+  void do_all_reduce(const Tensor& x, ReduceOp op) override { reduce(x, op)->wait(); }
+  std::unique_ptr<Pending> do_start_all_reduce(const Tensor& x) override { return reduce(x, ReduceOp::sum); }
+  void do_all_gather(const Tensor& in, const Tensor& out) override { do_start_all_gather(in, out)->wait(); }
+  void do_reduce_scatter(const Tensor& in, const Tensor& out) override {
+    do_start_reduce_scatter(in, out)->wait();
+  }
+  std::unique_ptr<Pending> do_start_all_gather(const Tensor& in, const Tensor& out) override {
+    return collective("all_gather", out, [&](ncclComm_t comm, cudaStream_t stream) {
+      return ncclAllGather(in.data(), out.data(), count(in), type_of(in.dtype()), comm, stream);
+    });
+  }
+  std::unique_ptr<Pending> do_start_reduce_scatter(const Tensor& in, const Tensor& out) override {
+    return collective("reduce_scatter", in, [&](ncclComm_t comm, cudaStream_t stream) {
+      return ncclReduceScatter(in.data(), out.data(), count(out), type_of(in.dtype()), ncclSum, comm, stream);
+    });
+  }
+  void do_broadcast(const Tensor& x, int root) override {
+    collective("broadcast", x, [&](ncclComm_t comm, cudaStream_t stream) {
+      return ncclBroadcast(x.data(), x.data(), count(x), type_of(x.dtype()), root, comm, stream);
+    })->wait();
+  }
+  std::unique_ptr<Pending> do_start_send(const Tensor& x, int to, int tag) override {
+    const std::string what = describe(fmt::format("send to rank {}", to), x);
+    SharedEvent end =
+        channel(to, true, tag).start(compute(), what, [&](ncclComm_t comm, cudaStream_t stream) {
+          return ncclSend(x.data(), count(x), type_of(x.dtype()), 1, comm, stream);
+        });
+    return std::make_unique<NcclPending>(device_, std::move(end), what, device_.meter().bubble_seconds);
+  }
+  void do_receive(const Tensor& x, int from, int tag) override {
+    const std::string what = describe(fmt::format("receive from rank {}", from), x);
+    SharedEvent end =
+        channel(from, false, tag).start(compute(), what, [&](ncclComm_t comm, cudaStream_t stream) {
+          return ncclRecv(x.data(), count(x), type_of(x.dtype()), 0, comm, stream);
+        });
+    NcclPending(device_, std::move(end), what, device_.meter().bubble_seconds).wait();
+  }
+  void do_barrier() override {
+    device_.synchronize();
+    host_->barrier();
+  }
+
+ private:
+  static std::size_t count(const Tensor& x) { return static_cast<std::size_t>(x.numel()); }
+  cudaStream_t compute() const { return static_cast<cudaStream_t>(device_.stream()); }
+  std::string describe(std::string_view call, const Tensor& x) const {
+    return fmt::format("{} of {} in group {} (rank {} of {})", call, format_bytes(x.bytes()), name(), rank(),
+                       size());
+  }
+
+  std::unique_ptr<Pending> reduce(const Tensor& x, ReduceOp op) {
+    return collective(op == ReduceOp::max ? "max all_reduce" : "all_reduce", x,
+                      [&](ncclComm_t comm, cudaStream_t stream) {
+                        return ncclAllReduce(x.data(), x.data(), count(x), type_of(x.dtype()),
+                                             op == ReduceOp::max ? ncclMax : ncclSum, comm, stream);
+                      });
+  }
+
+  template <class Call>
+  std::unique_ptr<Pending> collective(std::string_view call_name, const Tensor& x, const Call& call) {
+    const std::string what = describe(call_name, x);
+    SharedEvent end = all_.start(compute(), what, call);
+    return std::make_unique<NcclPending>(device_, std::move(end), what,
+                                         device_.meter().communication_seconds);
+  }
+
+  // The id of rank 0 on every rank of the group, as the numbers that hosts exchange.
+  ncclUniqueId agree() {
+    ncclUniqueId id{};
+    if (rank() == 0) need_nccl(ncclGetUniqueId(&id), name(), "ncclGetUniqueId");
+    static_assert(sizeof id % sizeof(double) == 0);
+    std::vector<double> words(sizeof id / sizeof(double));
+    std::memcpy(words.data(), &id, sizeof id);
+    const std::vector<double> all = host_->host_gather(words);
+    std::memcpy(&id, all.data(), sizeof id);
+    return id;
+  }
+
+  // Between this rank and a peer, one way: made when first used, by both, the sender as its rank 0.
+  Channel& channel(int peer, bool sending, int tag) {
+    std::unique_ptr<Channel>& made = channels_[{peer, sending, tag % 2}];
+    if (!made) {
+      ncclUniqueId id{};
+      const Tensor message = host_device_.empty({static_cast<std::int64_t>(sizeof id)}, DType::u8,
+                                                Category::other, "id of a communicator");
+      if (sending) {
+        need_nccl(ncclGetUniqueId(&id), name(), "ncclGetUniqueId");
+        std::memcpy(message.data(), &id, sizeof id);
+        host_->start_send(message, peer, kAgreeTag + tag % 2)->wait();
+      } else {
+        host_->receive(message, peer, kAgreeTag + tag % 2);
+        std::memcpy(&id, message.data(), sizeof id);
+      }
+      const std::string label = fmt::format("{}, messages {} rank {}", name(), sending ? "to" : "from", peer);
+      made = std::make_unique<Channel>(*watch_, label, id, sending ? 0 : 1, 2);
+    }
+    return *made;
+  }
+
+  StreamDevice& device_;
+  Device& host_device_;
+  std::shared_ptr<Watch> watch_;
+  std::unique_ptr<Group> host_;
+  Channel all_;
+  std::map<std::tuple<int, bool, int>, std::unique_ptr<Channel>> channels_;
+};
+
+class NcclWorld final : public World {
+ public:
+  NcclWorld(World& host, Device& host_device, StreamDevice& device, double deadline)
+      : host_(host), host_device_(host_device), device_(device), watch_(std::make_shared<Watch>(deadline)) {
+    device.while_waiting([watch = watch_](double waited) { watch->check(waited); });
+  }
+  int rank() const override { return host_.rank(); }
+  int size() const override { return host_.size(); }
+  std::unique_ptr<Group> group(Device& device, const std::string& name,
+                               const std::vector<int>& members) override {
+    check(&device == &device_, "nccl", "group {} is of another device than its world", name);
+    return std::make_unique<NcclGroup>(device_, host_device_, watch_,
+                                       host_.group(host_device_, name, members));
+  }
+
+ private:
+  World& host_;
+  Device& host_device_;
+  StreamDevice& device_;
+  std::shared_ptr<Watch> watch_;
+};
+
+}  // namespace
+
+std::string nccl_library() {
+  int v = 0;
+  if (ncclGetVersion(&v) != ncclSuccess) return "NCCL, of unknown version";
+  return fmt::format("NCCL {}.{}.{}", v / 10000, v / 100 % 100, v % 100);
+}
+
+std::unique_ptr<World> open_nccl_world(World& host, Device& host_device, StreamDevice& device,
+                                       double deadline) {
+  return std::make_unique<NcclWorld>(host, host_device, device, deadline);
+}
+
+}  // namespace mbench

@@ -1,0 +1,82 @@
+#include "engine/comm/nccl/watch.h"
+
+#include <algorithm>
+
+#include "engine/base/error.h"
+
+namespace mbench {
+
+void need_cuda(cudaError_t code, std::string_view where) {
+  if (code != cudaSuccess)
+    fail(ErrorKind::internal, where, "CUDA call failed, got {} ({})", cudaGetErrorName(code),
+         cudaGetErrorString(code));
+}
+
+void need_nccl(ncclResult_t code, std::string_view where, std::string_view call) {
+  if (code != ncclSuccess)
+    fail(ErrorKind::internal, where, "{} failed, got {}: {}", call, ncclGetErrorString(code),
+         ncclGetLastError(nullptr));
+}
+
+Watch::~Watch() {
+  under_way_.clear();
+  for (const cudaEvent_t e : spare_) cudaEventDestroy(e);
+}
+
+void Watch::add(ncclComm_t comm, std::string name) {
+  comms_.push_back({comm, std::move(name)});
+}
+
+void Watch::remove(ncclComm_t comm) {
+  std::erase_if(comms_, [&](const Comm& c) { return c.comm == comm; });
+}
+
+SharedEvent Watch::ends(cudaStream_t stream, std::string what) {
+  forget_ended();
+  cudaEvent_t e = nullptr;
+  if (spare_.empty()) {
+    need_cuda(cudaEventCreateWithFlags(&e, cudaEventDisableTiming), "nccl");
+  } else {
+    e = spare_.back();
+    spare_.pop_back();
+  }
+  // Owners (what is pending) never outlive their group, nor does a group the watch.
+  SharedEvent event(e, [this](cudaEvent_t done) { spare_.push_back(done); });
+  need_cuda(cudaEventRecord(e, stream), "nccl");
+  under_way_.push_back({std::move(what), event});
+  return event;
+}
+
+void Watch::forget_ended() {
+  while (!under_way_.empty() && cudaEventQuery(under_way_.front().end.get()) == cudaSuccess)
+    under_way_.pop_front();
+}
+
+void Watch::abort() {
+  aborted_ = true;
+  for (const Comm& c : comms_) ncclCommAbort(c.comm);
+  comms_.clear();
+}
+
+void Watch::check(double waited) {
+  if (aborted_) return;
+  for (const Comm& c : comms_) {
+    ncclResult_t state = ncclSuccess;
+    const ncclResult_t asked = ncclCommGetAsyncError(c.comm, &state);
+    if (asked == ncclSuccess && (state == ncclSuccess || state == ncclInProgress)) continue;
+    const std::string name = c.name;
+    abort();
+    need_nccl(asked == ncclSuccess ? state : asked, name, "NCCL");
+  }
+  if (waited < deadline_) return;
+  const auto stuck = std::find_if(under_way_.begin(), under_way_.end(), [](const UnderWay& u) {
+    return cudaEventQuery(u.end.get()) == cudaErrorNotReady;
+  });
+  if (stuck == under_way_.end()) return;  // a kernel that takes long
+  const std::string what = stuck->what;
+  abort();
+  fail(ErrorKind::timed_out, "nccl",
+       "no end of {} after {:.0f} s: a rank has not come to it, or a link is down", what, waited);
+}
+
+}  // namespace mbench

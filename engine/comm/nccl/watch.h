@@ -1,0 +1,56 @@
+// What NCCL has under way on this rank, in the order it was enqueued: to find out, while the host waits,
+// whether it failed or hangs, and where.
+#pragma once
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mbench {
+
+void need_cuda(cudaError_t code, std::string_view where);
+void need_nccl(ncclResult_t code, std::string_view where, std::string_view call);
+
+// An event of CUDA, with the last of its owners given back for another use.
+using SharedEvent = std::shared_ptr<CUevent_st>;
+
+class Watch {
+ public:
+  explicit Watch(double deadline) : deadline_(deadline) {}
+  ~Watch();
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+  void add(ncclComm_t comm, std::string name);
+  void remove(ncclComm_t comm);
+  // Records on the stream that `what` ends there.
+  SharedEvent ends(cudaStream_t stream, std::string what);
+  // Throws if a communicator has failed, or if the host has waited longer than the deadline and something has
+  // not ended. Every communicator is aborted then: none of them can be used or destroyed in order any more.
+  void check(double waited);
+  bool aborted() const { return aborted_; }
+
+ private:
+  struct Comm {
+    ncclComm_t comm;
+    std::string name;
+  };
+  struct UnderWay {
+    std::string what;
+    SharedEvent end;
+  };
+  void forget_ended();
+  void abort();
+
+  double deadline_;
+  bool aborted_ = false;
+  std::vector<Comm> comms_;
+  std::vector<cudaEvent_t> spare_;
+  std::deque<UnderWay> under_way_;
+};
+
+}  // namespace mbench

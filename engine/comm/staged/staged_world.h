@@ -1,0 +1,22 @@
+// Groups of devices whose memory the ranks' messages cannot reach: every message goes through host memory,
+// over the groups of another world. Slow, and right anywhere: for ranks that share a GPU.
+#pragma once
+#include "engine/comm/group.h"
+
+namespace mbench {
+
+class StagedWorld final : public World {
+ public:
+  // `host` moves tensors of `host_device`, whose addresses are host memory. Both must outlive the groups.
+  StagedWorld(World& host, Device& host_device) : host_(host), host_device_(host_device) {}
+  int rank() const override { return host_.rank(); }
+  int size() const override { return host_.size(); }
+  std::unique_ptr<Group> group(Device& device, const std::string& name,
+                               const std::vector<int>& members) override;
+
+ private:
+  World& host_;
+  Device& host_device_;
+};
+
+}  // namespace mbench

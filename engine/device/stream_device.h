@@ -1,0 +1,24 @@
+// A device whose ops are enqueued on a stream and run later, as on a GPU: what a communicator needs of it to
+// keep its messages in order with the ops. Handles are opaque here; the communicator knows their type.
+#pragma once
+#include <functional>
+#include <string>
+
+#include "engine/device/device.h"
+
+namespace mbench {
+
+class StreamDevice : public Device {
+ public:
+  using Device::Device;
+  virtual void* stream() const = 0;  // the compute stream: a cudaStream_t
+  // Two points of the compute stream: the time between them is added to `seconds` (which must outlive the
+  // next synchronize()) and to the trace, if one is being taken.
+  virtual int begin_stretch() = 0;
+  virtual void end_stretch(int stretch, Track track, std::string name, double& seconds) = 0;
+  // `check` is called now and then while the host waits for the device, with the seconds it has waited so
+  // far; it throws where there is nothing left to wait for. Empty: none.
+  virtual void while_waiting(std::function<void(double)> check) = 0;
+};
+
+}  // namespace mbench
