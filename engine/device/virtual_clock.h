@@ -9,17 +9,17 @@ namespace mbench {
 
 // What calls cost the host, in seconds.
 struct HostTimes {
-  double launch = 0;             // a kernel
-  double collective = 0;         // a collective, its bookkeeping in
-  double message = 0;            // a send or a receive
-  double synchronize = 0;        // a wait for a stream that is idle already
-  double micro_batch = 0;     // fetching and unpacking one
-  double recompute = 0;       // a checkpointed region
-  double step = 0;            // an optimizer step's bookkeeping
-  double loader = 0;          // time of the loader, which works beside the host, for a micro batch
-  bool messages_block = false;   // the host waits for the device at every message
-  double overlap_slowdown = 0;   // of a kernel while a collective runs beside it, as a share of its time
-  bool immediate = false;        // no stream: an op has ended when its call returns, as on a CPU
+  double launch = 0;            // a kernel
+  double collective = 0;        // a collective, its bookkeeping in
+  double message = 0;           // a send or a receive
+  double synchronize = 0;       // a wait for a stream that is idle already
+  double micro_batch = 0;       // fetching and unpacking one
+  double recompute = 0;         // a checkpointed region
+  double step = 0;              // an optimizer step's bookkeeping
+  double loader = 0;            // time of the loader, which works beside the host, for a micro batch
+  bool messages_block = false;  // the host waits for the device at every message
+  double overlap_slowdown = 0;  // of a kernel while a collective runs beside it, as a share of its time
+  bool immediate = false;       // no stream: an op has ended when its call returns, as on a CPU
 };
 
 struct Interval {
@@ -60,13 +60,14 @@ class VirtualClock {
     host_ += times_.micro_batch;
     loader_ += times_.loader;
   }
-  // Both vary by some percent from step to step, so near each other the mean of the longer one is more than either:
-  // a smooth maximum.
+  // Both vary by some percent from step to step, so near each other the mean of the longer one is more than
+  // either: a smooth maximum.
   void wait_for_loader() {
     if (loader_ == 0) return;
     constexpr double kSharpness = 12;
     const double step = now() - step_, longer = std::max(step, loader_), shorter = std::min(step, loader_);
-    host_ = std::max(host_, step_ + longer * std::pow(1 + std::pow(shorter / longer, kSharpness), 1 / kSharpness));
+    host_ = std::max(host_,
+                     step_ + longer * std::pow(1 + std::pow(shorter / longer, kSharpness), 1 / kSharpness));
   }
 
   // The host waits for the stream.
@@ -80,7 +81,7 @@ class VirtualClock {
   HostTimes times_;
   double host_ = 0, compute_ = 0;
   double step_ = 0, loader_ = 0;  // when the step began; what its inputs take the loader
-  Interval beside_;  // the collective started last that the stream did not wait for
+  Interval beside_;               // the collective started last that the stream did not wait for
 };
 
 }  // namespace mbench

@@ -71,8 +71,8 @@ struct Framework {
   std::string name, description;
   double kernel = 0, collective = 0, message = 0;  // seconds, besides the driver's launch
   double micro_batch = 0, recompute = 0, step = 0;
-  double masked_token = 0;  // a loader's work for a token of masked language modelling, beside the host's
-  bool messages_block = false;    // the host waits for the device at every message
+  double masked_token = 0;      // a loader's work for a token of masked language modelling, beside the host's
+  bool messages_block = false;  // the host waits for the device at every message
   double traffic_efficiency = 1;  // of its memory-bound kernels, relative to the machine's
 };
 

@@ -1,7 +1,4 @@
 // The gate as CI uses it: compare, baseline and trend from the command line, on results made by hand.
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -10,35 +7,14 @@
 #include "engine/api/json_reader.h"
 #include "engine/api/result.h"
 #include "test/catch.h"
+#include "test/cli/room.h"
 
 using namespace mbench;
+using namespace mbench::test;
 using Catch::Contains;
 namespace fs = std::filesystem;
 
 namespace {
-
-struct Run {
-  int code = -1;
-  std::string out, err;
-};
-
-// A folder in which shell lines are started; $M is the binary.
-struct Room {
-  fs::path path;
-  Room() {
-    std::string name = (fs::temp_directory_path() / "mbench-gate-XXXXXX").string();
-    path = ::mkdtemp(name.data());
-  }
-  ~Room() { fs::remove_all(path); }
-  std::string operator/(const std::string& name) const { return (path / name).string(); }
-  Run shell(const std::string& line) const {
-    const std::string all =
-        "cd '" + path.string() + "' && M='" MBENCH_BINARY "' && (" + line + ") > out.txt 2> err.txt";
-    const int status = std::system(all.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_text_file(*this / "out.txt"),
-            read_text_file(*this / "err.txt")};
-  }
-};
 
 ResultFile result(double factor, const std::string& started, const std::string& revision, int points = 3) {
   ResultFile file;

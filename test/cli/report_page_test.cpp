@@ -1,7 +1,5 @@
 // mbench report's page and plots from the command line, and the promise of the page: its commands run the
 // point again, that one and no other.
-#include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -9,52 +7,19 @@
 
 #include "engine/api/json_reader.h"
 #include "engine/api/result.h"
-#include "sweeps/process.h"
 #include "test/catch.h"
+#include "test/cli/room.h"
 
 using namespace mbench;
+using namespace mbench::test;
 using Catch::Contains;
 namespace fs = std::filesystem;
 
 namespace {
 
-struct Run {
-  int code = -1;
-  std::string out, err;
-};
-
-struct Folder {
-  fs::path path;
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "mbench-page-XXXXXX").string();
-    path = ::mkdtemp(name.data());
-  }
-  ~Folder() { fs::remove_all(path); }
-  void put(const std::string& name, std::string_view text) const {
-    fs::create_directories((path / name).parent_path());
-    std::ofstream(path / name) << text;
-  }
-  std::string operator/(const std::string& name) const { return (path / name).string(); }
-
-  // A shell line in the folder; $M is the binary.
-  Run shell(const std::string& line) const {
-    Run run;
-    sweeps::ProcessRequest request;
-    request.argv = {"/bin/sh", "-c", "cd \"$ROOM\" || exit 99; " + line};
-    request.env = {{"ROOM", path.string()}, {"M", MBENCH_BINARY}};
-    request.log = *this / "stderr";
-    request.timeout_s = 120;
-    request.on_line = [&](std::string_view text) {
-      run.out += std::string(text) + "\n";
-      return true;
-    };
-    const sweeps::ProcessEnd end = sweeps::run_process(request);
-    run.code = end.how == sweeps::ProcessEnd::How::exited ? end.code : -1;
-    run.err = read_text_file(*this / "stderr");
-    return run;
-  }
-  bool has_gnuplot() const { return shell("gnuplot --version").code == 0; }
-};
+bool has_gnuplot(const Room& room) {
+  return room.shell("gnuplot --version").code == 0;
+}
 
 void replace_all(std::string& text, const std::string& from, const std::string& to) {
   for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
@@ -95,7 +60,7 @@ std::string some_text() {
 }  // namespace
 
 TEST_CASE("each command of a page runs its point, that one and no other") {
-  const Folder folder;
+  const Room folder;
   folder.put("specs/tiny.json", kSpec);
   folder.put("specs/the words.txt", some_text());
   const Run swept = folder.shell(
@@ -117,7 +82,7 @@ TEST_CASE("each command of a page runs its point, that one and no other") {
 }
 
 TEST_CASE("a result file stands for its spec, and what is no spec inside it is refused with its path") {
-  const Folder folder;
+  const Room folder;
   folder.put(
       "old.json",
       R"({"schema": "mbench.results/1", "spec": {"model": "gpt-bytes-tiny", "seqq": 3}, "points": []})");
@@ -127,12 +92,12 @@ TEST_CASE("a result file stands for its spec, and what is no spec inside it is r
 }
 
 TEST_CASE("a sweep draws its plots beside its tables") {
-  const Folder folder;
+  const Room folder;
   folder.put("tiny.json",
              R"({"model": "gpt-bytes-tiny", "seq": 64, "global_batch": 2, "iterations": 4, "warmup": 1,
                               "sweep": {"tp": [1, 2], "strategy": ["baseline", "full"]}})");
   SECTION("where there is gnuplot") {
-    if (!folder.has_gnuplot()) {
+    if (!has_gnuplot(folder)) {
       WARN("not checked: there is no gnuplot on this machine");
       return;
     }
@@ -163,7 +128,7 @@ TEST_CASE("a sweep draws its plots beside its tables") {
 }
 
 TEST_CASE("a trace is drawn without any result file") {
-  const Folder folder;
+  const Room folder;
   const std::string trace = MBENCH_SOURCE_DIR "/test/fixtures/traces/two_stages.json";
   CHECK(folder.shell("$M report --trace " + trace).code == 2);
   const Run nothing = folder.shell("$M report");
@@ -173,7 +138,7 @@ TEST_CASE("a trace is drawn without any result file") {
   const Run run = folder.shell("$M report --trace " + trace + " --plots p --format html");
   CHECK(run.code == 0);
   CHECK_THAT(run.out, Contains("<title>Timeline</title>"));
-  if (!folder.has_gnuplot()) return;
+  if (!has_gnuplot(folder)) return;
   CHECK(fs::exists(folder.path / "p/timeline.svg"));
   CHECK(fs::exists(folder.path / "p/timeline.png"));
   CHECK_THAT(run.out, Contains("<figure class=broad>"));

@@ -29,7 +29,10 @@ struct Room {
                          "sweep": {"tp": [1, 2], "strategy": ["baseline", "full"]}})");
   }
   ~Room() { std::filesystem::remove_all(path); }
-  void put(const std::string& name, std::string_view text) const { std::ofstream(path / name) << text; }
+  void put(const std::string& name, std::string_view text) const {
+    std::filesystem::create_directories((path / name).parent_path());
+    std::ofstream(path / name) << text;
+  }
   std::string operator/(const std::string& name) const { return (path / name).string(); }
 
   // Runs a shell line in the folder; $M is the binary.
