@@ -79,8 +79,8 @@ void hand_over(const Options& options, const PointResult& r) {
 }
 
 int exit_code(Outcome outcome) {
-  const bool failed = outcome == Outcome::wrong || outcome == Outcome::crashed || outcome == Outcome::timeout ||
-                      outcome == Outcome::launch_failed;
+  const bool failed = outcome == Outcome::wrong || outcome == Outcome::crashed ||
+                      outcome == Outcome::timeout || outcome == Outcome::launch_failed;
   return failed ? Exit::kFailed : Exit::kDone;
 }
 
@@ -131,7 +131,7 @@ int run(const Options& options) {
   }
   // From here on an error may be this rank's alone while others wait for it: say it and end the job.
   try {
-    const auto device = job->open_device(point.device, point.memory_limit);
+    const auto device = job->open_device(point.device, point.memory_limit, point.precision);
     World& devices = job->world_of(*device);
     RunOptions run_options;
     run_options.progress = [&](const Progress& p) { print_progress(options, p); };

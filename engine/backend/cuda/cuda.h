@@ -15,6 +15,7 @@ struct DeviceOptions {
   int ordinal = 0;
   std::size_t memory_limit = 0;      // bytes; 0: what the GPU has
   std::string note;                  // added to the device's name: how it is shared, say
+  bool tf32 = false;                 // f32 matrix products round their operands to TF32, for the tensor cores
   bool wait_after_every_op = false;  // slow: an error of a kernel then names the op that it belongs to
 };
 
