@@ -79,8 +79,8 @@ void hand_over(const Options& options, const PointResult& r) {
 }
 
 int exit_code(Outcome outcome) {
-  const bool failed = outcome == Outcome::wrong || outcome == Outcome::crashed ||
-                      outcome == Outcome::timeout || outcome == Outcome::launch_failed;
+  const bool failed = outcome == Outcome::wrong || outcome == Outcome::crashed || outcome == Outcome::timeout ||
+                      outcome == Outcome::launch_failed;
   return failed ? Exit::kFailed : Exit::kDone;
 }
 

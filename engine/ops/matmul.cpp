@@ -22,8 +22,9 @@ void check_epilogue(const Matmul& op) {
                 op.alpha, c.ld, c.cols);
   mbench::check(op.beta == 0 || !(op.bias || op.gelu_input || op.gelu_grad_input), Matmul::name,
                 "epilogue on what c held, got beta {}, need 0", op.beta);
-  mbench::check(!op.gelu_grad_input || !(op.bias || op.gelu_input), Matmul::name,
-                "epilogue, got a GELU's gradient together with bias or GELU, need one of them");
+  const int kinds =
+      (op.bias || op.gelu_input ? 1 : 0) + (op.gelu_grad_input ? 1 : 0) + (op.bias_gradient ? 1 : 0);
+  mbench::check(kinds == 1, Matmul::name, "epilogues, got {}, need bias and GELU, or one gradient", kinds);
   const auto need = [&](std::string_view argument, const Tensor& t, std::int64_t numel) {
     if (!t) return;
     need_dtype(Matmul::name, argument, t, type);

@@ -43,11 +43,11 @@ struct Matmul {
   std::int64_t batch = 1;
   float alpha = 1, beta = 0;
 
-  // The epilogue, each tensor optional. It needs batch 1, alpha 1 and a contiguous c; all but bias_gradient
-  // need beta 0.
+  // The epilogue: none, bias or GELU or both, the gradient of a GELU, or of a bias. It needs batch 1, alpha 1
+  // and a contiguous c; all but the last need beta 0.
   Tensor bias{};             // [n], c's dtype: added to every row
   Tensor gelu_input{};       // [m, n], c's dtype: gets product + bias, and c gets its GELU
-  Tensor gelu_grad_input{};  // [m, n], c's dtype: c gets product * gelu'(this); without the two above
+  Tensor gelu_grad_input{};  // [m, n], c's dtype: c gets product * gelu'(this)
   Tensor bias_gradient{};    // [m], c's dtype: += sum over k of a, which is a contiguous tensor transposed
 
   bool has_epilogue() const { return bias || gelu_input || gelu_grad_input || bias_gradient; }
