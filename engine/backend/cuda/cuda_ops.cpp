@@ -1,6 +1,7 @@
 #include "engine/backend/cuda/cuda_ops.h"
 
 #include "engine/backend/cuda/cuda_memory.h"
+#include "engine/backend/cuda/flash.h"
 #include "engine/backend/cuda/launch.h"
 #include "engine/backend/cuda/matmul_plans.h"
 
@@ -18,7 +19,10 @@ std::unique_ptr<Allocator> scratch_of_this_gpu() {
 }  // namespace
 
 CudaOps::CudaOps(cudaStream_t stream)
-    : stream_(stream), matmuls_(std::make_unique<MatmulPlans>(stream)), scratch_(scratch_of_this_gpu()) {}
+    : stream_(stream),
+      matmuls_(std::make_unique<MatmulPlans>(stream)),
+      scratch_(scratch_of_this_gpu()),
+      flash_(std::make_unique<Flash>(stream, kernels_, *scratch_)) {}
 
 CudaOps::~CudaOps() = default;
 
