@@ -39,7 +39,7 @@ void* address_of(std::string_view op, const ops::Matrix& m) {
 }
 
 template <class Op>
-Pointers inputs_of(const Op& op) {
+Pointers shared_pointers(const Op& op) {
   return {{kFlashQ, address_of(op.name, op.q)},
           {kFlashK, address_of(op.name, op.k)},
           {kFlashV, address_of(op.name, op.v)},
@@ -47,11 +47,24 @@ Pointers inputs_of(const Op& op) {
           {kFlashLse, op.lse.data()}};
 }
 
+Pointers pointers_of(const ops::Attention& op) {
+  return shared_pointers(op);
+}
+
+Pointers pointers_of(const ops::AttentionGrad& op) {
+  Pointers all = shared_pointers(op);
+  all[kFlashDOut] = address_of(op.name, op.dout);
+  all[kFlashDQ] = address_of(op.name, op.dq);
+  all[kFlashDK] = address_of(op.name, op.dk);
+  all[kFlashDV] = address_of(op.name, op.dv);
+  return all;
+}
+
 }  // namespace
 
 struct Flash::Plans {
-  Plans(cudaStream_t stream, KernelStream& kernels, Allocator& scratch)
-      : stream(stream), kernels(kernels), scratch(scratch) {}
+  Plans(cudaStream_t stream, KernelStream& kernels, Allocator& scratch, std::string device)
+      : stream(stream), kernels(kernels), scratch(scratch), device(std::move(device)) {}
   ~Plans() {
     plans.clear();
     if (handle != nullptr) cudnnDestroy(handle);
@@ -60,11 +73,12 @@ struct Flash::Plans {
   Plans& operator=(const Plans&) = delete;
 
   template <class Op>
-  void run(const Op& op, Pointers pointers) {
+  void run(const Op& op) {
     const FlashShape shape = flash_shape(op);
     if (const auto why = why_no_flash(shape, op.shape.dropout.p))
       fail(ErrorKind::unsupported, op.name, "{}", *why);
     const fe::graph::Graph& plan = plan_of(shape, op.name);
+    Pointers pointers = pointers_of(op);
     if (op.shape.keep) add_lengths(op, pointers);
     const std::int64_t bytes = workspace_of(plan);
     Tensor workspace;
@@ -89,11 +103,11 @@ struct Flash::Plans {
     std::unique_ptr<fe::graph::Graph>& plan = plans[shape.key()];
     if (plan) return *plan;
     need_cudnn(op);
-    if (handle == nullptr) {
+    if (handle == nullptr && device.empty()) {
       need_success(op, "cudnnCreate", cudnnCreate(&handle));
       need_success(op, "cudnnSetStream", cudnnSetStream(handle, stream));
     }
-    plan = plan_flash(shape, handle);
+    plan = plan_flash(shape, handle, device);
     return *plan;
   }
 
@@ -111,26 +125,22 @@ struct Flash::Plans {
   cudaStream_t stream;
   KernelStream& kernels;
   Allocator& scratch;
+  std::string device;
   cudnnHandle_t handle = nullptr;
   std::map<std::vector<std::int64_t>, std::unique_ptr<fe::graph::Graph>> plans;
 };
 
-Flash::Flash(cudaStream_t stream, KernelStream& kernels, Allocator& scratch)
-    : plans_(std::make_unique<Plans>(stream, kernels, scratch)) {}
+Flash::Flash(cudaStream_t stream, KernelStream& kernels, Allocator& scratch, std::string device)
+    : plans_(std::make_unique<Plans>(stream, kernels, scratch, std::move(device))) {}
 
 Flash::~Flash() = default;
 
 void Flash::run(const ops::Attention& op) {
-  plans_->run(op, inputs_of(op));
+  plans_->run(op);
 }
 
 void Flash::run(const ops::AttentionGrad& op) {
-  Pointers pointers = inputs_of(op);
-  pointers[kFlashDOut] = address_of(op.name, op.dout);
-  pointers[kFlashDQ] = address_of(op.name, op.dq);
-  pointers[kFlashDK] = address_of(op.name, op.dk);
-  pointers[kFlashDV] = address_of(op.name, op.dv);
-  plans_->run(op, std::move(pointers));
+  plans_->run(op);
   if (op.shape.keep) clear_hidden_keys(plans_->kernels, op);
 }
 

@@ -16,8 +16,9 @@ namespace mbench::cuda {
 
 class Flash {
  public:
-  // Workspace comes from `scratch`, outside the engine's arena. cuDNN is loaded with the first op.
-  Flash(cudaStream_t stream, KernelStream& kernels, Allocator& scratch);
+  // Workspace comes from `scratch`, outside the engine's arena. cuDNN is loaded with the first op. `device`:
+  // for tests on machines without a GPU, the one to plan for, as cuDNN writes it.
+  Flash(cudaStream_t stream, KernelStream& kernels, Allocator& scratch, std::string device = "");
   ~Flash();
   Flash(const Flash&) = delete;
   Flash& operator=(const Flash&) = delete;

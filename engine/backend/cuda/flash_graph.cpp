@@ -127,13 +127,16 @@ void backward(const FlashShape& s, Graph& graph) {
   b.output(dv, kFlashDV, s.dv);
 }
 
-std::unique_ptr<Graph> make_plan(const FlashShape& s, cudnnHandle_t handle,
-                                 const std::shared_ptr<const fe::DeviceProperties>& device) {
+std::unique_ptr<Graph> make_plan(const FlashShape& s, cudnnHandle_t handle, const std::string& device) {
   auto graph = std::make_unique<Graph>();
   graph->set_io_data_type(type_of(s))
       .set_intermediate_data_type(fe::DataType_t::FLOAT)
       .set_compute_data_type(fe::DataType_t::FLOAT);
-  if (device) graph->set_device_properties(device);
+  if (!device.empty()) {
+    auto properties = std::make_shared<fe::DeviceProperties>();
+    need(s, "device properties", properties->deserialize({device.begin(), device.end()}));
+    graph->set_device_properties(std::move(properties));
+  }
   (s.gradient ? backward : forward)(s, *graph);
   need(s, "validate", graph->validate());
   need(s, "build_operation_graph", graph->build_operation_graph(handle));
@@ -148,8 +151,7 @@ std::unique_ptr<Graph> make_plan(const FlashShape& s, cudnnHandle_t handle,
 
 }  // namespace
 
-std::unique_ptr<Graph> plan_flash(const FlashShape& s, cudnnHandle_t handle,
-                                  const std::shared_ptr<const fe::DeviceProperties>& device) {
+std::unique_ptr<Graph> plan_flash(const FlashShape& s, cudnnHandle_t handle, const std::string& device) {
   try {
     return make_plan(s, handle, device);
   } catch (const Error&) {

@@ -8,6 +8,7 @@
 #include <cudnn_frontend.h>
 
 #include <memory>
+#include <string>
 
 #include "engine/backend/cuda/flash_shape.h"
 
@@ -28,10 +29,10 @@ enum FlashTensor : std::int64_t {
 };
 
 // Throws unsupported, with cuDNN's words, where there is no kernel. `handle` belongs to the GPU; without one
-// the plan is made for the GPU that `device` describes, and cannot be run.
-std::unique_ptr<cudnn_frontend::graph::Graph> plan_flash(
-    const FlashShape& shape, cudnnHandle_t handle,
-    const std::shared_ptr<const cudnn_frontend::DeviceProperties>& device = nullptr);
+// the plan is for the GPU that `device` describes, as cuDNN writes it
+// (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION).
+std::unique_ptr<cudnn_frontend::graph::Graph> plan_flash(const FlashShape& shape, cudnnHandle_t handle,
+                                                         const std::string& device = "");
 
 std::int64_t workspace_of(const cudnn_frontend::graph::Graph& plan);
 

@@ -9,23 +9,24 @@ namespace mbench::cuda {
 
 // keys[b]: how many keys of sample b are kept; queries[b]: seq. A warp a sample. Kept keys that are not the
 // first ones, or none at all, stop the device: no number of keys would be the same mask.
-__global__ inline void count_keys_of_samples(const std::uint8_t* keep, std::int64_t seq,
-                                             std::int32_t* queries, std::int32_t* keys) {
+template <class Count>
+__global__ void count_keys_of_samples(const std::uint8_t* keep, std::int64_t seq, Count* queries,
+                                      Count* keys) {
   const std::int64_t sample = blockIdx.x;
-  int count = 0, end = 0;  // end: beyond the last kept key
+  Count count = 0, end = 0;  // end: beyond the last kept key
   for (std::int64_t k = threadIdx.x; k < seq; k += kWarp) {
     if (keep[sample * seq + k] == 0) continue;
     ++count;
-    end = static_cast<int>(k) + 1;
+    end = static_cast<Count>(k) + 1;
   }
   for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) {
     count += __shfl_xor_sync(kAllLanes, count, lanes);
-    const int other = __shfl_xor_sync(kAllLanes, end, lanes);
+    const Count other = __shfl_xor_sync(kAllLanes, end, lanes);
     end = end > other ? end : other;
   }
   if (threadIdx.x != 0) return;
   if (count != end || count == 0) __trap();
-  queries[sample] = static_cast<std::int32_t>(seq);
+  queries[sample] = static_cast<Count>(seq);
   keys[sample] = count;
 }
 
@@ -35,7 +36,8 @@ void enqueue_count_keys(Stream& stream, std::string_view op, const ops::Attentio
   Launch shape;
   shape.grid_x = static_cast<unsigned>(s.batch);
   shape.block_x = kWarp;
-  stream.launch(op, shape, count_keys_of_samples, pointer<std::uint8_t>(s.keep), s.seq, queries, keys);
+  stream.launch(op, shape, count_keys_of_samples<std::int32_t>, pointer<std::uint8_t>(s.keep), s.seq, queries,
+                keys);
 }
 
 // The gradients of hidden keys and their values are zero: written here, because what a fused kernel leaves
