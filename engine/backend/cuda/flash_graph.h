@@ -15,7 +15,7 @@
 namespace mbench::cuda {
 
 enum FlashTensor : std::int64_t {
-  kFlashQ = 1,
+  kFlashQ = 100,  // the frontend numbers tensors of its own from 1
   kFlashK,
   kFlashV,
   kFlashOut,
