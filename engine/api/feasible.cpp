@@ -101,6 +101,17 @@ std::optional<std::string> why_unsupported(const Point& p) {
   if (p.cp > 1) return missing(fmt::format("cp {}", p.cp), "cp 1");
   if (p.ep > 1) return missing(fmt::format("ep {}", p.ep), "ep 1");
   if (p.graph == Graph::captured) return missing("graph captured", "eager or fused");
+  if (p.device == "cuda" && p.attention == AttentionKind::flash) {
+    // cuDNN's fused attention, and what it does not share with the CPU's.
+    if (p.precision == Precision::f32)
+      return missing("attention flash in f32 on a GPU", "precision bf16 or fp16, or attention core");
+    if (p.dropout > 0)
+      return fmt::format(
+          "attention flash on a GPU with dropout {}, need dropout 0 or attention core: cuDNN draws masks of "
+          "its "
+          "own, and a mask here is the same on every device and layout",
+          p.dropout);
+  }
   if (p.framework != "mbench" && !p.simulated())
     return fmt::format("framework {} is for simulation only, and the device is {}, need mbench", p.framework,
                        p.device);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "engine/backend/cuda/cuda_device.h"
+#include "engine/backend/cuda/flash.h"
 #include "engine/backend/cuda/launch.h"
 
 namespace mbench::cuda {
@@ -66,9 +67,9 @@ std::string libraries() {
   cudaRuntimeGetVersion(&runtime);
   cudaDriverGetVersion(&driver);
   const std::size_t lt = cublasLtGetVersion();  // 130002 for 13.0.2, 120304 for 12.3.4
-  return fmt::format("CUDA {}, driver {}, cuBLASLt {}.{}.{}", dotted(runtime),
+  return fmt::format("CUDA {}, driver {}, cuBLASLt {}.{}.{}, {}", dotted(runtime),
                      driver == 0 ? std::string("none") : "for CUDA " + dotted(driver), lt / 10000,
-                     lt / 100 % 100, lt % 100);
+                     lt / 100 % 100, lt % 100, cudnn_library());
 }
 
 std::unique_ptr<StreamDevice> open_device(const DeviceOptions& options) {

@@ -27,7 +27,7 @@ bool built_in();
 std::vector<Gpu> gpus();
 // Why there is none, where gpus() is empty: no driver, no GPU.
 std::string why_none();
-// "CUDA 13.0, driver 13.0, cuBLASLt 13.0.2": what is loaded. Empty if the binary has no CUDA.
+// "CUDA 13.0, driver 13.0, cuBLASLt 13.0.2, cuDNN 9.19.0": what is loaded. Empty if the binary has no CUDA.
 std::string libraries();
 // Throws unsupported, saying what is missing, where there is no such GPU or no CUDA in this binary.
 std::unique_ptr<StreamDevice> open_device(const DeviceOptions& options);

@@ -11,6 +11,7 @@
 namespace mbench::cuda {
 
 class MatmulPlans;  // matmul_plans.h
+class Flash;        // flash.h
 
 class CudaOps final : public OpTable {
  public:
@@ -53,6 +54,7 @@ class CudaOps final : public OpTable {
   std::unique_ptr<Allocator>
       scratch_;  // of attention and products: outside the engine's arena, as on the CPU
   std::unique_ptr<MatmulPlans> matmuls_;
+  std::unique_ptr<Flash> flash_;
 };
 
 }  // namespace mbench::cuda
