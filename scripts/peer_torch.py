@@ -20,6 +20,7 @@ the model as a whole (--scope model), which takes minutes for a deep one.
 Prints one JSON object; with --out FILE it is also there after every micro batch. A micro batch that does not fit is an outcome.
 """
 import argparse
+import gc
 import json
 import math
 import os
@@ -211,6 +212,7 @@ def measure(o, micro_batch, until):
     """One row: its figures, or why there are none."""
     row, cuda = {"micro_batch": micro_batch, "outcome": "ok"}, o.device == "cuda"
     torch._dynamo.reset()
+    gc.collect()  # the last row's model
     if cuda:
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
@@ -219,7 +221,9 @@ def measure(o, micro_batch, until):
         optimizer = Optimizer(model, o)
         row["parameters"] = sum(p.numel() for p in model.parameters())
         times, row["losses"], row["first_step_s"] = train(compiled(model, o), optimizer, o, micro_batch, until)
-    except torch.OutOfMemoryError as error:
+    except RuntimeError as error:  # torch.OutOfMemoryError, bare or as what a compilation failed with
+        if "out of memory" not in str(error):
+            raise
         return {**row, "outcome": "oom", "reason": str(error).splitlines()[0]}
     if not all(math.isfinite(x) for x in row["losses"]):
         return {**row, "outcome": "wrong", "reason": "a loss is not finite"}

@@ -1,6 +1,7 @@
 """Where a pack finds its libraries: its own beside it, CUDA's on the machine (a toolkit, or a Python that has PyTorch)."""
 import glob
 import os
+import re
 import shutil
 import subprocess
 
@@ -20,9 +21,10 @@ def toolkit_folders():
 
 
 def unresolved(program, environment):
-    """The libraries that a program needs and that are found nowhere."""
+    """What a program needs and does not find: names of libraries, and whether one that it finds is too old."""
     told = subprocess.run(["ldd", program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
-    return [line.split()[0] for line in told.stdout.splitlines() if "not found" in line and "=>" in line]
+    names = {line.split()[0] for line in told.stdout.splitlines() if "=> not found" in line}
+    return names, re.search(r"version `[^']*' not found", told.stdout) is not None
 
 
 def folders_for(names, folders):
@@ -40,16 +42,20 @@ def folders_for(names, folders):
 def environment_of_pack(folder, environment, python):
     """The environment in which a pack's programs run, and the libraries that they miss even so."""
     env, bin_, lib = dict(environment), os.path.join(folder, "bin"), os.path.join(folder, "lib")
-    env["LD_LIBRARY_PATH"] = ":".join(filter(None, [lib, environment.get("LD_LIBRARY_PATH")]))
+    before, compiler = environment.get("LD_LIBRARY_PATH"), os.path.join(lib, "gcc")
+    env["LD_LIBRARY_PATH"] = ":".join(filter(None, [lib, before]))
     env["PATH"] = bin_ + ":" + environment.get("PATH", "/usr/bin:/bin")
-    programs = [p for p in glob.glob(os.path.join(bin_, "*")) if os.access(p, os.X_OK)]
-    names = sorted({name for program in programs for name in unresolved(program, env)}) if shutil.which("ldd") else []
+    names, old = set(), False
+    for program in glob.glob(os.path.join(bin_, "*")) if shutil.which("ldd") else []:
+        lacks, too_old = unresolved(program, env)
+        names, old = names | lacks, old or too_old
     # Python's first: then mbench and PyTorch are measured with the same cuBLAS and cuDNN. Its other folders hold what
     # these load while they run (cuDNN's engines, NVRTC).
     of_python = python_folders(python)
-    chosen, missing = folders_for(names, of_python + toolkit_folders())
-    env["LD_LIBRARY_PATH"] = ":".join(filter(None, [lib, *chosen, *(f for f in of_python if f not in chosen),
-                                                    environment.get("LD_LIBRARY_PATH")]))
+    chosen, missing = folders_for(sorted(names), of_python + toolkit_folders() + [compiler])
+    if old and compiler not in chosen:
+        chosen.append(compiler)
+    env["LD_LIBRARY_PATH"] = ":".join(filter(None, [lib, *chosen, *(f for f in of_python if f not in chosen), before]))
     # Open MPI from where it was unpacked: ranks of this machine alone, without ssh or a batch system.
     env["OPAL_BINDIR"], env["OPAL_LIBDIR"], env["OPAL_PKGLIBDIR"] = bin_, lib, os.path.join(lib, "openmpi")
     env["OPAL_PKGDATADIR"] = os.path.join(folder, "share/openmpi")

@@ -11,6 +11,7 @@ from gpu_check import libraries
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SIMULATED = "H200-SXM5-141GB"  # whose allocator figure is held against the GPU's; it is the same on every machine
+POINT = 100  # seconds after which a point that is still running hangs
 GRACE = 12  # seconds that a command gets to write down what it has, once its time is up
 
 
@@ -34,7 +35,7 @@ class Room:
         if self.tiny:
             self.environment["OMP_WAIT_POLICY"] = "passive"  # threads of small models would only spin
         self.launcher = "mpirun" if shutil.which("mpirun", path=self.environment.get("PATH")) else "local"
-        self.deadline = self.step_deadline = float("inf")
+        self.deadline = self.step_deadline = time.monotonic() + 86400
         self.cut, self.described = False, None  # whether the last sweep was cut off; what `mbench devices` said
 
     def program(self, name):
@@ -111,14 +112,14 @@ class Room:
             return {**json.load(file), **changes}
 
     def sweep(self, name, spec, device=None, launcher="local"):
-        """The points of a sweep, as far as it came: self.cut says whether its time was up."""
+        """The points of a sweep, as far as it came: self.cut says whether its time was up. One point may not take all of it."""
         folder, path = os.path.join(self.out, name), os.path.join(self.out, name + ".json")
         shutil.rmtree(folder, ignore_errors=True)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w") as out:
             json.dump(spec, out, indent=1)
         code, text = self.run([self.mbench(), "sweep", path, "--on", device or self.device, "--out", folder, "--launcher",
-                               launcher, "--quiet"])
+                               launcher, "--timeout", str(POINT), "--quiet"])
         results = os.path.join(folder, "results.json")
         if not os.path.exists(results):
             if code is None:
