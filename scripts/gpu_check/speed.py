@@ -68,7 +68,7 @@ class Model:
         self.room, self.name, self.until, self.why_no_peer = room, name, until, why_no_peer
         self.rows, self.wrong, self.goals, self.cut = [], [], [], False
         self.best = self.best_peer = None
-        self.attention = "flash"
+        self.attention, self.where = "flash", ""
 
     def left(self):
         return self.until - time.monotonic()
@@ -109,6 +109,10 @@ class Model:
             points = self.sweep(spec, "core")
         self.check_memory(spec, self.attention, points)
         self.best = best_of(points)
+        if self.best:
+            fitted = [p["micro_batch"] for p in points if p["outcome"] == "ok"]
+            rising = self.best is points[-1] and self.best["micro_batch"] == max(fitted)
+            self.where = f" at micro batch {self.best['micro_batch']}" + (", the largest tried" if rising else "")
         if self.best:
             self.run_peer(spec)
         if self.best and self.attention == "flash" and self.name == MODELS[0][0] and self.left() > 30:
@@ -157,7 +161,7 @@ class Model:
                                   self.best["mfu"] >= GOAL_MFU if known else None),
                       record.goal(f"{self.name}: speed over PyTorch", f">= {GOAL_RATIO}", told,
                                   ratio >= GOAL_RATIO if real and ratio else None)]
-        return f"{self.name} {got}, {told} x PyTorch"
+        return f"{self.name} {got}{self.where}, {told} x PyTorch"
 
 
 def mfu(room):
