@@ -59,6 +59,7 @@ def environment_of_pack(folder, environment, python):
     # Open MPI from where it was unpacked: ranks of this machine alone, without ssh or a batch system.
     env["OPAL_BINDIR"], env["OPAL_LIBDIR"], env["OPAL_PKGLIBDIR"] = bin_, lib, os.path.join(lib, "openmpi")
     env["OPAL_PKGDATADIR"] = os.path.join(folder, "share/openmpi")
+    env["PMIX_PKGDATADIR"] = os.path.join(folder, "share/pmix")
     env["OMPI_MCA_plm"] = "isolated"
     env["PMIX_MCA_pcompress_base_silence_warning"] = "1"
     return env, missing
