@@ -56,6 +56,8 @@ def environment_of_pack(folder, environment, python):
     if old and compiler not in chosen:
         chosen.append(compiler)
     env["LD_LIBRARY_PATH"] = ":".join(filter(None, [lib, *chosen, *(f for f in of_python if f not in chosen), before]))
+    if not os.path.exists(os.path.join(bin_, "mpirun")):
+        return env, missing
     # Open MPI from where it was unpacked: ranks of this machine alone, without ssh or a batch system.
     env["OPAL_BINDIR"], env["OPAL_LIBDIR"], env["OPAL_PKGLIBDIR"] = bin_, lib, os.path.join(lib, "openmpi")
     env["OPAL_PKGDATADIR"] = os.path.join(folder, "share/openmpi")
