@@ -2,6 +2,7 @@
 #pragma once
 #include <exception>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,7 +30,9 @@ class Job {
   // Ends every rank at once: for an error of this rank that the others cannot see.
   [[noreturn]] virtual void abort(int exit_code) = 0;
 };
-std::unique_ptr<Job> join_job();
+// After `collective_timeout` seconds a collective or message between GPUs that has not ended is an error of
+// kind timed_out that names it.
+std::unique_ptr<Job> join_job(double collective_timeout);
 
 // A device of that kind ("cpu" or "cuda": the first GPU), able to hold at most `memory_limit` bytes (0: all
 // it has). Unsupported, naming what is missing, where this binary or this machine has no such device.
@@ -67,6 +70,9 @@ std::vector<Gpu> gpus();
 std::string why_no_gpu();
 // What the driver tells of GPUs and the links between them, as text; whether or not this binary can use them.
 std::string describe_gpus();
+// The same for a result file's environment: the driver, and of the first GPU its memory, power cap and
+// greatest clock.
+nlohmann::ordered_json gpu_environment();
 
 std::string mpi_library();
 std::string cuda_libraries();  // CUDA, cuBLASLt, NCCL, as far as they are built in; empty if none is
