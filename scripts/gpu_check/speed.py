@@ -53,12 +53,11 @@ def best_of(points):
 
 def figures(p):
     if p["outcome"] != "ok":
-        return [p["outcome"], "", "", "", ""]
+        return [p["outcome"]] + [""] * 7
     mfu = "n/a" if p["mfu"] is None else f"{p['mfu'] * 100:.1f} %"
-    watts = p.get("power_w")
-    memory = p["peak_memory_mib"]
-    return [f"{p['iteration_ms']['median']:.2f}", f"{p['tokens_per_s']:.0f}", mfu,
-            "n/a" if memory is None else f"{memory:.0f}", "n/a" if watts is None else f"{watts:.0f}"]
+    whole = lambda key, times=1: "n/a" if p.get(key) is None else f"{p[key] * times:.0f}"
+    return [f"{p['iteration_ms']['median']:.2f}", f"{p['tokens_per_s']:.0f}", mfu, whole("peak_memory_mib"), whole("power_w"),
+            whole("utilization", 100), whole("clock_mhz"), p.get("throttle_reasons") or "n/a"]
 
 
 class Model:
@@ -179,7 +178,8 @@ def mfu(room):
         rows, wrong, goals = rows + model.rows, wrong + model.wrong, goals + model.goals
         cut = cut or model.cut
     result = "failed" if wrong else "cut off" if cut or not rows else "ok"
-    header = ["model", "attention", "by", "recompute", "micro batch", "time (ms)", "tokens/s", "MFU", "peak (MiB)", "power (W)"]
+    header = ["model", "attention", "by", "recompute", "micro batch", "time (ms)", "tokens/s", "MFU", "peak (MiB)", "power (W)",
+              "busy (%)", "clock (MHz)", "held down by"]
     return result, "; ".join([*said, *wrong[:5]]), {
         "goals": goals, "details": {"wrong": wrong, "rows": rows},
         "tables": [record.table("Model FLOPs utilisation: bf16, seq 2048, one GPU", header, rows)]}
