@@ -177,6 +177,7 @@ TEST_CASE("tf32 speeds up products on machines that have it, and is refused on o
   p.precision = Precision::f32;
   const Simulation f32 = simulated(p, "A100-SXM4-80GB");
   p.precision = Precision::tf32;
+  p.device = "sim:1xA100-SXM4-80GB";
   const Simulation tf32 = simulated(p, "A100-SXM4-80GB");
   CHECK(step_ms(tf32) < 0.5 * step_ms(f32));
   CHECK(tf32.result.peak_tflops.value() == Approx(156));
