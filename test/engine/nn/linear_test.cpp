@@ -33,6 +33,43 @@ TEST_CASE("linear, column and row parallel: gradients by differences") {
   }
 }
 
+// With the bias and the GELU that a forward can add, and the gradient of the GELU before it: in the products
+// of a fused graph, by ops of their own in an eager one, and the same in both.
+TEST_CASE("linear with bias and GELU: gradients by differences, fused and eager alike") {
+  Floats results[2];
+  for (const Graph graph : {Graph::eager, Graph::fused}) {
+    INFO(name_of(graph));
+    Point p = ModuleTest::small(Family::gpt);
+    p.graph = graph;
+    ModuleTest t(p);
+    const Linear first(t.store, t.plan, "first", {5, 7}, t.plan.layer.fc1, 0.02f),
+        second(t.store, t.plan, "second", {7, 4}, t.plan.layer.fc2, 0.02f);
+    t.allocate_parameters();
+    const Tensor x = t.random({6, 2, 5}), weights = t.random({6, 2, 4});
+    Linear::Saved saved_first, saved_second;
+    Linear::GeluInput gelu;
+    const auto forward = [&] {
+      const Tensor wide = first.forward_with_gelu(t.context, x, saved_first, gelu);
+      return second.forward_with_bias(t.context, wide, saved_second);
+    };
+    const auto f = [&] { return t.dot(weights, forward()); };
+    const std::uint64_t launches = t.device->meter().launches;
+    Floats& result = results[graph == Graph::fused];
+    result = t.get(forward());
+    CHECK(static_cast<bool>(gelu.bias) == (graph == Graph::eager));
+    CHECK(t.device->meter().launches - launches == (graph == Graph::fused ? 2u : 4u));
+    const Tensor dwide = second.backward_with_gelu(t.context, t.copy(weights), saved_second, gelu);
+    CHECK(!gelu.x);
+    const Tensor dx = first.backward(t.context, dwide, saved_first);
+    CHECK(t.device->meter().launches - launches == (graph == Graph::fused ? 6u : 11u));
+    for (const Floats& part : {t.get(dx), t.get(t.store.gradients())})
+      result.insert(result.end(), part.begin(), part.end());
+    t.check_gradient("x", f, x, dx);
+    t.check_parameters(f);
+  }
+  CHECK(results[0] == results[1]);  // the CPU runs the same ops either way
+}
+
 TEST_CASE("linear on a weight that lives elsewhere has no bias") {
   ModuleTest t(ModuleTest::small(Family::gpt));
   Parameter declared;

@@ -171,3 +171,31 @@ TEST_CASE("a pipeline and replicas over the network are slower than within a nod
     CHECK(step_ms(simulated(p, machine, framework)) > 1.1 * inside);
   }
 }
+
+TEST_CASE("tf32 speeds up products on machines that have it, and is refused on others") {
+  Point p = gpt(1, 1, 1);
+  p.precision = Precision::f32;
+  const Simulation f32 = simulated(p, "A100-SXM4-80GB");
+  p.precision = Precision::tf32;
+  p.device = "sim:1xA100-SXM4-80GB";
+  const Simulation tf32 = simulated(p, "A100-SXM4-80GB");
+  CHECK(step_ms(tf32) < 0.5 * step_ms(f32));
+  CHECK(tf32.result.peak_tflops.value() == Approx(156));
+  CHECK(tf32.peak_by_stage[0].total == f32.peak_by_stage[0].total);  // stored in f32
+  CHECK(kind_of(p, kV100, 1) == ErrorKind::unsupported);
+  CHECK(kind_of(p, "cpu", 1) == ErrorKind::unsupported);
+}
+
+TEST_CASE("a fused step takes less time than its epilogues as ops of their own, and the same memory") {
+  Point p = gpt(1, 1, 1);
+  Plan plan = strategies::make_plan(p);
+  const Machine machine = find_machine("A100-SXM4-80GB", "test");
+  const Framework framework = find_framework("mbench", "test");
+  const Simulation fused = simulate_point(plan, machine, framework, 1);
+  plan.graph.fused_epilogues = false;
+  const Simulation apart = simulate_point(plan, machine, framework, 1);
+  CHECK(step_ms(fused) < 0.97 * step_ms(apart));
+  CHECK(fused.peak_by_stage[0].total == apart.peak_by_stage[0].total);
+  // Executed FLOPs of products are the same: a rate is time's alone.
+  CHECK(fused.result.hfu.value() * step_ms(fused) == Approx(apart.result.hfu.value() * step_ms(apart)));
+}
