@@ -93,8 +93,9 @@ std::optional<std::string> why_unsupported(const Point& p) {
   }
   if (p.replicas == Replicas::single_process)
     return missing("data parallelism in a single process", "replicas ranks");
-  if (p.precision == Precision::tf32 || p.precision == Precision::fp8)
-    return missing(fmt::format("precision {}", name_of(p.precision)), "f32, bf16 or fp16");
+  if (p.precision == Precision::fp8) return missing("precision fp8", "f32, bf16 or fp16");
+  if (p.precision == Precision::tf32 && p.device == "cpu")
+    return "precision tf32 is the arithmetic of a GPU's tensor cores, and the device is cpu, need f32";
   if (p.zero > 0) return missing(fmt::format("zero {}", p.zero), "zero 0");
   if (p.offload != Offload::none) return missing(fmt::format("offload {}", name_of(p.offload)), "none");
   if (p.cp > 1) return missing(fmt::format("cp {}", p.cp), "cp 1");

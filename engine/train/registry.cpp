@@ -12,6 +12,7 @@
 #include "engine/backend/cpu/cpu_device.h"
 #include "engine/backend/cuda/cuda.h"
 #include "engine/backend/nvml/nvml.h"
+#include "engine/backend/nvml/sensors.h"
 #include "engine/backend/sim/sim_device.h"
 #include "engine/base/text.h"
 #include "engine/comm/mpi/mpi_world.h"
@@ -31,35 +32,23 @@ void share_cores(int ranks_here) {
   omp_set_num_threads(std::clamp(cores / ranks_here, 1, omp_get_max_threads()));
 }
 
-// A collective of NCCL that has not ended after so long hangs.
-constexpr double kDeadline = 300;
-
-// Groups of GPUs: NCCL where each rank of the group has one of its own, else through host memory.
+// Groups of GPUs: NCCL where each rank of the job has one of its own, else through host memory.
 class CudaWorld final : public World {
  public:
-  CudaWorld(World& host, Device& host_device, StreamDevice& device, std::vector<double> gpu_of_rank)
-      : host_(host),
-        host_device_(host_device),
-        device_(device),
-        staged_(host, host_device),
-        gpu_of_rank_(std::move(gpu_of_rank)) {}
+  CudaWorld(World& host, Device& host_device, StreamDevice& device, bool shared, double collective_timeout)
+      : host_(host), staged_(host, host_device) {
+    if (!shared && host.size() > 1) nccl_ = open_nccl_world(host, host_device, device, collective_timeout);
+  }
   int rank() const override { return host_.rank(); }
   int size() const override { return host_.size(); }
   std::unique_ptr<Group> group(Device& device, const std::string& name,
                                const std::vector<int>& members) override {
-    std::set<double> different;
-    for (const int m : members) different.insert(gpu_of_rank_[static_cast<std::size_t>(m)]);
-    if (members.size() == 1 || different.size() < members.size()) return staged_.group(device, name, members);
-    if (!nccl_) nccl_ = open_nccl_world(host_, host_device_, device_, kDeadline);
-    return nccl_->group(device, name, members);
+    return nccl_ ? nccl_->group(device, name, members) : staged_.group(device, name, members);
   }
 
  private:
   World& host_;
-  Device& host_device_;
-  StreamDevice& device_;
   StagedWorld staged_;
-  std::vector<double> gpu_of_rank_;
   std::unique_ptr<World> nccl_;
 };
 
@@ -71,10 +60,14 @@ double number_of(const Gpu& gpu) {
 
 class MpiJob final : public Job {
  public:
-  MpiJob() { share_cores(session_.ranks_here()); }
+  explicit MpiJob(double collective_timeout) : collective_timeout_(collective_timeout) {
+    share_cores(session_.ranks_here());
+  }
   World& world() override { return world_; }
-  std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit) override {
-    return kind == "cuda" ? open_gpu(memory_limit) : mbench::open_device(kind, memory_limit);
+  std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit,
+                                      Precision precision) override {
+    return kind == "cuda" ? open_gpu(memory_limit, precision)
+                          : mbench::open_device(kind, memory_limit, precision);
   }
   World& world_of(const Device& device) override {
     return cuda_world_ && &device == gpu_ ? static_cast<World&>(*cuda_world_) : world_;
@@ -82,7 +75,7 @@ class MpiJob final : public Job {
   void abort(int exit_code) override { MpiSession::abort(exit_code); }
 
  private:
-  std::unique_ptr<Device> open_gpu(std::size_t memory_limit) {
+  std::unique_ptr<Device> open_gpu(std::size_t memory_limit, Precision precision) {
     const std::vector<Gpu> all = cuda::gpus();
     if (all.empty())
       fail(ErrorKind::unsupported, "cuda", "no GPU for rank {}: {}", world_.rank(), cuda::why_none());
@@ -92,19 +85,27 @@ class MpiJob final : public Job {
     host_device_ = std::make_unique<cpu::CpuDevice>(0);
     std::vector<int> everyone(static_cast<std::size_t>(world_.size()));
     std::iota(everyone.begin(), everyone.end(), 0);
-    std::vector<double> numbers =
+    const std::vector<double> numbers =
         world_.group(*host_device_, "hosts", everyone)->host_gather({number_of(mine)});
     const auto sharing = std::count(numbers.begin(), numbers.end(), number_of(mine));
+    const bool any_shared = std::set<double>(numbers.begin(), numbers.end()).size() < numbers.size();
     cuda::DeviceOptions options;
     options.ordinal = mine.ordinal;
     options.memory_limit = memory_limit;
-    if (sharing > 1) options.note = fmt::format("shared by {} ranks, messages through host memory", sharing);
+    options.tf32 = precision == Precision::tf32;
+    if (sharing > 1)
+      options.note = fmt::format("shared by {} ranks, messages through host memory", sharing);
+    else if (any_shared)
+      options.note = "messages through host memory, since other ranks share a GPU";
+    options.gauge = [pci = mine.pci] { return nvml::watch(pci); };
     auto device = cuda::open_device(options);
-    cuda_world_ = std::make_unique<CudaWorld>(world_, *host_device_, *device, std::move(numbers));
+    cuda_world_ =
+        std::make_unique<CudaWorld>(world_, *host_device_, *device, any_shared, collective_timeout_);
     gpu_ = device.get();
     return device;
   }
 
+  double collective_timeout_;
   MpiSession session_;
   MpiWorld world_;
   std::unique_ptr<Device> host_device_;
@@ -155,9 +156,10 @@ class Cluster final : public SimulatedCluster {
     // The ranks of a node share its processor where that is the device.
     const int ranks_on_node = std::min<int>(static_cast<int>(point_.world()), machine_.devices_per_node);
     const double share = machine_.immediate ? 1.0 / ranks_on_node : 1;
-    return std::make_unique<sim::SimDevice>(machine_.name, memory_limit,
-                                            std::make_unique<sim::CostModel>(machine_, framework_, share),
-                                            clocks_[static_cast<std::size_t>(stage)]);
+    return std::make_unique<sim::SimDevice>(
+        machine_.name, memory_limit,
+        std::make_unique<sim::CostModel>(machine_, framework_, share, point_.precision),
+        clocks_[static_cast<std::size_t>(stage)]);
   }
   World& world(int stage) override { return worlds_[static_cast<std::size_t>(stage)]; }
   void leave(int stage) override { network_.leave(stage); }
@@ -188,15 +190,18 @@ std::unique_ptr<SimulatedCluster> open_cluster(const Point& point, const Machine
   return std::make_unique<Cluster>(point, machine, framework, stages, ranks_per_stage);
 }
 
-std::unique_ptr<Job> join_job() {
-  return std::make_unique<MpiJob>();
+std::unique_ptr<Job> join_job(double collective_timeout) {
+  return std::make_unique<MpiJob>(collective_timeout);
 }
 
-std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit) {
+std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit, Precision precision) {
+  if (kind == "cpu" && precision == Precision::tf32)
+    fail(ErrorKind::unsupported, "device", "the CPU has no tf32, need f32");
   if (kind == "cpu") return std::make_unique<cpu::CpuDevice>(memory_limit);
   if (kind == "cuda") {
     cuda::DeviceOptions options;
     options.memory_limit = memory_limit;
+    options.tf32 = precision == Precision::tf32;
     return cuda::open_device(options);
   }
   fail(ErrorKind::unsupported, "device", "this binary has no device \"{}\", need cpu or cuda", kind);
@@ -228,18 +233,23 @@ std::string why_no_gpu() {
 }
 
 std::string describe_gpus() {
+  return nvml::describe(nvml::report());
+}
+
+nlohmann::ordered_json gpu_environment() {
   const nvml::Report r = nvml::report();
-  if (!r.why_none.empty()) return r.why_none + "\n";
-  std::string text = fmt::format("driver {}, {} GPUs\n", r.driver, r.gpus.size());
-  for (std::size_t i = 0; i < r.gpus.size(); ++i) text += fmt::format("GPU {:<4}{}\n", i, r.gpus[i]);
-  if (r.gpus.size() < 2) return text;
-  text += "links   ";
-  for (std::size_t i = 0; i < r.gpus.size(); ++i) text += fmt::format("{:>6}", i);
-  for (std::size_t i = 0; i < r.links.size(); ++i) {
-    text += fmt::format("\nGPU {:<4}", i);
-    for (const std::string& link : r.links[i]) text += fmt::format("{:>6}", link);
+  nlohmann::ordered_json e = nlohmann::ordered_json::object();
+  if (!r.driver.empty()) e["driver"] = r.driver;
+  const auto add = [&](const char* key, std::optional<double> value) {
+    if (value) e[key] = *value;
+  };
+  if (!r.gpus.empty()) {
+    add("device_memory_mib", r.gpus.front().memory_mib);
+    add("power_cap_w", r.gpus.front().power_cap_w);
+    add("max_clock_mhz", r.gpus.front().max_clock_mhz);
   }
-  return text + "\n";
+  if (r.gpus.size() > 1) e["gpu_links"] = r.links;
+  return e;
 }
 
 std::string cuda_libraries() {

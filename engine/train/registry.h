@@ -2,6 +2,7 @@
 #pragma once
 #include <exception>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,17 +24,22 @@ class Job {
   virtual World& world() = 0;
   // This rank's device of that kind, as open_device(); of several GPUs the one that goes with this rank's
   // place among the ranks of its host. All ranks call it, once.
-  virtual std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit) = 0;
+  virtual std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit,
+                                              Precision precision) = 0;
   // All ranks, to make groups for tensors of that device, which this job opened.
   virtual World& world_of(const Device& device) = 0;
   // Ends every rank at once: for an error of this rank that the others cannot see.
   [[noreturn]] virtual void abort(int exit_code) = 0;
 };
-std::unique_ptr<Job> join_job();
+// After `collective_timeout` seconds a collective or message between GPUs that has not ended is an error of
+// kind timed_out that names it.
+std::unique_ptr<Job> join_job(double collective_timeout);
 
 // A device of that kind ("cpu" or "cuda": the first GPU), able to hold at most `memory_limit` bytes (0: all
-// it has). Unsupported, naming what is missing, where this binary or this machine has no such device.
-std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit);
+// it has). Where `precision` is tf32, f32 matrix products run in it. Unsupported, naming what is missing,
+// where this binary or this machine has no such device.
+std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit,
+                                    Precision precision = Precision::f32);
 
 // A device that counts but does not compute, and a world without peers: to learn what a rank would allocate.
 std::unique_ptr<Device> open_counting_device(std::size_t memory_limit);
@@ -67,6 +73,9 @@ std::vector<Gpu> gpus();
 std::string why_no_gpu();
 // What the driver tells of GPUs and the links between them, as text; whether or not this binary can use them.
 std::string describe_gpus();
+// The same for a result file's environment: the driver, and of the first GPU its memory, power cap and
+// greatest clock.
+nlohmann::ordered_json gpu_environment();
 
 std::string mpi_library();
 std::string cuda_libraries();  // CUDA, cuBLASLt, NCCL, as far as they are built in; empty if none is

@@ -12,6 +12,8 @@
 namespace mbench::cuda {
 namespace {
 
+constexpr int kTf32Since = 8;  // compute capability: the first tensor cores that take f32 operands
+
 // "13.0" of 13000, as CUDA counts.
 std::string dotted(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
@@ -76,6 +78,10 @@ std::unique_ptr<StreamDevice> open_device(const DeviceOptions& options) {
   if (options.ordinal < 0 || options.ordinal >= static_cast<int>(all.size()))
     fail(ErrorKind::unsupported, "cuda", "GPU number, got {}, need less than {}", options.ordinal,
          all.size());
+  const Gpu& gpu = all[static_cast<std::size_t>(options.ordinal)];
+  if (options.tf32 && gpu.major < kTf32Since)
+    fail(ErrorKind::unsupported, "cuda", "tf32 on {} of compute capability {}.{}, need {}.0 or later, or f32",
+         gpu.name, gpu.major, gpu.minor, kTf32Since);
   return std::make_unique<CudaDevice>(options);
 }
 

@@ -48,7 +48,7 @@ CudaDevice::CudaDevice(const DeviceOptions& options)
       name_(name_of_device(options)),
       staging_(stream_.get()),
       stretches_(stream_.get()),
-      ops_(stream_.get()),
+      ops_(stream_.get(), options.tf32),
       watched_(*this) {}
 
 CudaDevice::~CudaDevice() {
@@ -103,9 +103,8 @@ float CudaDevice::read(const Tensor& scalar, float) {
 double CudaDevice::synchronize() {
   stretches_.anchor();
   wait();
-  const double time = wall_clock();
-  stretches_.settle(time, timeline());
-  return time;
+  stretches_.settle(wall_clock(), timeline());
+  return stretches_.clock();
 }
 
 double CudaDevice::now() const {

@@ -18,10 +18,10 @@ std::unique_ptr<Allocator> scratch_of_this_gpu() {
 
 }  // namespace
 
-CudaOps::CudaOps(cudaStream_t stream)
+CudaOps::CudaOps(cudaStream_t stream, bool tf32)
     : stream_(stream),
-      matmuls_(std::make_unique<MatmulPlans>(stream)),
       scratch_(scratch_of_this_gpu()),
+      matmuls_(std::make_unique<MatmulPlans>(stream, *this, *scratch_, tf32)),
       flash_(std::make_unique<Flash>(stream, kernels_, *scratch_)) {}
 
 CudaOps::~CudaOps() = default;
