@@ -23,7 +23,9 @@ class Flash {
   Flash(const Flash&) = delete;
   Flash& operator=(const Flash&) = delete;
 
-  // Throw unsupported, saying why, where cuDNN is not there or has no kernel for the op.
+  // Throw unsupported, saying why, where cuDNN is not there or has no kernel for the op. The keys that `keep`
+  // keeps must be the first of their sample and at least one: others stop the device, for cuDNN takes their
+  // number.
   void run(const ops::Attention& op);
   void run(const ops::AttentionGrad& op);
 

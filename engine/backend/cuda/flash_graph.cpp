@@ -141,7 +141,6 @@ std::unique_ptr<Graph> make_plan(const FlashShape& s, cudnnHandle_t handle, cons
   need(s, "validate", graph->validate());
   need(s, "build_operation_graph", graph->build_operation_graph(handle));
   need(s, "create_execution_plans", graph->create_execution_plans({fe::HeurMode_t::A}));
-  graph->deselect_numeric_notes({fe::NumericalNote_t::NONDETERMINISTIC});
   need(s, "check_support", graph->check_support());
   // The heuristic's first that builds, not the fastest of a measurement: the same on all ranks and in all
   // runs.
