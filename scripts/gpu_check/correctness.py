@@ -79,10 +79,12 @@ def says_sharing(room, p, gpus):
     return room.device != "cuda" or p["world"] <= gpus or "shared by" in (p["device_name"] or "")
 
 
+def layouts_spec(room):
+    return room.spec("layouts", **({"seq": 16, "global_batch": 4, "iterations": 2} if room.tiny else {}))
+
+
 def layouts(room):
-    spec = room.spec("layouts")
-    if room.tiny:
-        spec = {**spec, "seq": 16, "global_batch": 4, "iterations": 2}
+    spec = layouts_spec(room)
     key, rows = rows_for(room, spec)
     few = [r for i, r in enumerate(spec["sweep"][key]) if i in FEW and r in rows]
     plan = [("bf16", few[:3] if room.tiny else rows), ("f32", few[:1] if room.tiny else few),
@@ -181,7 +183,7 @@ def memory(room):
 
 def repeat(room):
     precisions = ["bf16"] if room.tiny else list(TOLERANCE)
-    spec = over_precisions(room.spec("layouts"), precisions)
+    spec = over_precisions(layouts_spec(room), precisions)
     first, second = (room.sweep(f"repeat/{i}", spec) for i in (1, 2))
     same = [a["outcome"] == b["outcome"] == "ok" and a["losses"] == b["losses"]
             and a["gradient_norms"] == b["gradient_norms"] for a, b in zip(first, second)]
