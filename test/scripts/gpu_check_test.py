@@ -119,6 +119,10 @@ class Verdicts(InFolder):
                 self.assertIn(field, said)
                 self.assertIs(more["goals"][0]["met"], False)
 
+    def test_small_models_meet_no_goal(self):
+        room = FakeRoom(self.folder, lambda name: [row()], tiny=True)
+        self.assertIs(correctness.memory(room)[2]["goals"][0]["met"], None)
+
     def test_flash_that_is_not_built_in_is_no_failure_of_memory_and_no_equality(self):
         flash = row(outcome="unsupported", reason="needs cuDNN", attention="flash")
         answers = {"memory/measured": [flash], "memory/cpu": [row()], "memory/simulated": [row()]}
