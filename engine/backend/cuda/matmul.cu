@@ -7,7 +7,7 @@
 #include "engine/backend/cuda/cuda_ops.h"
 #include "engine/backend/cuda/launch.h"
 #include "engine/backend/cuda/matmul_plans.h"
-#include "engine/ops/matmul.h"
+#include "engine/ops/epilogue.h"
 
 namespace mbench::cuda {
 namespace {
@@ -39,6 +39,10 @@ void scale(const ops::Matmul& op, cudaStream_t stream) {
 void CudaOps::run(const ops::Matmul& op) {
   if (op.c.rows == 0 || op.c.cols == 0 || op.batch == 0) return;
   if (op.a.cols > 0) return matmuls_->run(op);
+  if (op.has_epilogue()) {
+    run(ops::product_before_epilogue(op));
+    return ops::for_each_part_of_epilogue(op, [&](const auto& part) { run(part); });
+  }
   switch (op.c.data.dtype()) {
     case DType::bf16:
       return scale<__nv_bfloat16>(op, stream_);
