@@ -31,6 +31,9 @@ class Room:
         if self.programs and os.path.isdir(os.path.join(self.programs, "lib")):
             self.environment, self.missing_libraries = libraries.environment_of_pack(self.programs, os.environ,
                                                                                        self.python)
+        elif self.device == "cuda":  # cuDNN, which is loaded when it is first used, may be with PyTorch alone
+            self.environment["LD_LIBRARY_PATH"] = ":".join(
+                filter(None, [os.environ.get("LD_LIBRARY_PATH"), *libraries.python_folders(self.python)]))
         self.environment["OMPI_ALLOW_RUN_AS_ROOT"] = self.environment["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
         if self.tiny:
             self.environment["OMP_WAIT_POLICY"] = "passive"  # threads of small models would only spin
