@@ -23,7 +23,7 @@ class Room:
     def __init__(self, options):
         self.out = os.path.abspath(options.out)
         os.makedirs(self.out, exist_ok=True)
-        self.log = open(os.path.join(self.out, "log.txt"), "a" if options.only else "w")
+        self.log = open(os.path.join(self.out, "log.txt"), "w" if options.only is None else "a")
         self.device, self.tiny, self.python = options.device, options.tiny, options.python
         self.programs = options.programs and os.path.abspath(options.programs)
         self.own_environment = dict(os.environ)  # PyTorch runs in it: it brings its libraries along

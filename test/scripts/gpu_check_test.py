@@ -364,6 +364,14 @@ class WholeRuns(InFolder):
             self.skipTest("this machine has a GPU")
         self.assertEqual((code, steps["devices"]["result"]), (1, "failed"))
 
+    def test_what_was_measured_elsewhere_can_be_kept_here(self):
+        r = record.Record(self.folder, ["devices"], False)
+        r.put({"step": "devices", "result": "ok", "seconds": 1, "said": "", "program": "0.1", "goals": [], "tables": [],
+               "details": {"gpus": ["0 NVIDIA H200, 139.81 GiB"], "text": "cuda 0"}})
+        there = os.path.join(self.folder, "kept")
+        code, steps, text = self.check("--only", "--keep", there)
+        self.assertEqual((code, list(steps), sorted(os.listdir(there))), (0, ["devices"], ["files", "summary.md"]), text)
+
     def test_bad_usage(self):
         self.assertEqual(self.check("--only", "everything")[0], 2)
         self.assertEqual(self.check("--device", "cpu", "--keep", self.folder)[0], 2)
