@@ -369,6 +369,12 @@ class WholeRuns(InFolder):
         r.put({"step": "devices", "result": "ok", "seconds": 1, "said": "", "program": "0.1", "goals": [], "tables": [],
                "details": {"gpus": ["0 NVIDIA H200, 139.81 GiB"], "text": "cuda 0"}})
         there = os.path.join(self.folder, "kept")
+        r.put({**r.steps["devices"], "step": "launch", "program": "0.1, small models on cuda: no measurement"})
+        r.order.append("launch")
+        r.write()
+        self.assertEqual(self.check("--only", "--keep", there)[0], 2)
+        del r.steps["launch"]
+        r.write()
         code, steps, text = self.check("--only", "--keep", there)
         self.assertEqual((code, list(steps), sorted(os.listdir(there))), (0, ["devices"], ["files", "summary.md"]), text)
 
