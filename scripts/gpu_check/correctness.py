@@ -11,8 +11,8 @@ from gpu_check.room import CutOff
 # Of a loss, relative; ten times that of a gradient norm. f32 differs by the order of sums alone.
 TOLERANCE = {"f32": 1e-4, "bf16": 1e-2, "fp16": 2e-3}
 FLASH = {"attention": "flash", "dropout": 0}  # on a GPU it draws no masks
-# Of configs/gpu/layouts.json in the other precisions: one rank, and the ways ranks talk (TP, interleaved PP, all with SP and recompute).
-# A rank needs one or two seconds to make its CUDA context, and the arithmetic of a precision is the same in every layout.
+# Of configs/gpu/layouts.json with flash and in the other precisions: one rank, and the ways ranks talk (TP, interleaved PP, all
+# with SP and recompute). A rank needs one or two seconds to make its CUDA context, and the arithmetic is the same in every layout.
 FEW = (0, 4, 9, 12)
 
 
@@ -180,7 +180,8 @@ def memory(room):
         table.append((name, "equal" if not different else "differs", f"{p['peak_memory_mib']:.3f}",
                       f"{p['reserved_memory_mib']:.0f}", by_category))
     result = "failed" if wrong or not equal else "cut off" if cut or room.cut else "ok"
-    said = f"{equal} points: peak in all, by category and by rank, and reserved memory equal on {room.device}, CPU and simulator"
+    said = (f"{equal} points: peak in all, by category and by rank, and reserved memory equal on {room.device}, CPU "
+            "and simulator")
     goals = [record.goal(f"peak memory of a point on {room.device} is the CPU's and the simulator's", "equal to the byte",
                          f"{equal} of {equal + len(wrong)}", not wrong and equal > 0 if room.device == "cuda" and not room.tiny else None)]
     return result, "; ".join([said, *wrong[:5]]), {"goals": goals, "details": {"wrong": wrong}, "tables": [

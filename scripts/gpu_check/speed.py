@@ -13,8 +13,8 @@ GOAL_MFU, GOAL_RATIO, GOAL_LAUNCH_NS = 0.40, 1.1, 3000
 MODELS = (("gpt2-345m", 0.28), ("gpt-1.3b", 0.32), ("gpt-6.7b", 0.40))
 SECOND_RECIPE = 50  # seconds for PyTorch's other recipe
 OF_MBENCH = 0.45  # of a model's time, the rest is for PyTorch
-TINY = {"model": {"family": "gpt", "layers": 2, "hidden": 64, "heads": 4, "ffn": 256, "vocab": 250, "positions": 64}, "seq": 64, "iterations": 2, "warmup": 1,
-        "sweep": {"micro_batch,global_batch": [[1, 1], [2, 2]]}}
+TINY = {"model": {"family": "gpt", "layers": 2, "hidden": 64, "heads": 4, "ffn": 256, "vocab": 250, "positions": 64},
+        "seq": 64, "iterations": 2, "warmup": 1, "sweep": {"micro_batch,global_batch": [[1, 1], [2, 2]]}}
 
 
 def launch(room):
