@@ -163,7 +163,7 @@ def memory(room):
     cut = room.cut
     on_cpu = measured if room.device == "cpu" else room.sweep("memory/cpu", spec, "cpu", room.launcher)
     simulated = room.simulate("memory/simulated", spec, 8)
-    wrong, table, equal = [], [], 0
+    wrong, table, equal, compared, real = [], [], 0, 0, room.device == "cuda" and not room.tiny
     for p, cpu, sim in zip(measured, on_cpu, simulated):
         name = label(p)
         if p["outcome"] == "unsupported" and p["attention"] == "flash":
@@ -175,7 +175,7 @@ def memory(room):
         different = [f"{name}: {room.device} and {where}: {d}" for where, other in (("cpu", cpu), ("simulator", sim))
                      for d in memory_differences(p, other)]
         wrong += different
-        equal += not different
+        equal, compared = equal + (not different), compared + 1
         by_category = ", ".join(f"{k} {v:.2f}" for k, v in p["memory_anatomy_mib"].items() if v)
         table.append((name, "equal" if not different else "differs", f"{p['peak_memory_mib']:.3f}",
                       f"{p['reserved_memory_mib']:.0f}", by_category))
@@ -183,7 +183,7 @@ def memory(room):
     said = (f"{equal} points: peak in all, by category and by rank, and reserved memory equal on {room.device}, CPU "
             "and simulator")
     goals = [record.goal(f"peak memory of a point on {room.device} is the CPU's and the simulator's", "equal to the byte",
-                         f"{equal} of {equal + len(wrong)}", not wrong and equal > 0 if room.device == "cuda" and not room.tiny else None)]
+                         f"{equal} of {compared} points", not wrong and equal > 0 if real else None)]
     return result, "; ".join([said, *wrong[:5]]), {"goals": goals, "details": {"wrong": wrong}, "tables": [
         record.table("Peak memory in MiB", ["point", "", "peak", "reserved", "by category"], table)]}
 
