@@ -10,9 +10,9 @@ from gpu_check.room import CutOff
 
 # Of a loss, relative; ten times that of a gradient norm. f32 differs by the order of sums alone.
 TOLERANCE = {"f32": 1e-4, "bf16": 1e-2, "fp16": 2e-3}
-LAYOUT = "tp,pp,dp,sequence_parallel,recompute,schedule,virtual_stages,graph"
-# Of configs/gpu/layouts.json in the other precisions: one rank, and the ways ranks talk (TP, interleaved PP, all with SP and recompute).
-# A rank needs one or two seconds to make its CUDA context, and the arithmetic of a precision is the same in every layout.
+FLASH = {"attention": "flash", "dropout": 0}  # on a GPU it draws no masks
+# Of configs/gpu/layouts.json with flash and in the other precisions: one rank, and the ways ranks talk (TP, interleaved PP, all
+# with SP and recompute). A rank needs one or two seconds to make its CUDA context, and the arithmetic is the same in every layout.
 FEW = (0, 4, 9, 12)
 
 
@@ -45,7 +45,7 @@ def ops(room):
 def label(p):
     words = [f"{axis} {p[axis]}" for axis in ("tp", "pp", "dp") if p[axis] > 1] or ["1 rank"]
     words += ["sp"] * p["sequence_parallel"] + [p["recompute"]] * (p["recompute"] != "none")
-    words += [p["schedule"]] * (p["pp"] > 1)
+    words += [p["schedule"]] * (p["pp"] > 1) + ["flash"] * (p["attention"] == "flash")
     return " ".join([*words, p["graph"], p["precision"]])
 
 
@@ -79,35 +79,41 @@ def says_sharing(room, p, gpus):
     return room.device != "cuda" or p["world"] <= gpus or "shared by" in (p["device_name"] or "")
 
 
+def layouts_spec(room):
+    return room.spec("layouts", **({"seq": 16, "global_batch": 4, "iterations": 2} if room.tiny else {}))
+
+
 def layouts(room):
-    spec = room.spec("layouts")
-    if room.tiny:
-        spec = {**spec, "seq": 16, "global_batch": 4, "iterations": 2}
+    spec = layouts_spec(room)
     key, rows = rows_for(room, spec)
     few = [r for i, r in enumerate(spec["sweep"][key]) if i in FEW and r in rows]
-    plan = [("bf16", few[:3] if room.tiny else rows), ("f32", few[:1] if room.tiny else few),
-            ("fp16", [] if room.tiny else few)]
-    precisions = [name for name, chosen in plan if chosen]
-    reference = {p["precision"]: p for p in room.sweep(
-        "layouts/serial-cpu", over_precisions(spec, precisions), "cpu")}
+    # (name, precision, what else differs, layouts); flash is held against core, with which it shares nothing but the result.
+    plan = [("bf16", "bf16", {}, rows), ("flash", "bf16", FLASH, few), ("f32", "f32", {}, few), ("fp16", "fp16", {}, few)]
+    if room.tiny:
+        plan = [(*plan[0][:3], few[:3]), (*plan[1][:3], few[:1]), (*plan[2][:3], few[:1])]
+    precisions = [precision for name, precision, _, _ in plan if name != "flash"]
+    reference = {p["precision"]: p for p in room.sweep("layouts/serial-cpu", over_precisions(spec, precisions), "cpu")}
+    without_dropout = {**over_precisions(spec, ["bf16"]), "dropout": FLASH["dropout"]}
+    reference["flash"], = room.sweep("layouts/serial-cpu-flash", without_dropout, "cpu")
     gpus = len(room.gpus())
-    wrong, worst, ran, cut = [], 0.0, 0, False
-    for precision, chosen in plan:
-        if not chosen:
-            continue
+    wrong, worst, ran, cut, no_flash = [], 0.0, 0, False, None
+    for name, precision, other, chosen in plan:
         try:
-            points = room.sweep(f"layouts/{precision}", {**spec, "precision": precision, "sweep": {key: chosen}},
+            points = room.sweep(f"layouts/{name}", {**spec, **other, "precision": precision, "sweep": {key: chosen}},
                                 launcher=room.launcher)
         except CutOff:
             cut = True
             break
         cut = cut or room.cut
         for p in points:
+            if name == "flash" and p["outcome"] == "unsupported":
+                no_flash = p["reason"]
+                continue
             ran += 1
             if p["outcome"] != "ok":
                 wrong.append(f"{label(p)}: {p['outcome']} ({p.get('reason') or ''})")
                 continue
-            error, why = far_from(p, reference[precision], TOLERANCE[precision])
+            error, why = far_from(p, reference["flash" if name == "flash" else precision], TOLERANCE[precision])
             worst = max(worst, error)
             if why:
                 wrong.append(f"{label(p)}: {why}")
@@ -116,6 +122,8 @@ def layouts(room):
     said = f"{ran} layouts by {room.launcher}, {len(wrong)} wrong; largest error {worst:.2f} of the tolerance"
     if room.launcher == "local":
         said += "; no MPI launcher here: only layouts of one rank"
+    if no_flash:
+        said += f"; none with flash: {no_flash}"
     result = "failed" if wrong or not ran else "cut off" if cut else "ok"
     return result, "; ".join([said, *wrong[:5]]), {"details": {"layouts": ran, "wrong": wrong, "worst": worst}}
 
@@ -155,9 +163,9 @@ def memory(room):
     cut = room.cut
     on_cpu = measured if room.device == "cpu" else room.sweep("memory/cpu", spec, "cpu", room.launcher)
     simulated = room.simulate("memory/simulated", spec, 8)
-    wrong, table, equal = [], [], 0
+    wrong, table, equal, compared, real = [], [], 0, 0, room.device == "cuda" and not room.tiny
     for p, cpu, sim in zip(measured, on_cpu, simulated):
-        name = f"{label(p)} {p['attention']}"
+        name = label(p)
         if p["outcome"] == "unsupported" and p["attention"] == "flash":
             table.append((name, "unsupported", p["reason"], "", ""))
             continue
@@ -167,21 +175,22 @@ def memory(room):
         different = [f"{name}: {room.device} and {where}: {d}" for where, other in (("cpu", cpu), ("simulator", sim))
                      for d in memory_differences(p, other)]
         wrong += different
-        equal += not different
+        equal, compared = equal + (not different), compared + 1
         by_category = ", ".join(f"{k} {v:.2f}" for k, v in p["memory_anatomy_mib"].items() if v)
         table.append((name, "equal" if not different else "differs", f"{p['peak_memory_mib']:.3f}",
                       f"{p['reserved_memory_mib']:.0f}", by_category))
     result = "failed" if wrong or not equal else "cut off" if cut or room.cut else "ok"
-    said = f"{equal} points: peak in all, by category and by rank, and reserved memory equal on {room.device}, CPU and simulator"
+    said = (f"{equal} points: peak in all, by category and by rank, and reserved memory equal on {room.device}, CPU "
+            "and simulator")
     goals = [record.goal(f"peak memory of a point on {room.device} is the CPU's and the simulator's", "equal to the byte",
-                         f"{equal} of {equal + len(wrong)}", not wrong and equal > 0 if room.device == "cuda" else None)]
+                         f"{equal} of {compared} points", not wrong and equal > 0 if real else None)]
     return result, "; ".join([said, *wrong[:5]]), {"goals": goals, "details": {"wrong": wrong}, "tables": [
         record.table("Peak memory in MiB", ["point", "", "peak", "reserved", "by category"], table)]}
 
 
 def repeat(room):
     precisions = ["bf16"] if room.tiny else list(TOLERANCE)
-    spec = over_precisions(room.spec("layouts"), precisions)
+    spec = over_precisions(layouts_spec(room), precisions)
     first, second = (room.sweep(f"repeat/{i}", spec) for i in (1, 2))
     same = [a["outcome"] == b["outcome"] == "ok" and a["losses"] == b["losses"]
             and a["gradient_norms"] == b["gradient_norms"] for a, b in zip(first, second)]

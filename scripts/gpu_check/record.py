@@ -14,6 +14,7 @@ import shutil
 import time
 
 SCHEMA = "mbench.gpu-check/1"
+NO_MEASUREMENT = "no measurement"  # in a step's "program", where small models ran or no GPU did
 RESULTS = ("ok", "failed", "cut off", "not run")
 
 
@@ -85,6 +86,10 @@ class Record:
         """Of the chosen steps: 1 one failed; 3 none failed, but some did not run to their end; 0 all are ok."""
         results = [self.steps[name]["result"] for name in chosen]
         return 1 if "failed" in results else 0 if all(r == "ok" for r in results) else 3
+
+    def is_measurement(self):
+        emulated = any("emulated" in gpu for gpu in self.device().get("gpus", []))
+        return not emulated and not any(NO_MEASUREMENT in s["program"] for s in self.steps.values())
 
     def keep(self, folder):
         """Copies what is worth committing: the summary, this record, the result file of each sweep, and what PyTorch and

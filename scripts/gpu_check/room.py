@@ -23,7 +23,7 @@ class Room:
     def __init__(self, options):
         self.out = os.path.abspath(options.out)
         os.makedirs(self.out, exist_ok=True)
-        self.log = open(os.path.join(self.out, "log.txt"), "a" if options.only else "w")
+        self.log = open(os.path.join(self.out, "log.txt"), "w" if options.only is None else "a")
         self.device, self.tiny, self.python = options.device, options.tiny, options.python
         self.programs = options.programs and os.path.abspath(options.programs)
         self.own_environment = dict(os.environ)  # PyTorch runs in it: it brings its libraries along
@@ -31,6 +31,9 @@ class Room:
         if self.programs and os.path.isdir(os.path.join(self.programs, "lib")):
             self.environment, self.missing_libraries = libraries.environment_of_pack(self.programs, os.environ,
                                                                                        self.python)
+        elif self.device == "cuda":  # cuDNN, which is loaded when it is first used, may be with PyTorch alone
+            self.environment["LD_LIBRARY_PATH"] = ":".join(
+                filter(None, [os.environ.get("LD_LIBRARY_PATH"), *libraries.python_folders(self.python)]))
         self.environment["OMPI_ALLOW_RUN_AS_ROOT"] = self.environment["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
         if self.tiny:
             self.environment["OMP_WAIT_POLICY"] = "passive"  # threads of small models would only spin

@@ -13,8 +13,8 @@ GOAL_MFU, GOAL_RATIO, GOAL_LAUNCH_NS = 0.40, 1.1, 3000
 MODELS = (("gpt2-345m", 0.28), ("gpt-1.3b", 0.32), ("gpt-6.7b", 0.40))
 SECOND_RECIPE = 50  # seconds for PyTorch's other recipe
 OF_MBENCH = 0.45  # of a model's time, the rest is for PyTorch
-TINY = {"model": {"family": "gpt", "layers": 2, "hidden": 64, "heads": 4, "ffn": 256, "vocab": 250, "positions": 64}, "seq": 64, "iterations": 2, "warmup": 1,
-        "sweep": {"micro_batch,global_batch": [[1, 1], [2, 2]]}}
+TINY = {"model": {"family": "gpt", "layers": 2, "hidden": 64, "heads": 4, "ffn": 256, "vocab": 250, "positions": 64},
+        "seq": 64, "iterations": 2, "warmup": 1, "sweep": {"micro_batch,global_batch": [[1, 1], [2, 2]]}}
 
 
 def launch(room):
@@ -67,7 +67,7 @@ class Model:
         self.room, self.name, self.until, self.why_no_peer = room, name, until, why_no_peer
         self.rows, self.wrong, self.goals, self.cut = [], [], [], False
         self.best = self.best_peer = None
-        self.attention, self.where = "flash", ""
+        self.attention, self.where, self.why_no_flash = "flash", "", None
 
     def left(self):
         return self.until - time.monotonic()
@@ -104,7 +104,7 @@ class Model:
             spec.pop("tables")
         points = self.sweep(spec, "flash")
         if points and all(p["outcome"] == "unsupported" for p in points):
-            self.attention = "core"
+            self.attention, self.why_no_flash = "core", points[0]["reason"]
             points = self.sweep(spec, "core")
         self.check_memory(spec, self.attention, points)
         self.best = best_of(points)
@@ -152,7 +152,7 @@ class Model:
         """Goals; they are of flash attention in bf16 on a GPU."""
         real = self.best and self.attention == "flash" and self.room.device == "cuda" and not self.room.tiny
         ratio = self.best["tokens_per_s"] / self.best_peer["tokens_per_s"] if self.best and self.best_peer else None
-        of = "" if self.attention == "flash" else " (attention core: flash is unsupported in this binary)"
+        of = "" if self.attention == "flash" else f" (attention core, since flash is unsupported: {self.why_no_flash})"
         got = f"{self.best['mfu'] * 100:.1f} %{of}" if self.best and self.best["mfu"] is not None else "n/a"
         told = f"{ratio:.2f}{of}" if ratio else f"n/a ({self.why_no_peer or 'not measured'})"
         known = real and self.best["mfu"] is not None

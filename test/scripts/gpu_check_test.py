@@ -72,17 +72,26 @@ class InFolder(unittest.TestCase):
 
 
 class Verdicts(InFolder):
-    def layouts(self, **changes):
+    def layouts(self, flash=None, **changes):
         wrong = row(tp=2, world=2, **{"device_name": "GPU (shared by 2 ranks)", **changes})
         references = [row(precision=p) for p in correctness.TOLERANCE]
         answers = {"layouts/serial-cpu": references, "layouts/bf16": [row(), wrong], "layouts/f32": [row()],
-                   "layouts/fp16": [row()]}
+                   "layouts/fp16": [row()], "layouts/serial-cpu-flash": [row(losses=[3.0, 2.0])],
+                   "layouts/flash": [flash or row(losses=[3.0, 2.0])]}
         return correctness.layouts(FakeRoom(self.folder, answers.get))
 
     def test_layouts_that_agree_pass(self):
         result, said, _ = self.layouts()
         self.assertEqual(result, "ok", said)
-        self.assertIn("4 layouts", said)
+        self.assertIn("5 layouts", said)
+
+    def test_flash_is_held_against_core_without_dropout(self):
+        self.assertEqual(self.layouts(row())[0], "failed")
+        result, said, _ = self.layouts(row(outcome="unsupported", reason="needs cuDNN"))
+        self.assertEqual(result, "ok")
+        self.assertIn("4 layouts by mpirun, 0 wrong", said)
+        self.assertIn("none with flash: needs cuDNN", said)
+        self.assertEqual(self.layouts(row(outcome="crashed"))[0], "failed")
 
     def test_a_loss_beyond_its_tolerance_fails(self):
         self.assertEqual(self.layouts(losses=[5.0, 4.0 * 1.009])[0], "ok")
@@ -119,6 +128,10 @@ class Verdicts(InFolder):
                 self.assertIn(field, said)
                 self.assertIs(more["goals"][0]["met"], False)
 
+    def test_small_models_meet_no_goal(self):
+        room = FakeRoom(self.folder, lambda name: [row()], tiny=True)
+        self.assertIs(correctness.memory(room)[2]["goals"][0]["met"], None)
+
     def test_flash_that_is_not_built_in_is_no_failure_of_memory_and_no_equality(self):
         flash = row(outcome="unsupported", reason="needs cuDNN", attention="flash")
         answers = {"memory/measured": [flash], "memory/cpu": [row()], "memory/simulated": [row()]}
@@ -136,7 +149,7 @@ class Verdicts(InFolder):
 
     def test_a_sweep_without_time_cuts_a_step_off(self):
         answers = {"layouts/serial-cpu": [row(precision=p) for p in correctness.TOLERANCE], "layouts/bf16": [row()],
-                   "layouts/f32": CutOff("no time")}
+                   "layouts/serial-cpu-flash": [row()], "layouts/flash": [row()], "layouts/f32": CutOff("no time")}
         self.assertEqual(correctness.layouts(FakeRoom(self.folder, answers.get))[0], "cut off")
 
     def test_ops_and_sanitizer_fail_where_their_programs_do(self):
@@ -192,10 +205,10 @@ class Goals(InFolder):
 
     def test_flash_that_is_not_built_in_is_measured_as_core_and_never_passed_off(self):
         speedy = row(mfu=0.5, tokens_per_s=9, iteration_ms={"median": 1})
-        model = self.run_model({"mfu/gpt-1.3b-flash": [row(outcome="unsupported", attention="flash")],
+        model = self.run_model({"mfu/gpt-1.3b-flash": [row(outcome="unsupported", attention="flash", reason="no cuDNN")],
                                 "mfu/gpt-1.3b-core": [speedy], "mfu/gpt-1.3b-core-simulated": [row()]})
         self.assertEqual([g["met"] for g in model.goals], [None, None])
-        self.assertIn("attention core: flash is unsupported", model.goals[0]["got"])
+        self.assertIn("attention core, since flash is unsupported: no cuDNN", model.goals[0]["got"])
         self.assertEqual([r[1:3] + r[5:6] for r in model.rows], [["flash", "mbench", "unsupported"], ["core", "mbench", "1.00"]])
         self.assertEqual(model.wrong, [])
 
@@ -350,6 +363,20 @@ class WholeRuns(InFolder):
         if steps["devices"]["details"].get("gpus"):
             self.skipTest("this machine has a GPU")
         self.assertEqual((code, steps["devices"]["result"]), (1, "failed"))
+
+    def test_what_was_measured_elsewhere_can_be_kept_here(self):
+        r = record.Record(self.folder, ["devices"], False)
+        r.put({"step": "devices", "result": "ok", "seconds": 1, "said": "", "program": "0.1", "goals": [], "tables": [],
+               "details": {"gpus": ["0 NVIDIA H200, 139.81 GiB"], "text": "cuda 0"}})
+        there = os.path.join(self.folder, "kept")
+        r.put({**r.steps["devices"], "step": "launch", "program": "0.1, small models on cuda: no measurement"})
+        r.order.append("launch")
+        r.write()
+        self.assertEqual(self.check("--only", "--keep", there)[0], 2)
+        del r.steps["launch"]
+        r.write()
+        code, steps, text = self.check("--only", "--keep", there)
+        self.assertEqual((code, list(steps), sorted(os.listdir(there))), (0, ["devices"], ["files", "summary.md"]), text)
 
     def test_bad_usage(self):
         self.assertEqual(self.check("--only", "everything")[0], 2)
