@@ -62,6 +62,7 @@ nlohmann::ordered_json describe_environment(const std::string& device) {
   if (device == "cuda") {
     e["cuda"] = cuda_libraries();
     for (const Gpu& gpu : gpus()) e["gpus"].push_back(gpu.name);
+    e.update(gpu_environment());
   }
   return e;
 }

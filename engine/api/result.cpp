@@ -249,6 +249,8 @@ ordered_json result_to_json(const PointResult& r) {
   add("parameters", number(r.parameters));
   add("power_w", number(r.power_w));
   add("utilization", number(r.utilization));
+  add("clock_mhz", number(r.clock_mhz));
+  add("throttle_reasons", text_or_null(r.throttle_reasons));
   return out;
 }
 
@@ -303,6 +305,8 @@ PointResult result_from_json(const json& value, const std::string& where) {
   r.parameters = row.count("parameters");
   r.power_w = row.number("power_w");
   r.utilization = row.number("utilization");
+  r.clock_mhz = row.number("clock_mhz");
+  r.throttle_reasons = row.text("throttle_reasons");
   return r;
 }
 

@@ -81,8 +81,9 @@ class World {
   virtual ~World() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  // The group of `members` (ranks of this world, in order, this rank among them). Every member calls it in
-  // the same order of groups.
+  // The group of `members` (ranks of this world, in order, this rank among them). Every rank of the world
+  // calls it in the same order of groups, that of all ranks first; one that is in no group of that name gives
+  // no members, and gets null.
   virtual std::unique_ptr<Group> group(Device& device, const std::string& name,
                                        const std::vector<int>& members) = 0;
 };

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "engine/device/gauge.h"
 #include "engine/device/meter.h"
 #include "engine/device/tensor.h"
 #include "engine/device/timeline.h"
@@ -51,6 +52,8 @@ class Device {
   // Whether an op has ended when its call returns, so that the wall clock around the call is its time.
   virtual bool immediate() const = 0;
   virtual void host_work(HostWork) {}
+  // Starts to read the device's sensors; null where it has none that can be read.
+  virtual std::unique_ptr<Gauge> gauge() { return nullptr; }
 
   // Null unless a trace is being taken.
   Timeline* timeline() const { return timeline_; }

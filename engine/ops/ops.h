@@ -53,6 +53,24 @@ class OpSlots<OpList<Op...>> : public OpSlot<Op>... {
 // A backend derives from this and overrides run() for every op of AllOps.
 class OpTable : public OpSlots<AllOps> {};
 
+// A table whose run() of every op is one call of sink.take(op): for devices that treat all ops alike.
+template <class Sink, class Base = OpTable, class List = AllOps>
+class ForwardedOps;
+template <class Sink, class Base>
+class ForwardedOps<Sink, Base, OpList<>> : public Base {
+ public:
+  explicit ForwardedOps(Sink& sink) : sink_(sink) {}
+
+ protected:
+  Sink& sink_;
+};
+template <class Sink, class Base, class Op, class... Rest>
+class ForwardedOps<Sink, Base, OpList<Op, Rest...>> : public ForwardedOps<Sink, Base, OpList<Rest...>> {
+ public:
+  using ForwardedOps<Sink, Base, OpList<Rest...>>::ForwardedOps;
+  void run(const Op& op) override { this->sink_.take(op); }
+};
+
 template <class Op>
 void run(Device& device, const Op& op) {
   op.check();

@@ -12,6 +12,7 @@
 #include "engine/backend/cpu/cpu_device.h"
 #include "engine/backend/cuda/cuda.h"
 #include "engine/backend/nvml/nvml.h"
+#include "engine/backend/nvml/sensors.h"
 #include "engine/backend/sim/sim_device.h"
 #include "engine/base/text.h"
 #include "engine/comm/mpi/mpi_world.h"
@@ -34,32 +35,23 @@ void share_cores(int ranks_here) {
 // A collective of NCCL that has not ended after so long hangs.
 constexpr double kDeadline = 300;
 
-// Groups of GPUs: NCCL where each rank of the group has one of its own, else through host memory.
+// Groups of GPUs: NCCL where each rank of the job has one of its own, else through host memory.
 class CudaWorld final : public World {
  public:
-  CudaWorld(World& host, Device& host_device, StreamDevice& device, std::vector<double> gpu_of_rank)
-      : host_(host),
-        host_device_(host_device),
-        device_(device),
-        staged_(host, host_device),
-        gpu_of_rank_(std::move(gpu_of_rank)) {}
+  CudaWorld(World& host, Device& host_device, StreamDevice& device, bool shared)
+      : host_(host), staged_(host, host_device) {
+    if (!shared && host.size() > 1) nccl_ = open_nccl_world(host, host_device, device, kDeadline);
+  }
   int rank() const override { return host_.rank(); }
   int size() const override { return host_.size(); }
   std::unique_ptr<Group> group(Device& device, const std::string& name,
                                const std::vector<int>& members) override {
-    std::set<double> different;
-    for (const int m : members) different.insert(gpu_of_rank_[static_cast<std::size_t>(m)]);
-    if (members.size() == 1 || different.size() < members.size()) return staged_.group(device, name, members);
-    if (!nccl_) nccl_ = open_nccl_world(host_, host_device_, device_, kDeadline);
-    return nccl_->group(device, name, members);
+    return nccl_ ? nccl_->group(device, name, members) : staged_.group(device, name, members);
   }
 
  private:
   World& host_;
-  Device& host_device_;
-  StreamDevice& device_;
   StagedWorld staged_;
-  std::vector<double> gpu_of_rank_;
   std::unique_ptr<World> nccl_;
 };
 
@@ -92,15 +84,20 @@ class MpiJob final : public Job {
     host_device_ = std::make_unique<cpu::CpuDevice>(0);
     std::vector<int> everyone(static_cast<std::size_t>(world_.size()));
     std::iota(everyone.begin(), everyone.end(), 0);
-    std::vector<double> numbers =
+    const std::vector<double> numbers =
         world_.group(*host_device_, "hosts", everyone)->host_gather({number_of(mine)});
     const auto sharing = std::count(numbers.begin(), numbers.end(), number_of(mine));
+    const bool any_shared = std::set<double>(numbers.begin(), numbers.end()).size() < numbers.size();
     cuda::DeviceOptions options;
     options.ordinal = mine.ordinal;
     options.memory_limit = memory_limit;
-    if (sharing > 1) options.note = fmt::format("shared by {} ranks, messages through host memory", sharing);
+    if (sharing > 1)
+      options.note = fmt::format("shared by {} ranks, messages through host memory", sharing);
+    else if (any_shared)
+      options.note = "messages through host memory, since other ranks share a GPU";
+    options.gauge = [pci = mine.pci] { return nvml::watch(pci); };
     auto device = cuda::open_device(options);
-    cuda_world_ = std::make_unique<CudaWorld>(world_, *host_device_, *device, std::move(numbers));
+    cuda_world_ = std::make_unique<CudaWorld>(world_, *host_device_, *device, any_shared);
     gpu_ = device.get();
     return device;
   }
@@ -228,18 +225,23 @@ std::string why_no_gpu() {
 }
 
 std::string describe_gpus() {
+  return nvml::describe(nvml::report());
+}
+
+nlohmann::ordered_json gpu_environment() {
   const nvml::Report r = nvml::report();
-  if (!r.why_none.empty()) return r.why_none + "\n";
-  std::string text = fmt::format("driver {}, {} GPUs\n", r.driver, r.gpus.size());
-  for (std::size_t i = 0; i < r.gpus.size(); ++i) text += fmt::format("GPU {:<4}{}\n", i, r.gpus[i]);
-  if (r.gpus.size() < 2) return text;
-  text += "links   ";
-  for (std::size_t i = 0; i < r.gpus.size(); ++i) text += fmt::format("{:>6}", i);
-  for (std::size_t i = 0; i < r.links.size(); ++i) {
-    text += fmt::format("\nGPU {:<4}", i);
-    for (const std::string& link : r.links[i]) text += fmt::format("{:>6}", link);
+  nlohmann::ordered_json e = nlohmann::ordered_json::object();
+  if (!r.driver.empty()) e["driver"] = r.driver;
+  const auto add = [&](const char* key, std::optional<double> value) {
+    if (value) e[key] = *value;
+  };
+  if (!r.gpus.empty()) {
+    add("device_memory_mib", r.gpus.front().memory_mib);
+    add("power_cap_w", r.gpus.front().power_cap_w);
+    add("max_clock_mhz", r.gpus.front().max_clock_mhz);
   }
-  return text + "\n";
+  if (r.gpus.size() > 1) e["gpu_links"] = r.links;
+  return e;
 }
 
 std::string cuda_libraries() {

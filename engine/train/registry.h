@@ -2,6 +2,7 @@
 #pragma once
 #include <exception>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -67,6 +68,9 @@ std::vector<Gpu> gpus();
 std::string why_no_gpu();
 // What the driver tells of GPUs and the links between them, as text; whether or not this binary can use them.
 std::string describe_gpus();
+// The same for a result file's environment: the driver, and of the first GPU its memory, power cap and
+// greatest clock.
+nlohmann::ordered_json gpu_environment();
 
 std::string mpi_library();
 std::string cuda_libraries();  // CUDA, cuBLASLt, NCCL, as far as they are built in; empty if none is

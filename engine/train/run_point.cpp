@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <limits>
 
 #include "engine/train/data.h"
 #include "engine/train/flops.h"
@@ -17,6 +19,7 @@ struct Measured {
   std::vector<double> step_seconds;
   double seconds = 0;  // of all measured steps
   Meter meter;         // over them
+  Readings readings;   // during them
 };
 
 // Runs warm-up and measured steps on this rank; fills losses and norms, stops at max_seconds after at least
@@ -28,6 +31,7 @@ Measured measure(const Plan& plan, Device& device, Trainer& trainer, bool chatty
   const std::int64_t warmups = device.real() ? p.warmup : 0, iterations = device.real() ? p.iterations : 1;
   Measured m;
   std::int64_t skipped = 0;
+  std::unique_ptr<Gauge> gauge;
   const double begin = device.synchronize();
   double last = begin;
   for (std::int64_t i = 0; i < warmups + iterations; ++i) {
@@ -37,6 +41,7 @@ Measured measure(const Plan& plan, Device& device, Trainer& trainer, bool chatty
       last = device.synchronize();
       device.meter().reset();
       device.trace(options.timeline);
+      gauge = device.gauge();
     }
     const StepResult step = trainer.step();
     const double now = device.synchronize(), seconds = now - last;
@@ -62,6 +67,7 @@ Measured measure(const Plan& plan, Device& device, Trainer& trainer, bool chatty
   }
   for (const double s : m.step_seconds) m.seconds += s;
   m.meter = device.meter();
+  if (gauge) m.readings = gauge->read();
   if (device.real()) result.skipped_steps = skipped;
   return m;
 }
@@ -96,6 +102,39 @@ MemoryAnatomy anatomy_of(const double* mib) {
   return {mib[0], mib[1], mib[2], mib[3], mib[4], mib[5]};
 }
 
+// What the sensors of all ranks' devices told, each figure null unless all told it.
+void add_readings(const Readings& mine, Group& all, PointResult& r) {
+  constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<double> figures = {mine.power_w.value_or(unknown), mine.utilization.value_or(unknown),
+                                       mine.clock_mhz.value_or(unknown), mine.memory_mib.value_or(unknown),
+                                       mine.throttle ? static_cast<double>(*mine.throttle) : unknown};
+  const std::vector<double> table = all.host_gather(figures);
+  const auto fold = [&](std::size_t figure, auto&& merge) -> std::optional<double> {
+    double sum = table[figure];
+    for (std::size_t i = figure + figures.size(); i < table.size(); i += figures.size())
+      sum = std::isnan(table[i]) || std::isnan(sum) ? unknown : merge(sum, table[i]);
+    return std::isnan(sum) ? std::nullopt : std::optional(sum);
+  };
+  const auto mean = [&](std::size_t figure) {
+    auto sum = fold(figure, std::plus<double>());
+    if (sum) *sum /= static_cast<double>(all.size());
+    return sum;
+  };
+  r.power_w = mean(0);
+  r.utilization = mean(1);
+  r.clock_mhz = mean(2);
+  if (const auto most = fold(3, [](double a, double b) { return std::max(a, b); }))
+    r.device_memory_mib = most;
+  const auto bits = fold(4, [](double a, double b) {
+    return static_cast<double>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));
+  });
+  if (!bits) return;
+  const auto seen = static_cast<std::uint32_t>(*bits);
+  r.throttle_reasons = seen == 0 ? "none" : fmt::format("{}", fmt::join(throttle_names(seen), ", "));
+  if (const auto faults = throttle_names(seen, true); !faults.empty() && r.reason.empty())
+    r.reason = fmt::format("the clock was held down: {}", fmt::join(faults, ", "));
+}
+
 }  // namespace
 
 PointResult run_point(const Plan& plan, Device& device, World& world, const RunOptions& options) {
@@ -114,6 +153,7 @@ PointResult run_point(const Plan& plan, Device& device, World& world, const RunO
   Trainer trainer(plan, device, world, data.get());
   Group& all = trainer.all_ranks();
   const Measured mine = measure(plan, device, trainer, world.rank() == 0, options, r);
+  add_readings(mine.readings, all, r);
   const double peak = options.measure_peak_flops ? options.measure_peak_flops(0.1) : 0;
 
   // One row of figures a rank, gathered on all.

@@ -41,7 +41,8 @@ Groups::Groups(Device& device, World& world, const Mesh& mesh) {
   pp = world.group(device, "pp", mesh.members(me, {Axis::pp}));
   model_parallel = world.group(device, "tp x pp", mesh.members(me, {Axis::tp, Axis::pp}));
   const std::vector<int> ends = first_and_last(mesh.members(me, {Axis::pp}));
-  if (ends.size() > 1 && contains(ends, me)) tied = world.group(device, "first and last stage", ends);
+  if (ends.size() > 1)
+    tied = world.group(device, "first and last stage", contains(ends, me) ? ends : std::vector<int>());
 }
 
 Trainer::Trainer(const Plan& plan, Device& device, World& world, const TokenSource* data)

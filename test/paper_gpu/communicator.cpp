@@ -230,27 +230,34 @@ ncclResult_t Communicator::state() {
   if (const ncclResult_t failed = failed_; failed != ncclSuccess) return failed;
   const ncclResult_t met = meet();
   if (met != ncclSuccess) return met;
-  const auto calls = std::exchange(deferred_, {});
-  for (const auto& call : calls) call();
+  while (!deferred_.empty()) {
+    if (!deferred_.front()()) return ncclInProgress;
+    deferred_.pop_front();
+  }
   return ncclSuccess;
 }
 
-void Communicator::part() {
-  while (!aborted_ && Engine::get().fault() == cudaSuccess && ended_ != given_) ::usleep(100);
-  meeting_.leave("gone." + std::to_string(rank_), {});
-  for (;;) {
-    bool all = true;
-    for (int r = 0; r < size_; ++r) all = all && meeting_.has("gone." + std::to_string(r));
-    if (all) break;
-    if (meeting_.has("over") || Engine::get().fault() != cudaSuccess) return;
-    ::usleep(100);
+bool Communicator::part() {
+  const auto all_left = [&](const char* file) {
+    for (int r = 0; r < size_; ++r)
+      if (!meeting_.has(file + std::to_string(r))) return false;
+    return true;
+  };
+  if (aborted_ || Engine::get().fault() != cudaSuccess) parting_ = 3;
+  if (parting_ == 0 && ended_ == given_) {
+    meeting_.leave("gone." + std::to_string(rank_), {});
+    parting_ = 1;
   }
-  // Every rank has left; each must see so before the folder goes.
-  meeting_.leave("saw." + std::to_string(rank_), {});
-  if (rank_ != 0) return;
-  for (int r = 0; r < size_; ++r)
-    while (!meeting_.has("saw." + std::to_string(r))) ::usleep(100);
-  meeting_.end();
+  // Each rank must see that all are here before the folder goes.
+  if (parting_ == 1 && all_left("gone.")) {
+    meeting_.leave("saw." + std::to_string(rank_), {});
+    parting_ = rank_ == 0 ? 2 : 3;
+  }
+  if (parting_ == 2 && all_left("saw.")) {
+    meeting_.end();
+    parting_ = 3;
+  }
+  return parting_ == 3;
 }
 
 }  // namespace paper

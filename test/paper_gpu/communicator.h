@@ -51,13 +51,14 @@ class Communicator {
   // To be run on a stream, all of these as one operation.
   void give(const std::shared_ptr<Communicator>& self, const std::shared_ptr<Queue>& queue,
             std::vector<Operation> operations);
-  // Calls of a communicator that does not block are done when it is next asked for errors.
-  void defer(std::function<void()> call) { deferred_.push_back(std::move(call)); }
+  // Calls of a communicator that does not block get on when it is asked for errors, one after the other,
+  // until they say that they are done.
+  void defer(std::function<bool()> call) { deferred_.push_back(std::move(call)); }
 
   ncclResult_t state();
   void abort() { aborted_ = true; }
-  // All ranks of a node call it; returns when all have, and everything is done.
-  void part();
+  // One look at whether everything is done and all ranks have come to their end.
+  bool part();
   std::uint64_t next_split() { return splits_++; }
 
  private:
@@ -77,7 +78,8 @@ class Communicator {
   std::atomic<std::uint64_t> given_{0}, ended_{0};
   std::uint64_t collectives_ = 0, splits_ = 0;
   std::vector<std::uint64_t> sent_, received_;  // messages to and from each rank
-  std::vector<std::function<void()>> deferred_;
+  std::deque<std::function<bool()>> deferred_;
+  int parting_ = 0;  // how far it has come
 };
 
 }  // namespace paper

@@ -38,8 +38,21 @@ ncclResult_t hand_over(Grouped g) {
     give();
     return ncclSuccess;
   }
-  comm->defer(give);
+  comm->defer([give] {
+    give();
+    return true;
+  });
   return ncclInProgress;
+}
+
+// Does what gets on step by step: now, or when the communicator is asked for errors.
+ncclResult_t take_on(Communicator& comm, std::function<bool()> steps) {
+  if (!comm.blocking()) {
+    comm.defer(std::move(steps));
+    return ncclInProgress;
+  }
+  while (!steps()) ::usleep(200);
+  return ncclSuccess;
 }
 
 bool on_gpu(const void* at, std::size_t bytes) {
@@ -137,6 +150,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int size, ncclUniqueId id, int rank) {
   return ncclCommInitRankConfig(comm, size, id, rank, nullptr);
 }
+// The child's address is filled in when the parent has got through.
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made, ncclConfig_t* config) {
   *made = nullptr;
   if (!Alive<ncclComm>::get().has(comm))
@@ -147,23 +161,24 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made
   std::memcpy(mine.data(), &color, sizeof color);
   std::memcpy(mine.data() + sizeof color, &key, sizeof key);
   parent.meeting().leave(mark + "." + std::to_string(parent.rank()), mine);
-  std::set<std::pair<int, int>> members;  // by key, then by rank
-  for (int r = 0; r < parent.size(); ++r) {
-    const std::string file = mark + "." + std::to_string(r);
-    while (!parent.meeting().has(file)) ::usleep(200);
-    const Bytes theirs = parent.meeting().find(file).value();
-    int words[2];
-    std::memcpy(words, theirs.data(), sizeof words);
-    if (words[0] == color) members.insert({words[1], r});
-  }
-  if (color == NCCL_SPLIT_NOCOLOR) return ncclSuccess;
-  const auto own = members.find({key, parent.rank()});
   const bool blocking = config == nullptr || config->blocking == NCCL_CONFIG_UNDEF_INT
                             ? parent.blocking()
                             : config->blocking != 0;
-  return make(made, parent.name() + "-" + mark + "." + std::to_string(color),
-              static_cast<int>(std::distance(members.begin(), own)), static_cast<int>(members.size()),
-              blocking);
+  return take_on(parent, [&parent, mark, color, key, made, blocking] {
+    std::set<std::pair<int, int>> members;  // by key, then by rank
+    for (int r = 0; r < parent.size(); ++r) {
+      const auto theirs = parent.meeting().find(mark + "." + std::to_string(r));
+      if (!theirs) return false;
+      int words[2];
+      std::memcpy(words, theirs->data(), sizeof words);
+      if (words[0] == color) members.insert({words[1], r});
+    }
+    if (color == NCCL_SPLIT_NOCOLOR) return true;
+    const auto own = members.find({key, parent.rank()});
+    make(made, parent.name() + "-" + mark + "." + std::to_string(color),
+         static_cast<int>(std::distance(members.begin(), own)), static_cast<int>(members.size()), blocking);
+    return true;
+  });
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
@@ -173,13 +188,15 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   return ncclSuccess;
 }
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
-  return Alive<ncclComm>::get().has(comm) ? ncclSuccess : ncclInvalidArgument;
+  if (!Alive<ncclComm>::get().has(comm))
+    return no(ncclInvalidArgument, "ncclCommFinalize", "no such communicator");
+  return take_on(*comm->own, [own = comm->own] { return own->part(); });
 }
+// All ranks of a node call it, unless the communicator was finalized.
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   if (!Alive<ncclComm>::get().has(comm))
     return no(ncclInvalidArgument, "ncclCommDestroy", "no such communicator");
-  comm->own->state();  // what was deferred
-  comm->own->part();
+  while (comm->own->state() == ncclInProgress || !comm->own->part()) ::usleep(100);
   Alive<ncclComm>::get().end(comm);
   return ncclSuccess;
 }

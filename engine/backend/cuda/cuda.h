@@ -1,7 +1,8 @@
 // What the rest of the engine sees of CUDA. The functions are there in every binary; where it was built
-// without CUDA (MBENCH_CUDA=OFF), stub.cpp answers.
+// without CUDA (no toolkit was found), stub.cpp answers.
 #pragma once
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,8 +14,9 @@ namespace mbench::cuda {
 
 struct DeviceOptions {
   int ordinal = 0;
-  std::size_t memory_limit = 0;      // bytes; 0: what the GPU has
-  std::string note;                  // added to the device's name: how it is shared, say
+  std::size_t memory_limit = 0;                   // bytes; 0: what the GPU has
+  std::string note;                               // added to the device's name: how it is shared, say
+  std::function<std::unique_ptr<Gauge>()> gauge;  // reads the sensors of this GPU; empty: none can be read
   bool wait_after_every_op = false;  // slow: an error of a kernel then names the op that it belongs to
 };
 

@@ -10,27 +10,6 @@
 
 namespace mbench::cuda {
 
-class CudaDevice;
-
-// run() of every op of the list goes through CudaDevice::enqueue().
-template <class Base, class List>
-class WatchedSlots;
-template <class Base>
-class WatchedSlots<Base, OpList<>> : public Base {
- public:
-  explicit WatchedSlots(CudaDevice& device) : device_(device) {}
-
- protected:
-  CudaDevice& device_;
-};
-template <class Base, class Op, class... Rest>
-class WatchedSlots<Base, OpList<Op, Rest...>> : public WatchedSlots<Base, OpList<Rest...>> {
- public:
-  using WatchedSlots<Base, OpList<Rest...>>::WatchedSlots;
-  void run(const Op& op) override;
-};
-using WatchedOps = WatchedSlots<OpTable, AllOps>;
-
 // A stream that ends with its owner.
 class Stream {
  public:
@@ -55,11 +34,13 @@ class CudaDevice final : public StreamDevice {
   void write(const Tensor& to, std::span<const std::byte> source) override;
   float read(const Tensor& scalar, float declared) override;
   void read(const Tensor& from, std::span<std::byte> to) override;
+  // The stream's clock, by CUDA events: the difference of two calls is what the stream took between them.
   double synchronize() override;
   // The host's clock: a stream does not tell when it will be done. Spans of phases are thus when the host
   // enqueued them.
   double now() const override;
   bool immediate() const override { return false; }
+  std::unique_ptr<Gauge> gauge() override { return options_.gauge ? options_.gauge() : nullptr; }
 
   void* stream() const override { return stream_.get(); }
   int begin_stretch() override { return stretches_.begin(); }
@@ -69,7 +50,7 @@ class CudaDevice final : public StreamDevice {
   void while_waiting(std::function<void(double)> check) override { check_ = std::move(check); }
 
   template <class Op>
-  void enqueue(const Op& op) {
+  void take(const Op& op) {
     last_op_ = Op::name;
     const int stretch = timeline() ? stretches_.begin() : -1;
     ops_.run(op);
@@ -86,14 +67,9 @@ class CudaDevice final : public StreamDevice {
   Staging staging_;
   Stretches stretches_;
   CudaOps ops_;
-  WatchedOps watched_;
+  ForwardedOps<CudaDevice> watched_;
   std::string_view last_op_ = "start";
   std::function<void(double)> check_;
 };
-
-template <class Base, class Op, class... Rest>
-void WatchedSlots<Base, OpList<Op, Rest...>>::run(const Op& op) {
-  this->device_.enqueue(op);
-}
 
 }  // namespace mbench::cuda

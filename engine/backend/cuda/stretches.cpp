@@ -48,7 +48,7 @@ void Stretches::end(int stretch, Track track, std::string name, double* seconds)
 }
 
 void Stretches::anchor() {
-  if (!anchor_) anchor_ = take();
+  anchor_ = take();
   cuda_check("events", cudaEventRecord(anchor_, stream_));
 }
 
@@ -66,6 +66,12 @@ void Stretches::settle(double time, Timeline* timeline) {
     free_.push_back(s.end);
   }
   stretches_.clear();
+  // From anchor to anchor: an event's time has 24 bits, too few for a whole run.
+  if (settled_) {
+    clock_ += seconds_between(settled_, anchor_);
+    free_.push_back(settled_);
+  }
+  settled_ = anchor_;
 }
 
 }  // namespace mbench::cuda

@@ -22,8 +22,10 @@ class Stretches {
   // A point of the stream whose time on the host's clock will be known: to be enqueued last, before a wait.
   void anchor();
   // After the wait: adds every stretch to its sum and, if there is a timeline, to that. `time`: when the
-  // anchor passed.
+  // anchor passed, on the host's clock.
   void settle(double time, Timeline* timeline);
+  // Of the last anchor that was settled: seconds since the first, by the stream's own clock.
+  double clock() const { return clock_; }
 
  private:
   struct Stretch {
@@ -37,7 +39,8 @@ class Stretches {
   cudaStream_t stream_;
   std::vector<Stretch> stretches_;
   std::vector<cudaEvent_t> all_, free_;
-  cudaEvent_t anchor_ = nullptr;
+  cudaEvent_t anchor_ = nullptr, settled_ = nullptr;  // this wait's and the last one's
+  double clock_ = 0;
 };
 
 }  // namespace mbench::cuda

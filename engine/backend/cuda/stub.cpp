@@ -25,7 +25,7 @@ std::string libraries() {
 }
 
 std::unique_ptr<StreamDevice> open_device(const DeviceOptions&) {
-  fail(ErrorKind::unsupported, "cuda", "{}, need one built with MBENCH_CUDA=ON", kMissing);
+  fail(ErrorKind::unsupported, "cuda", "{}, need one built where CMake finds the CUDA toolkit, 12 or newer", kMissing);
 }
 
 }  // namespace mbench::cuda

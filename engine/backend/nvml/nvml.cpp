@@ -1,90 +1,40 @@
 #include "engine/backend/nvml/nvml.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <memory>
-#include <type_traits>
+#include <array>
+#include <set>
+#include <utility>
+
+#include "engine/backend/nvml/sensors.h"
+#include "engine/backend/nvml/session.h"
 
 namespace mbench::nvml {
 namespace {
 
-// The few parts of the library's interface that are used here, as its ABI has them.
-using Device = void*;
-using Result = int;  // 0: success
-constexpr int kMaxLinks = 18;
-constexpr int kSwitch = 2;  // type of the device at the other end of a link
-
-struct PciInfo {
-  char legacy[16];
-  unsigned domain, bus, device, id, subsystem;
-  char address[32];
-};
-
-struct Library {
-  void* handle = nullptr;
-  Result (*init)() = nullptr;
-  Result (*shutdown)() = nullptr;
-  const char* (*error_string)(Result) = nullptr;
-  Result (*driver_version)(char*, unsigned) = nullptr;
-  Result (*count)(unsigned*) = nullptr;
-  Result (*device)(unsigned, Device*) = nullptr;
-  Result (*name)(Device, char*, unsigned) = nullptr;
-  Result (*pci)(Device, PciInfo*) = nullptr;
-  Result (*ancestor)(Device, Device, int*) = nullptr;
-  Result (*link_state)(Device, unsigned, int*) = nullptr;
-  Result (*link_peer)(Device, unsigned, PciInfo*) = nullptr;
-  Result (*link_peer_type)(Device, unsigned, int*) = nullptr;
-};
-
-// Why the library cannot be used; empty if it can.
-std::string load(Library& l) {
-  l.handle = ::dlopen("libnvidia-ml.so.1", RTLD_NOW);
-  if (!l.handle)
-    return "NVML is not there: libnvidia-ml.so.1, which comes with the NVIDIA driver, is not found";
-  std::string missing;
-  const auto find = [&](const char* name, auto& function) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(l.handle, name));
-    if (!function) missing = fmt::format("NVML is too old: it has no {}", name);
-  };
-  find("nvmlInit_v2", l.init);
-  find("nvmlShutdown", l.shutdown);
-  find("nvmlErrorString", l.error_string);
-  find("nvmlSystemGetDriverVersion", l.driver_version);
-  find("nvmlDeviceGetCount_v2", l.count);
-  find("nvmlDeviceGetHandleByIndex_v2", l.device);
-  find("nvmlDeviceGetName", l.name);
-  find("nvmlDeviceGetPciInfo_v3", l.pci);
-  find("nvmlDeviceGetTopologyCommonAncestor", l.ancestor);
-  find("nvmlDeviceGetNvLinkState", l.link_state);
-  find("nvmlDeviceGetNvLinkRemotePciInfo_v2", l.link_peer);
-  const std::string needed = missing;  // of the rest: old drivers do not tell switches apart
-  find("nvmlDeviceGetNvLinkRemoteDeviceType", l.link_peer_type);
-  return needed;
-}
-
-std::string address_of(const Library& l, Device d) {
+std::string address_of(const Calls& nvml, Handle gpu) {
   PciInfo info{};
-  return l.pci(d, &info) == 0 ? info.address : "?";
+  return nvml.pci(gpu, &info) == 0 ? info.address : "?";
 }
 
 // Links of `from` that are up and end at `to`, or at a switch, which reaches all.
-int nvlinks(const Library& l, Device from, const std::string& to) {
+int nvlinks(const Calls& nvml, Handle from, const std::string& to) {
   int n = 0;
   for (unsigned link = 0; link < kMaxLinks; ++link) {
     int up = 0, type = 0;
     PciInfo peer{};
-    if (l.link_state(from, link, &up) != 0 || !up) continue;
-    const bool to_switch = l.link_peer_type && l.link_peer_type(from, link, &type) == 0 && type == kSwitch;
-    if (to_switch || (l.link_peer(from, link, &peer) == 0 && to == peer.address)) ++n;
+    if (nvml.link_state(from, link, &up) != 0 || !up) continue;
+    const bool to_switch =
+        nvml.link_peer_type && nvml.link_peer_type(from, link, &type) == 0 && type == kPeerIsSwitch;
+    if (to_switch || (nvml.link_peer(from, link, &peer) == 0 && to == peer.address)) ++n;
   }
   return n;
 }
 
-std::string path_between(const Library& l, Device a, Device b) {
-  if (const int n = nvlinks(l, a, address_of(l, b)); n > 0) return fmt::format("NV{}", n);
+std::string path_between(const Calls& nvml, Handle a, Handle b) {
+  if (const int n = nvlinks(nvml, a, address_of(nvml, b)); n > 0) return fmt::format("NV{}", n);
   int level = -1;
-  if (l.ancestor(a, b, &level) != 0) return "?";
+  if (nvml.ancestor(a, b, &level) != 0) return "?";
   switch (level) {
     case 0:
     case 10:
@@ -102,38 +52,105 @@ std::string path_between(const Library& l, Device a, Device b) {
   }
 }
 
+GpuState state_of(const Calls& nvml, Handle gpu) {
+  GpuState s;
+  char name[128] = {};
+  s.name = nvml.name(gpu, name, sizeof name) == 0 ? name : "?";
+  s.pci = address_of(nvml, gpu);
+  if (Memory m{}; nvml.memory(gpu, &m) == 0) {
+    s.memory_mib = static_cast<double>(m.total) / 1048576;
+    s.memory_used_mib = static_cast<double>(m.used) / 1048576;
+  }
+  unsigned value = 0;
+  if (nvml.power(gpu, &value) == 0) s.power_w = value * 1e-3;
+  if (nvml.power_limit(gpu, &value) == 0) s.power_cap_w = value * 1e-3;
+  if (nvml.clock(gpu, kClockSm, &value) == 0) s.clock_mhz = value;
+  if (nvml.max_clock(gpu, kClockSm, &value) == 0) s.max_clock_mhz = value;
+  if (Utilization u{}; nvml.utilization(gpu, &u) == 0) s.utilization = u.gpu * 1e-2;
+  unsigned long long reasons = 0;
+  if (nvml.throttle_reasons && nvml.throttle_reasons(gpu, &reasons) == 0)
+    s.throttle = throttle_names(throttle_bits(reasons));
+  return s;
+}
+
+std::string figure(const std::optional<double>& x) {
+  return x ? fmt::format("{:.0f}", *x) : "n/a";
+}
+
+std::string describe(const GpuState& s) {
+  std::string text = fmt::format("{} at {}: {} of {} MiB in use, {} of {} W, {} of {} MHz, {} % busy", s.name,
+                                 s.pci, figure(s.memory_used_mib), figure(s.memory_mib), figure(s.power_w),
+                                 figure(s.power_cap_w), figure(s.clock_mhz), figure(s.max_clock_mhz),
+                                 s.utilization ? figure(*s.utilization * 100) : "n/a");
+  if (!s.throttle.empty()) text += fmt::format("; clock held down by {}", fmt::join(s.throttle, ", "));
+  return text;
+}
+
+// The kind of path, without the number of links: "NV18" is of kind "NV#".
+std::string kind_of(const std::string& link) {
+  const bool counted = link.size() > 2 && link.starts_with("NV") && link[2] >= '0' && link[2] <= '9';
+  return counted ? "NV#" : link;
+}
+
+// What nvidia-smi's words mean, those that the matrix has.
+std::string legend(const Report& r) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kinds{
+      {{"NV#", "so many NVLinks, directly or through a switch"},
+       {"PIX", "at most one PCIe bridge between them"},
+       {"PXB", "several PCIe bridges, but not the CPU's"},
+       {"PHB", "through the CPU's PCIe host bridge"},
+       {"NODE", "between host bridges of one NUMA node"},
+       {"SYS", "between NUMA nodes, over the link between CPUs"},
+       {"?", "the driver does not tell"}}};
+  std::set<std::string> used;
+  for (const auto& row : r.links)
+    for (const std::string& link : row) used.insert(kind_of(link));
+  std::string text;
+  for (const auto& [kind, meaning] : kinds)
+    if (used.contains(std::string(kind))) text += fmt::format("  {:<6}{}\n", kind, meaning);
+  return text;
+}
+
 }  // namespace
 
 Report report() {
   Report r;
-  Library l;
-  r.why_none = load(l);
-  const auto close = [](void* handle) { ::dlclose(handle); };
-  const std::unique_ptr<void, decltype(close)> closer(l.handle, close);
+  const Session session;
+  r.why_none = session.why_none();
   if (!r.why_none.empty()) return r;
-  if (const Result code = l.init(); code != 0) {
-    r.why_none = fmt::format("NVML does not start: {}", l.error_string(code));
-    return r;
-  }
+  const Calls& nvml = session.calls();
   char text[128] = {};
-  if (l.driver_version(text, sizeof text) == 0) r.driver = text;
+  if (nvml.driver_version(text, sizeof text) == 0) r.driver = text;
   unsigned n = 0;
-  l.count(&n);
-  std::vector<Device> devices;
+  nvml.count(&n);
+  std::vector<Handle> handles;
   for (unsigned i = 0; i < n; ++i) {
-    Device d = nullptr;
-    if (l.device(i, &d) != 0) continue;
-    char name[128] = {};
-    devices.push_back(d);
-    r.gpus.push_back(
-        fmt::format("{} at {}", l.name(d, name, sizeof name) == 0 ? name : "?", address_of(l, d)));
+    Handle gpu = nullptr;
+    if (nvml.by_index(i, &gpu) != 0) continue;
+    handles.push_back(gpu);
+    r.gpus.push_back(state_of(nvml, gpu));
   }
-  for (const Device a : devices) {
+  for (const Handle a : handles) {
     std::vector<std::string>& row = r.links.emplace_back();
-    for (const Device b : devices) row.push_back(a == b ? "X" : path_between(l, a, b));
+    for (const Handle b : handles) row.push_back(a == b ? "X" : path_between(nvml, a, b));
   }
-  l.shutdown();
   return r;
+}
+
+std::string describe(const Report& r) {
+  if (!r.why_none.empty()) return r.why_none + "\n";
+  std::string text =
+      fmt::format("driver {}, {} GPU{}\n", r.driver, r.gpus.size(), r.gpus.size() == 1 ? "" : "s");
+  for (std::size_t i = 0; i < r.gpus.size(); ++i)
+    text += fmt::format("GPU {:<4}{}\n", i, describe(r.gpus[i]));
+  if (r.gpus.size() < 2) return text;
+  text += "links   ";
+  for (std::size_t i = 0; i < r.gpus.size(); ++i) text += fmt::format("{:>6}", i);
+  for (std::size_t i = 0; i < r.gpus.size(); ++i) {
+    text += fmt::format("\nGPU {:<4}", i);
+    for (const std::string& link : r.links[i]) text += fmt::format("{:>6}", link);
+  }
+  return text + "\n" + legend(r);
 }
 
 }  // namespace mbench::nvml

@@ -1,21 +1,31 @@
-// What the NVIDIA driver's management library tells of the GPUs and the links between them. It is loaded when
-// asked for, so neither the build nor the start of the program needs it.
+// What the NVIDIA driver tells of this machine's GPUs and the links between them.
 #pragma once
-#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace mbench::nvml {
 
+// Each null where the GPU does not tell.
+struct GpuState {
+  std::string name, pci;
+  std::optional<double> memory_mib, memory_used_mib, power_w, power_cap_w, clock_mhz, max_clock_mhz;
+  std::optional<double> utilization;  // share of time in which a kernel ran
+  std::vector<std::string> throttle;  // what holds the clock down, in nvidia-smi's words
+};
+
 struct Report {
-  std::string why_none;           // where the library is not there or refuses; the rest is empty then
-  std::string driver;             // its version
-  std::vector<std::string> gpus;  // name and PCI address
+  std::string why_none;  // where the library is not there or refuses; the rest is empty then
+  std::string driver;    // its version
+  std::vector<GpuState> gpus;
   // How GPU i reaches GPU j, in the words of `nvidia-smi topo -m`: "NV18", "PIX", "PXB", "PHB", "NODE",
   // "SYS"; "X" for itself, "?" where it is not told.
   std::vector<std::vector<std::string>> links;
 };
 
 Report report();
+
+// As a person reads it: a line a GPU, the matrix of links and its legend.
+std::string describe(const Report& report);
 
 }  // namespace mbench::nvml

@@ -16,27 +16,6 @@ class CountedMemory final : public RawMemory {
   std::size_t granule() const override { return std::size_t{2} << 20; }
 };
 
-class SimDevice;
-
-// run() of every op of the list is one call of SimDevice::spend().
-template <class Base, class List>
-class CostedSlots;
-template <class Base>
-class CostedSlots<Base, OpList<>> : public Base {
- public:
-  explicit CostedSlots(SimDevice& device) : device_(device) {}
-
- protected:
-  SimDevice& device_;
-};
-template <class Base, class Op, class... Rest>
-class CostedSlots<Base, OpList<Op, Rest...>> : public CostedSlots<Base, OpList<Rest...>> {
- public:
-  using CostedSlots<Base, OpList<Rest...>>::CostedSlots;
-  void run(const Op& op) override;
-};
-using SimOps = CostedSlots<OpTable, AllOps>;
-
 class SimDevice final : public Device {
  public:
   // Counts alone; its clock stands still.
@@ -56,7 +35,7 @@ class SimDevice final : public Device {
   void host_work(HostWork work) override;
 
   template <class Op>
-  void spend(const Op& op) {
+  void take(const Op& op) {
     if (!clock_) return;
     const Interval span = clock_->kernel(seconds_of(*costs_, op));
     if (timeline()) timeline()->add(Track::compute, Op::name, span.begin, span.end);
@@ -80,12 +59,7 @@ class SimDevice final : public Device {
   std::string name_;
   std::unique_ptr<CostModel> costs_;
   VirtualClock* clock_ = nullptr;
-  SimOps ops_;
+  ForwardedOps<SimDevice> ops_;
 };
-
-template <class Base, class Op, class... Rest>
-void CostedSlots<Base, OpList<Op, Rest...>>::run(const Op& op) {
-  this->device_.spend(op);
-}
 
 }  // namespace mbench::sim

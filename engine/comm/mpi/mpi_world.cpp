@@ -237,6 +237,7 @@ MpiWorld::~MpiWorld() {
 
 std::unique_ptr<Group> MpiWorld::group(Device& device, const std::string& name,
                                        const std::vector<int>& members) {
+  if (members.empty()) return nullptr;
   const auto me = std::find(members.begin(), members.end(), rank_);
   check(me != members.end(), "mpi", "rank {} is not a member of group {}", rank_, name);
   MPI_Group all, some;

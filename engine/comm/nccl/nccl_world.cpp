@@ -6,12 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <exception>
 #include <map>
 #include <tuple>
 
 #include "engine/base/text.h"
-#include "engine/comm/nccl/watch.h"
+#include "engine/comm/nccl/channel.h"
 
 namespace mbench {
 namespace {
@@ -33,48 +32,6 @@ ncclDataType_t type_of(DType t) {
   }
   return ncclUint8;
 }
-
-// A communicator with the stream that its operations run on.
-class Channel {
- public:
-  Channel(Watch& watch, const std::string& name, const ncclUniqueId& id, int rank, int size) : watch_(watch) {
-    int least = 0, greatest = 0;
-    need_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest), name);
-    need_cuda(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest), name);
-    need_cuda(cudaEventCreateWithFlags(&ready_, cudaEventDisableTiming), name);
-    need_nccl(ncclCommInitRank(&comm_, size, id, rank), name, "ncclCommInitRank");
-    watch_.add(comm_, name);
-  }
-  ~Channel() {
-    if (!watch_.aborted()) {
-      watch_.remove(comm_);
-      // After an error the peers may be gone: an orderly end would wait for them.
-      if (std::uncaught_exceptions() > 0)
-        ncclCommAbort(comm_);
-      else
-        ncclCommDestroy(comm_);
-    }
-    cudaEventDestroy(ready_);
-    cudaStreamDestroy(stream_);
-  }
-  Channel(const Channel&) = delete;
-  Channel& operator=(const Channel&) = delete;
-
-  // Enqueues an operation after what the compute stream has so far; returns its end.
-  template <class Call>
-  SharedEvent start(cudaStream_t compute, const std::string& what, const Call& call) {
-    need_cuda(cudaEventRecord(ready_, compute), what);
-    need_cuda(cudaStreamWaitEvent(stream_, ready_, 0), what);
-    need_nccl(call(comm_, stream_), what, "NCCL");
-    return watch_.ends(stream_, what);
-  }
-
- private:
-  Watch& watch_;
-  ncclComm_t comm_ = nullptr;
-  cudaStream_t stream_ = nullptr;
-  cudaEvent_t ready_ = nullptr;
-};
 
 class NcclPending final : public Pending {
  public:
@@ -98,14 +55,14 @@ class NcclPending final : public Pending {
 class NcclGroup final : public Group {
  public:
   NcclGroup(StreamDevice& device, Device& host_device, std::shared_ptr<Watch> watch,
-            std::unique_ptr<Group> host)
+            std::unique_ptr<Group> host, std::shared_ptr<Channel> all)
       : Group(device, host->name(), host->rank(), host->size()),
         device_(device),
         host_device_(host_device),
         watch_(std::move(watch)),
         host_(std::move(host)),
-        all_(*watch_, name(), agree(), rank(), size()) {}
-  // NCCL may let the end of a communicator wait for its other ranks: all end theirs in one order.
+        all_(std::move(all)) {}
+  // The end of a communicator waits for its other ranks: all end theirs in one order.
   ~NcclGroup() override {
     while (!channels_.empty()) channels_.erase(channels_.begin());
   }
@@ -177,21 +134,9 @@ class NcclGroup final : public Group {
   template <class Call>
   std::unique_ptr<Pending> collective(std::string_view call_name, const Tensor& x, const Call& call) {
     const std::string what = describe(call_name, x);
-    SharedEvent end = all_.start(compute(), what, call);
+    SharedEvent end = all_->start(compute(), what, call);
     return std::make_unique<NcclPending>(device_, std::move(end), what,
                                          device_.meter().communication_seconds);
-  }
-
-  // The id of rank 0 on every rank of the group, as the numbers that hosts exchange.
-  ncclUniqueId agree() {
-    ncclUniqueId id{};
-    if (rank() == 0) need_nccl(ncclGetUniqueId(&id), name(), "ncclGetUniqueId");
-    static_assert(sizeof id % sizeof(double) == 0);
-    std::vector<double> words(sizeof id / sizeof(double));
-    std::memcpy(words.data(), &id, sizeof id);
-    const std::vector<double> all = host_->host_gather(words);
-    std::memcpy(&id, all.data(), sizeof id);
-    return id;
   }
 
   // Between this rank and a peer, one way: made when first used, by both, the sender as its rank 0.
@@ -211,7 +156,7 @@ class NcclGroup final : public Group {
         std::memcpy(&id, message.data(), sizeof id);
       }
       const std::string label = fmt::format("{}, messages {} rank {}", name(), sending ? "to" : "from", peer);
-      made = std::make_unique<Channel>(*watch_, label, id, sending ? 0 : 1, 2);
+      made = std::make_unique<Channel>(watch_, label, id, sending ? 0 : 1, 2);
     }
     return *made;
   }
@@ -220,7 +165,7 @@ class NcclGroup final : public Group {
   Device& host_device_;
   std::shared_ptr<Watch> watch_;
   std::unique_ptr<Group> host_;
-  Channel all_;
+  std::shared_ptr<Channel> all_;  // null in a group of one, which has nobody to talk to
   // By lower rank, higher rank, whether messages go from the lower to the higher, and tag: one order on all
   // ranks.
   std::map<std::tuple<int, int, bool, int>, std::unique_ptr<Channel>> channels_;
@@ -237,15 +182,42 @@ class NcclWorld final : public World {
   std::unique_ptr<Group> group(Device& device, const std::string& name,
                                const std::vector<int>& members) override {
     check(&device == &device_, "nccl", "group {} is of another device than its world", name);
-    return std::make_unique<NcclGroup>(device_, host_device_, watch_,
-                                       host_.group(host_device_, name, members));
+    auto host = host_.group(host_device_, name, members);
+    std::shared_ptr<Channel> channel;
+    if (static_cast<int>(members.size()) == size()) {
+      channel = everyone(*host);
+    } else if (!everyone_) {
+      fail(ErrorKind::internal, "nccl", "group {} is made before one of all ranks", name);
+    } else if (members.size() > 1) {
+      channel = std::make_shared<Channel>(*everyone_, name, members.front(), host->rank());
+    } else {
+      Channel::stay_out_of_split(*everyone_, name);
+    }
+    if (!host) return nullptr;
+    return std::make_unique<NcclGroup>(device_, host_device_, watch_, std::move(host), std::move(channel));
   }
 
  private:
+  // The communicator of all ranks, from which the others are split.
+  std::shared_ptr<Channel> everyone(Group& host) {
+    if (everyone_ || size() == 1) return everyone_;
+    // The id of rank 0, as the numbers that hosts exchange.
+    ncclUniqueId id{};
+    if (rank() == 0) need_nccl(ncclGetUniqueId(&id), "nccl", "ncclGetUniqueId");
+    static_assert(sizeof id % sizeof(double) == 0);
+    std::vector<double> words(sizeof id / sizeof(double));
+    std::memcpy(words.data(), &id, sizeof id);
+    const std::vector<double> all = host.host_gather(words);
+    std::memcpy(&id, all.data(), sizeof id);
+    everyone_ = std::make_shared<Channel>(watch_, host.name(), id, rank(), size());
+    return everyone_;
+  }
+
   World& host_;
   Device& host_device_;
   StreamDevice& device_;
   std::shared_ptr<Watch> watch_;
+  std::shared_ptr<Channel> everyone_;
 };
 
 }  // namespace

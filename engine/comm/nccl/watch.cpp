@@ -1,10 +1,19 @@
 #include "engine/comm/nccl/watch.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "engine/base/error.h"
 
 namespace mbench {
+namespace {
+
+// How often the host looks at a call at once before it sleeps between looks.
+constexpr std::uint64_t kSpins = 1000;
+constexpr std::chrono::microseconds kNap{100};
+
+}  // namespace
 
 void need_cuda(cudaError_t code, std::string_view where) {
   if (code != cudaSuccess)
@@ -27,8 +36,42 @@ void Watch::add(ncclComm_t comm, std::string name) {
   comms_.push_back({comm, std::move(name)});
 }
 
-void Watch::remove(ncclComm_t comm) {
+void Watch::end(ncclComm_t comm, bool orderly) noexcept {
+  const auto found =
+      std::find_if(comms_.begin(), comms_.end(), [&](const Comm& c) { return c.comm == comm; });
+  if (found == comms_.end()) return;  // aborted with all others, or never made
+  try {
+    if (orderly) settle(comm, ncclCommFinalize(comm), "the end of group " + found->name);
+  } catch (const std::exception&) {  // a peer has not come to its end; the error that matters is told there
+    orderly = false;
+  }
+  if (aborted_) return;
   std::erase_if(comms_, [&](const Comm& c) { return c.comm == comm; });
+  if (orderly)
+    ncclCommDestroy(comm);
+  else
+    ncclCommAbort(comm);
+}
+
+void Watch::settle(ncclComm_t comm, ncclResult_t code, std::string_view what) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (std::uint64_t looks = 0; code == ncclInProgress && comm; ++looks) {
+    const double waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (waited > deadline_) give_up(what, waited);
+    if (looks > kSpins) std::this_thread::sleep_for(kNap);
+    const ncclResult_t asked = ncclCommGetAsyncError(comm, &code);
+    if (asked != ncclSuccess) code = asked;
+  }
+  if (code == ncclSuccess) return;
+  const std::string told = ncclGetLastError(comm);
+  abort();
+  fail(ErrorKind::internal, what, "NCCL failed, got {}: {}", ncclGetErrorString(code), told);
+}
+
+void Watch::give_up(std::string_view what, double waited) {
+  abort();
+  fail(ErrorKind::timed_out, "nccl",
+       "no end of {} after {:.0f} s: a rank has not come to it, or a link is down", what, waited);
 }
 
 SharedEvent Watch::ends(cudaStream_t stream, std::string what) {
@@ -73,10 +116,7 @@ void Watch::check(double waited) {
     return cudaEventQuery(u.end.get()) == cudaErrorNotReady;
   });
   if (stuck == under_way_.end()) return;  // a kernel that takes long
-  const std::string what = stuck->what;
-  abort();
-  fail(ErrorKind::timed_out, "nccl",
-       "no end of {} after {:.0f} s: a rank has not come to it, or a link is down", what, waited);
+  give_up(std::string(stuck->what), waited);
 }
 
 }  // namespace mbench

@@ -13,7 +13,8 @@
 namespace mbench {
 
 void need_cuda(cudaError_t code, std::string_view where);
-void need_nccl(ncclResult_t code, std::string_view where, std::string_view call);
+void need_nccl(ncclResult_t code, std::string_view where,
+               std::string_view call);  // "in progress" is no success
 
 // An event of CUDA, with the last of its owners given back for another use.
 using SharedEvent = std::shared_ptr<CUevent_st>;
@@ -26,7 +27,11 @@ class Watch {
   Watch& operator=(const Watch&) = delete;
 
   void add(ncclComm_t comm, std::string name);
-  void remove(ncclComm_t comm);
+  // Destroys a communicator that was added: in order with its peers, or at once.
+  void end(ncclComm_t comm, bool orderly) noexcept;
+  // Waits until the call on `comm` that gave `code` is done as far as the host goes; throws if it fails, or
+  // after the deadline. `what` is what the call was for.
+  void settle(ncclComm_t comm, ncclResult_t code, std::string_view what);
   // Records on the stream that `what` ends there.
   SharedEvent ends(cudaStream_t stream, std::string what);
   // Throws if a communicator has failed, or if the host has waited longer than the deadline and something has
@@ -45,6 +50,7 @@ class Watch {
   };
   void forget_ended();
   void abort();
+  [[noreturn]] void give_up(std::string_view what, double waited);
 
   double deadline_;
   bool aborted_ = false;

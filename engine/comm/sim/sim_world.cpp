@@ -165,6 +165,7 @@ class SimGroup final : public Group {
 
 std::unique_ptr<Group> SimWorld::group(Device& device, const std::string& name,
                                        const std::vector<int>& members) {
+  if (members.empty()) return nullptr;
   const auto me = std::find(members.begin(), members.end(), rank_);
   check(me != members.end(), "sim", "rank {} is not a member of group {}", rank_, name);
   const int rank = static_cast<int>(me - members.begin());

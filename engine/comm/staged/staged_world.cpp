@@ -105,7 +105,8 @@ class StagedGroup final : public Group {
 
 std::unique_ptr<Group> StagedWorld::group(Device& device, const std::string& name,
                                           const std::vector<int>& members) {
-  return std::make_unique<StagedGroup>(device, host_device_, host_.group(host_device_, name, members));
+  auto host = host_.group(host_device_, name, members);
+  return host ? std::make_unique<StagedGroup>(device, host_device_, std::move(host)) : nullptr;
 }
 
 }  // namespace mbench

@@ -64,6 +64,7 @@ PointResult full_result() {
   r.losses = {5.5, -0.25};
   r.gradient_norms = {1, 0.5};
   r.skipped_steps = 1, r.parameters = 216000, r.power_w = 45.5, r.utilization = 0.9;
+  r.clock_mhz = 1980, r.throttle_reasons = "sw_power_cap";
   return r;
 }
 

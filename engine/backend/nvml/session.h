@@ -1,0 +1,71 @@
+// NVML, the NVIDIA driver's management library: loaded when a Session is made, so neither the build nor the
+// start of the program needs it. The parts of its interface that are used here, as its ABI has them.
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace mbench::nvml {
+
+using Handle = void*;  // of a GPU
+using Result = int;    // 0: success
+
+struct PciInfo {
+  char legacy[16];
+  unsigned domain, bus, device, id, subsystem;
+  char address[32];
+};
+struct Memory {
+  unsigned long long total, free, used;  // bytes
+};
+struct Utilization {
+  unsigned gpu, memory;  // percent of the time since the driver's last sample
+};
+inline constexpr int kClockSm = 1;         // the clock of the multiprocessors
+inline constexpr unsigned kMaxLinks = 36;  // of NVLink
+inline constexpr int kPeerIsSwitch = 2;    // type of the device at the other end of a link
+
+// Null where the driver is too old to have it, but for those that every driver since 2017 has.
+struct Calls {
+  Result (*init)() = nullptr;
+  Result (*shutdown)() = nullptr;
+  const char* (*error_string)(Result) = nullptr;
+  Result (*driver_version)(char*, unsigned) = nullptr;
+  Result (*count)(unsigned*) = nullptr;
+  Result (*by_index)(unsigned, Handle*) = nullptr;
+  Result (*by_address)(const char*, Handle*) = nullptr;
+  Result (*name)(Handle, char*, unsigned) = nullptr;
+  Result (*pci)(Handle, PciInfo*) = nullptr;
+  Result (*memory)(Handle, Memory*) = nullptr;
+  Result (*utilization)(Handle, Utilization*) = nullptr;
+  Result (*power)(Handle, unsigned*) = nullptr;        // mW
+  Result (*power_limit)(Handle, unsigned*) = nullptr;  // mW
+  Result (*clock)(Handle, int, unsigned*) = nullptr;   // MHz
+  Result (*max_clock)(Handle, int, unsigned*) = nullptr;
+  Result (*ancestor)(Handle, Handle, int*) = nullptr;
+  Result (*link_state)(Handle, unsigned, int*) = nullptr;
+  Result (*link_peer)(Handle, unsigned, PciInfo*) = nullptr;
+  Result (*link_peer_type)(Handle, unsigned, int*) = nullptr;
+  Result (*energy)(Handle, unsigned long long*) = nullptr;            // mJ since the driver was loaded
+  Result (*throttle_reasons)(Handle, unsigned long long*) = nullptr;  // bits
+};
+
+class Session {
+ public:
+  Session();
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // Why there is no NVML to ask; empty if there is, and only then may calls() be used.
+  const std::string& why_none() const { return why_none_; }
+  const Calls& calls() const { return calls_; }
+
+ private:
+  std::string load();
+
+  void* library_ = nullptr;
+  Calls calls_;
+  std::string why_none_;
+};
+
+}  // namespace mbench::nvml

@@ -1,0 +1,64 @@
+#include "engine/comm/nccl/channel.h"
+
+#include <fmt/format.h>
+
+#include <exception>
+
+namespace mbench {
+namespace {
+
+ncclConfig_t non_blocking() {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  return config;
+}
+
+// Null where this rank is in no part. The child's address is filled in when the parent has settled.
+ncclComm_t split(Watch& watch, ncclComm_t parent, const std::string& name, int color, int key) {
+  ncclConfig_t config = non_blocking();
+  config.splitShare = 1;
+  ncclComm_t child = nullptr;
+  const std::string what = fmt::format("making group {}", name);
+  watch.settle(parent, ncclCommSplit(parent, color, key, &child, &config), what);
+  if (!child) return nullptr;
+  watch.add(child, name);
+  watch.settle(child, ncclInProgress, what);
+  return child;
+}
+
+}  // namespace
+
+Channel::Channel(std::shared_ptr<Watch> watch, const std::string& name, const ncclUniqueId& id, int rank,
+                 int size)
+    : watch_(std::move(watch)) {
+  ncclConfig_t config = non_blocking();
+  const ncclResult_t code = ncclCommInitRankConfig(&comm_, size, id, rank, &config);
+  if (comm_) watch_->add(comm_, name);
+  watch_->settle(comm_, code, fmt::format("making group {}", name));
+  open_stream(name);
+}
+
+Channel::Channel(Channel& parent, const std::string& name, int color, int key) : watch_(parent.watch_) {
+  comm_ = split(*watch_, parent.comm_, name, color, key);
+  open_stream(name);
+}
+
+void Channel::stay_out_of_split(Channel& parent, const std::string& name) {
+  split(*parent.watch_, parent.comm_, name, NCCL_SPLIT_NOCOLOR, 0);
+}
+
+void Channel::open_stream(const std::string& name) {
+  int least = 0, greatest = 0;
+  need_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest), name);
+  need_cuda(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest), name);
+  need_cuda(cudaEventCreateWithFlags(&ready_, cudaEventDisableTiming), name);
+}
+
+Channel::~Channel() {
+  // After an error the peers may be gone: an orderly end would wait for them.
+  watch_->end(comm_, std::uncaught_exceptions() == 0);
+  if (ready_) cudaEventDestroy(ready_);
+  if (stream_) cudaStreamDestroy(stream_);
+}
+
+}  // namespace mbench
