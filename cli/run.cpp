@@ -29,6 +29,7 @@ struct Options {
   std::string point;
   std::string result;
   std::string trace;
+  double collective_timeout = 300;  // seconds
   bool progress = false;
 };
 
@@ -79,8 +80,8 @@ void hand_over(const Options& options, const PointResult& r) {
 }
 
 int exit_code(Outcome outcome) {
-  const bool failed = outcome == Outcome::wrong || outcome == Outcome::crashed || outcome == Outcome::timeout ||
-                      outcome == Outcome::launch_failed;
+  const bool failed = outcome == Outcome::wrong || outcome == Outcome::crashed ||
+                      outcome == Outcome::timeout || outcome == Outcome::launch_failed;
   return failed ? Exit::kFailed : Exit::kDone;
 }
 
@@ -107,7 +108,7 @@ int simulate(const Options& options, const Point& point) {
 
 int run(const Options& options) {
   if (const Point point = read_point(options.point); point.simulated()) return simulate(options, point);
-  const auto job = join_job();
+  const auto job = join_job(options.collective_timeout);
   const World& world = job->world();
   const bool first = world.rank() == 0;
   Point point;
@@ -174,6 +175,13 @@ void add_run(CLI::App& app, Exit& exit) {
                    "Write the timeline of every rank over the first measured step to FILE, for Perfetto or "
                    "chrome://tracing")
       ->type_name("FILE");
+  command
+      ->add_option(
+          "--collective-timeout", options->collective_timeout,
+          "After so many seconds a collective or message between GPUs that has not ended hangs: the point "
+          "ends as timeout, naming it; default 300")
+      ->type_name("SECONDS")
+      ->check(CLI::PositiveNumber);
   command->add_flag("--progress", options->progress,
                     "Print progress as JSON lines, for a program that reads them");
   command->callback([options, &exit] { exit.code = run(*options); });

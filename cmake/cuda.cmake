@@ -80,7 +80,7 @@ function(mbench_add_cuda)
   target_link_libraries(mbench_device PUBLIC CUDA::cudart_static CUDA::cublasLt)
   # fmt 9 takes nvcc for a compiler without constexpr.
   target_compile_options(mbench_device PRIVATE
-    $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo;--expt-relaxed-constexpr;-DFMT_USE_CONSTEXPR=1>)
+    $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo;-Xptxas=-warn-spills;--expt-relaxed-constexpr;-DFMT_USE_CONSTEXPR=1>)
   if(NCCL_INCLUDE AND NCCL_LIBRARY)
     target_include_directories(mbench_engine SYSTEM PRIVATE ${NCCL_INCLUDE})
     target_link_libraries(mbench_engine PRIVATE ${NCCL_LIBRARY})

@@ -1,5 +1,6 @@
 #include "sweeps/point_run.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "engine/api/json_reader.h"
@@ -59,6 +60,10 @@ std::vector<std::string> run_arguments(const PointRun& run, const std::string& i
                                         "--result",
                                         point_file(run.out, id, ".json"),
                                         "--progress"};
+  // A collective that hangs is named by the run itself, if that gives up before it is killed.
+  if (run.timeout_s > 0)
+    arguments.insert(arguments.end(),
+                     {"--collective-timeout", fmt::format("{:g}", std::min(300.0, run.timeout_s / 2))});
   if (!run.trace.empty()) arguments.insert(arguments.end(), {"--trace", run.trace});
   return arguments;
 }

@@ -3,14 +3,9 @@
 #include <bit>
 #include <cstdint>
 
-namespace mbench {
+#include "engine/base/half_types.h"
 
-struct bf16 {
-  std::uint16_t bits;
-};
-struct f16 {
-  std::uint16_t bits;
-};
+namespace mbench {
 
 inline float to_float(float x) {
   return x;

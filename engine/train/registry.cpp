@@ -32,15 +32,12 @@ void share_cores(int ranks_here) {
   omp_set_num_threads(std::clamp(cores / ranks_here, 1, omp_get_max_threads()));
 }
 
-// A collective of NCCL that has not ended after so long hangs.
-constexpr double kDeadline = 300;
-
 // Groups of GPUs: NCCL where each rank of the job has one of its own, else through host memory.
 class CudaWorld final : public World {
  public:
-  CudaWorld(World& host, Device& host_device, StreamDevice& device, bool shared)
+  CudaWorld(World& host, Device& host_device, StreamDevice& device, bool shared, double collective_timeout)
       : host_(host), staged_(host, host_device) {
-    if (!shared && host.size() > 1) nccl_ = open_nccl_world(host, host_device, device, kDeadline);
+    if (!shared && host.size() > 1) nccl_ = open_nccl_world(host, host_device, device, collective_timeout);
   }
   int rank() const override { return host_.rank(); }
   int size() const override { return host_.size(); }
@@ -63,7 +60,9 @@ double number_of(const Gpu& gpu) {
 
 class MpiJob final : public Job {
  public:
-  MpiJob() { share_cores(session_.ranks_here()); }
+  explicit MpiJob(double collective_timeout) : collective_timeout_(collective_timeout) {
+    share_cores(session_.ranks_here());
+  }
   World& world() override { return world_; }
   std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit) override {
     return kind == "cuda" ? open_gpu(memory_limit) : mbench::open_device(kind, memory_limit);
@@ -97,11 +96,13 @@ class MpiJob final : public Job {
       options.note = "messages through host memory, since other ranks share a GPU";
     options.gauge = [pci = mine.pci] { return nvml::watch(pci); };
     auto device = cuda::open_device(options);
-    cuda_world_ = std::make_unique<CudaWorld>(world_, *host_device_, *device, any_shared);
+    cuda_world_ =
+        std::make_unique<CudaWorld>(world_, *host_device_, *device, any_shared, collective_timeout_);
     gpu_ = device.get();
     return device;
   }
 
+  double collective_timeout_;
   MpiSession session_;
   MpiWorld world_;
   std::unique_ptr<Device> host_device_;
@@ -185,8 +186,8 @@ std::unique_ptr<SimulatedCluster> open_cluster(const Point& point, const Machine
   return std::make_unique<Cluster>(point, machine, framework, stages, ranks_per_stage);
 }
 
-std::unique_ptr<Job> join_job() {
-  return std::make_unique<MpiJob>();
+std::unique_ptr<Job> join_job(double collective_timeout) {
+  return std::make_unique<MpiJob>(collective_timeout);
 }
 
 std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit) {

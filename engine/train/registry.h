@@ -30,7 +30,9 @@ class Job {
   // Ends every rank at once: for an error of this rank that the others cannot see.
   [[noreturn]] virtual void abort(int exit_code) = 0;
 };
-std::unique_ptr<Job> join_job();
+// After `collective_timeout` seconds a collective or message between GPUs that has not ended is an error of
+// kind timed_out that names it.
+std::unique_ptr<Job> join_job(double collective_timeout);
 
 // A device of that kind ("cpu" or "cuda": the first GPU), able to hold at most `memory_limit` bytes (0: all
 // it has). Unsupported, naming what is missing, where this binary or this machine has no such device.

@@ -8,7 +8,7 @@
 #pragma once
 #include <cstdint>
 
-#include "engine/base/half.h"
+#include "engine/base/half_types.h"
 
 #ifdef __CUDACC__
 #include <cuda_bf16.h>

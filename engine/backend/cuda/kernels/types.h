@@ -2,7 +2,7 @@
 #pragma once
 #include "engine/base/dtype.h"
 #include "engine/base/error.h"
-#include "engine/base/half.h"
+#include "engine/base/half_types.h"
 #include "engine/device/tensor.h"
 
 namespace mbench::cuda {

@@ -1,0 +1,15 @@
+// Storage of 16-bit floating-point elements: their bits alone, so that compilers without a type for them take
+// it too (half.h converts).
+#pragma once
+#include <cstdint>
+
+namespace mbench {
+
+struct bf16 {
+  std::uint16_t bits;
+};
+struct f16 {
+  std::uint16_t bits;
+};
+
+}  // namespace mbench
