@@ -132,7 +132,7 @@ int run(const Options& options) {
   }
   // From here on an error may be this rank's alone while others wait for it: say it and end the job.
   try {
-    const auto device = job->open_device(point.device, point.memory_limit);
+    const auto device = job->open_device(point.device, point.memory_limit, point.precision);
     World& devices = job->world_of(*device);
     RunOptions run_options;
     run_options.progress = [&](const Progress& p) { print_progress(options, p); };

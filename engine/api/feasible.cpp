@@ -93,13 +93,25 @@ std::optional<std::string> why_unsupported(const Point& p) {
   }
   if (p.replicas == Replicas::single_process)
     return missing("data parallelism in a single process", "replicas ranks");
-  if (p.precision == Precision::tf32 || p.precision == Precision::fp8)
-    return missing(fmt::format("precision {}", name_of(p.precision)), "f32, bf16 or fp16");
+  if (p.precision == Precision::fp8) return missing("precision fp8", "f32, bf16 or fp16");
+  if (p.precision == Precision::tf32 && p.device == "cpu")
+    return "precision tf32 is the arithmetic of a GPU's tensor cores, and the device is cpu, need f32";
   if (p.zero > 0) return missing(fmt::format("zero {}", p.zero), "zero 0");
   if (p.offload != Offload::none) return missing(fmt::format("offload {}", name_of(p.offload)), "none");
   if (p.cp > 1) return missing(fmt::format("cp {}", p.cp), "cp 1");
   if (p.ep > 1) return missing(fmt::format("ep {}", p.ep), "ep 1");
   if (p.graph == Graph::captured) return missing("graph captured", "eager or fused");
+  if (p.device == "cuda" && p.attention == AttentionKind::flash) {
+    // cuDNN's fused attention, and what it does not share with the CPU's.
+    if (p.precision == Precision::f32)
+      return missing("attention flash in f32 on a GPU", "precision bf16 or fp16, or attention core");
+    if (p.dropout > 0)
+      return fmt::format(
+          "attention flash on a GPU with dropout {}, need dropout 0 or attention core: cuDNN draws masks of "
+          "its "
+          "own, and a mask here is the same on every device and layout",
+          p.dropout);
+  }
   if (p.framework != "mbench" && !p.simulated())
     return fmt::format("framework {} is for simulation only, and the device is {}, need mbench", p.framework,
                        p.device);

@@ -14,7 +14,7 @@ namespace mbench {
 
 enum class Recompute { none, selective, full };
 enum class ScheduleKind { gpipe, one_f_one_b, interleaved };  // "gpipe", "1f1b", "interleaved"
-enum class Precision { f32, bf16, fp16, tf32, fp8 };          // the last two are known, but unsupported
+enum class Precision { f32, bf16, fp16, tf32, fp8 };  // tf32: on GPUs alone; fp8: known, but unsupported
 enum class AttentionKind { core, flash };
 enum class Graph { eager, fused, captured };    // captured is known, but unsupported
 enum class Replicas { ranks, single_process };  // the second is known, but unsupported

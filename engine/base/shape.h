@@ -47,3 +47,13 @@ class Shape {
 };
 
 }  // namespace mbench
+
+// As str(). An argument of check() is formatted only where the check fails: on the way of every op a string
+// is dear.
+template <>
+struct fmt::formatter<mbench::Shape> : fmt::formatter<std::string> {
+  template <class Context>
+  auto format(const mbench::Shape& shape, Context& context) const {
+    return fmt::formatter<std::string>::format(shape.str(), context);
+  }
+};

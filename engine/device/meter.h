@@ -10,11 +10,12 @@ struct Cost {
   double flops = 0;
   double bytes = 0;
   bool matmul = false;  // runs on the matrix units and counts towards hfu
+  double epilogue = 0;  // of the flops of a product: those of its epilogue, which do not count towards hfu
 };
 
 struct Meter {
   double flops = 0;         // of every op
-  double matmul_flops = 0;  // of matrix products, recompute included
+  double matmul_flops = 0;  // of matrix products without their epilogues, recompute included
   double bytes = 0;
   std::uint64_t launches = 0;
   double communication_bytes = 0;    // handed to collectives and messages by this rank
@@ -22,7 +23,7 @@ struct Meter {
   double bubble_seconds = 0;         // host time a pipeline stage waited for its neighbours' messages
   void charge(const Cost& c) {
     flops += c.flops;
-    if (c.matmul) matmul_flops += c.flops;
+    if (c.matmul) matmul_flops += c.flops - c.epilogue;
     bytes += c.bytes;
     ++launches;
   }

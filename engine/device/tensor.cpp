@@ -9,7 +9,7 @@ Tensor::Tensor(Allocator& memory, Shape shape, DType dtype, Category category, s
       shape_(shape) {}
 
 Tensor Tensor::view(const Shape& shape) const {
-  check(shape.numel() == numel(), "tensor", "view of {} as {}", shape_.str(), shape.str());
+  check(shape.numel() == numel(), "tensor", "view of {} as {}", shape_, shape);
   Tensor t = *this;
   t.shape_ = shape;
   return t;
@@ -18,15 +18,14 @@ Tensor Tensor::view(const Shape& shape) const {
 Tensor Tensor::slice(std::int64_t begin, std::int64_t count) const {
   Shape shape = shape_;
   check(shape.rank() > 0 && begin >= 0 && count >= 0 && begin + count <= shape[0], "tensor",
-        "slice [{}, {}) of {}", begin, begin + count, shape_.str());
+        "slice [{}, {}) of {}", begin, begin + count, shape_);
   const std::int64_t row = shape[0] == 0 ? 0 : numel() / shape[0];
   shape[0] = count;
   return part(begin * row, shape);
 }
 
 Tensor Tensor::part(std::int64_t begin, const Shape& shape) const {
-  check(begin >= 0 && begin + shape.numel() <= numel(), "tensor", "part {} + {} of {}", begin, shape.str(),
-        shape_.str());
+  check(begin >= 0 && begin + shape.numel() <= numel(), "tensor", "part {} + {} of {}", begin, shape, shape_);
   Tensor t = *this;
   t.offset_ += static_cast<std::size_t>(begin) * size_of(dtype_);
   t.shape_ = shape;

@@ -29,10 +29,11 @@ class BertHead final : public Head {
         dense_(store, plan, "lm_head.dense", {plan.point.model.hidden, plan.point.model.hidden},
                on_hidden(plan), kStddev),
         lm_norm_(store, plan, "lm_head.norm"),
-        logits_(plan, tied_word_table(store, plan, word), plan.logits),
-        logits_bias_(store.add({.name = "lm_head.bias",
-                                .shape = {plan.point.model.padded_vocab(plan.point.tp)},
-                                .placement = shard(0)})),
+        word_(tied_word_table(store, plan, word)),
+        logits_(plan, word_, plan.logits,
+                store.add({.name = "lm_head.bias",
+                           .shape = {plan.point.model.padded_vocab(plan.point.tp)},
+                           .placement = shard(0)})),
         words_(plan.point.model.vocab, true),
         order_(2, false) {}
 
@@ -41,14 +42,11 @@ class BertHead final : public Head {
     const Tensor order_loss = c.device.empty({1}, DType::f32, Category::activations, "sentence-order loss");
     order_forward(c, batch, normed, order_loss, saved);
 
-    saved.gelu_input = dense_.forward(c, normed, saved.dense);
     Tensor logits;
     {
-      const Tensor active = c.activation(saved.gelu_input.shape(), "gelu output");
-      run(c.device, ops::BiasGelu{saved.gelu_input, dense_.bias(), active});
-      logits = logits_.forward(c, lm_norm_.forward(c, active, saved.lm_norm), saved.logits);
+      const Tensor active = dense_.forward_with_gelu(c, normed, saved.dense, saved.gelu);
+      logits = logits_.forward_with_bias(c, lm_norm_.forward(c, active, saved.lm_norm), saved.logits);
     }
-    run(c.device, ops::BiasAdd{logits, logits_bias_->value, logits});
     words_.forward(c, std::move(logits), word_targets(batch), batch.loss, saved.words);
     run(c.device, ops::Add{batch.loss, order_loss, batch.loss});
   }
@@ -57,11 +55,10 @@ class BertHead final : public Head {
     Tensor dnormed;
     {
       const Tensor dlogits = words_.backward(c, word_targets(batch), saved.words);
-      run(c.device, ops::BiasGrad{dlogits, logits_bias_->gradient});
       const Tensor dactive =
           lm_norm_.backward(c, logits_.backward(c, dlogits, saved.logits), Tensor(), saved.lm_norm);
-      run(c.device, ops::BiasGeluGrad{dactive, saved.gelu_input, dense_.bias(), dactive});
-      saved.gelu_input.reset();
+      run(c.device, ops::BiasGeluGrad{dactive, saved.gelu.x, saved.gelu.bias, dactive});
+      saved.gelu = {};
       dnormed = dense_.backward(c, dactive, saved.dense);
     }
     order_backward(c, batch, dnormed, saved);
@@ -72,11 +69,9 @@ class BertHead final : public Head {
   void order_forward(Context& c, const MicroBatch& batch, const Tensor& normed, const Tensor& loss,
                      Saved& saved) const {
     const Tensor first = communicate(c, gather_.forward, normed).slice(0, 1);
-    saved.pooled = pooler_.forward(c, first, saved.pooler);
-    run(c.device, ops::BiasAdd{saved.pooled, pooler_.bias(), saved.pooled});
+    saved.pooled = pooler_.forward_with_bias(c, first, saved.pooler);
     run(c.device, ops::Tanh{saved.pooled, saved.pooled});
-    Tensor logits = binary_.forward(c, saved.pooled, saved.binary);
-    run(c.device, ops::BiasAdd{logits, binary_.bias(), logits});
+    Tensor logits = binary_.forward_with_bias(c, saved.pooled, saved.binary);
     order_.forward(c, std::move(logits), order_targets(batch), loss, saved.order);
   }
 
@@ -105,8 +100,8 @@ class BertHead final : public Head {
   Norm norm_;
   Linear pooler_, binary_, dense_;
   Norm lm_norm_;
+  Parameter* word_;
   Linear logits_;
-  Parameter* logits_bias_;
   CrossEntropy words_, order_;
 };
 

@@ -14,7 +14,8 @@ class Head {
     Norm::Saved norm, lm_norm;
     Linear::Saved logits, dense, pooler, binary;
     CrossEntropy::Saved words, order;
-    Tensor gelu_input, pooled;
+    Linear::GeluInput gelu;
+    Tensor pooled;
   };
   virtual ~Head() = default;
   // Writes batch.loss.

@@ -2,8 +2,6 @@
 
 #include <cmath>
 
-#include "engine/ops/ops.h"
-
 namespace mbench {
 namespace {
 
@@ -41,9 +39,8 @@ Tensor TransformerLayer::attention(Context& c, const MicroBatch& batch, const Te
   Tensor qkv;
   {
     const Tensor normed = norm1_.forward(c, x, saved.norm1);
-    qkv = qkv_.forward(c, normed, saved.qkv_linear);
+    qkv = qkv_.forward_with_bias(c, normed, saved.qkv_linear);
   }
-  run(c.device, ops::BiasAdd{qkv, qkv_.bias(), qkv});
   const std::int64_t d = c.point().model.head_dim();
   saved.qkv = qkv.view({qkv.shape()[0], qkv.shape()[1], qkv.shape()[2] / (3 * d), 3 * d});
   Tensor branch;
@@ -56,14 +53,10 @@ Tensor TransformerLayer::attention(Context& c, const MicroBatch& batch, const Te
 }
 
 Tensor TransformerLayer::mlp(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {
-  {
-    const Tensor normed = norm2_.forward(c, x, saved.norm2);
-    saved.gelu_input = fc1_.forward(c, normed, saved.fc1);
-  }
   Tensor branch;
   {
-    const Tensor wide = c.activation(saved.gelu_input.shape(), "gelu output");
-    run(c.device, ops::BiasGelu{saved.gelu_input, fc1_.bias(), wide});
+    const Tensor normed = norm2_.forward(c, x, saved.norm2);
+    const Tensor wide = fc1_.forward_with_gelu(c, normed, saved.fc1, saved.gelu);
     branch = fc2_.forward(c, wide, saved.fc2);
   }
   return residual2_.forward(c, batch, branch, fc2_.bias(), x, saved.residual2);
@@ -89,10 +82,8 @@ Tensor TransformerLayer::mlp_backward(Context& c, const MicroBatch& batch, const
     Tensor wide;
     {
       const Tensor dbranch = residual2_.backward(c, batch, dy, saved.residual2);
-      wide = fc2_.backward(c, dbranch, saved.fc2);
+      wide = fc2_.backward_with_gelu(c, dbranch, saved.fc2, saved.gelu);
     }
-    run(c.device, ops::BiasGeluGrad{wide, saved.gelu_input, fc1_.bias(), wide});
-    saved.gelu_input.reset();
     dnormed = fc1_.backward(c, wide, saved.fc1);
   }
   return norm2_.backward(c, dnormed, dy, saved.norm2);

@@ -17,7 +17,7 @@ class TransformerLayer {
     Tensor qkv;  // [seq, batch, heads, 3 * head_dim]
     AttentionCore::Saved core;
     ResidualDropout::Saved residual1, residual2;
-    Tensor gelu_input;  // fc1's product, before its bias
+    Linear::GeluInput gelu;
   };
   TransformerLayer(ParameterStore& store, const Plan& plan, std::int64_t index);
   Tensor forward(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const;

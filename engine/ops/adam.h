@@ -1,8 +1,9 @@
-// One AdamW step over a flat range of parameters that share a weight decay (Loshchilov & Hutter 2019):
+// One AdamW step over all parameters, which lie in one flat buffer (Loshchilov & Hutter 2019):
 // g = grad_scale * grad; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2;
 // p -= lr * (m / (1-b1^t) / (sqrt(v / (1-b2^t)) + eps) + weight_decay * p).
 #pragma once
 #include "engine/ops/arguments.h"
+#include "engine/ops/ranges.h"
 
 namespace mbench::ops {
 
@@ -13,8 +14,9 @@ struct Adam {
   Tensor m, v;   // f32 moments
   Tensor model;  // optional 16-bit weights that the model computes with: rewritten from param
   float lr = 0, beta1 = 0.9f, beta2 = 0.999f, eps = 1e-8f, weight_decay = 0;
-  float grad_scale = 1;   // undoes loss scaling and clips
-  std::int64_t step = 1;  // t, from 1
+  float grad_scale = 1;          // undoes loss scaling and clips
+  std::int64_t step = 1;         // t, from 1
+  ElementRanges undecayed = {};  // spared by weight_decay: biases and norms
   void check() const {
     need_dtype(name, "param", param, DType::f32);
     need_same(name, "m", m, param);
@@ -22,6 +24,7 @@ struct Adam {
     need_float(name, "grad", grad);
     need_shape(name, "grad", grad, param.shape());
     if (model) need_shape(name, "model", model, param.shape());
+    need_ranges(name, "undecayed", undecayed, param.numel());
   }
   Cost cost() const {
     return {16.0 * static_cast<double>(param.numel()),

@@ -3,8 +3,8 @@
 namespace mbench::ops {
 
 void need_shape(std::string_view op, std::string_view argument, const Tensor& t, const Shape& shape) {
-  check(static_cast<bool>(t), op, "{} is missing, need {}", argument, shape.str());
-  check(t.shape() == shape, op, "shape of {}, got {}, need {}", argument, t.shape().str(), shape.str());
+  check(static_cast<bool>(t), op, "{} is missing, need {}", argument, shape);
+  check(t.shape() == shape, op, "shape of {}, got {}, need {}", argument, t.shape(), shape);
 }
 
 void need_dtype(std::string_view op, std::string_view argument, const Tensor& t, DType dtype) {

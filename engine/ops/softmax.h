@@ -19,7 +19,7 @@ struct Softmax {
     need_float(name, "scores", scores);
     need_same(name, "probs", probs, scores);
     const Shape& s = scores.shape();
-    mbench::check(s.rank() == 4, name, "scores must have 4 dims, got {}", s.str());
+    mbench::check(s.rank() == 4, name, "scores must have 4 dims, got {}", s);
     if (mask) need_shape(name, "mask", mask, {mask.shape()[0], s[2], s[3]});
     if (keep) need_shape(name, "keep", keep, {s[0], s[3]});
   }

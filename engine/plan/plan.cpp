@@ -10,14 +10,16 @@ GraphStyle graph_style(Graph graph) {
             .global_buffer = true,
             .logits_in_f32 = true,
             .gradient_copy_in_f32 = true,
-            .fused_residual_grad = false};
+            .fused_residual_grad = false,
+            .fused_epilogues = false};
   return {.fused_attention = true,
           .stored_masks = false,
           .attention_mask = false,
           .global_buffer = false,
           .logits_in_f32 = false,
           .gradient_copy_in_f32 = false,
-          .fused_residual_grad = true};
+          .fused_residual_grad = true,
+          .fused_epilogues = true};
 }
 
 DType Plan::model_dtype() const {

@@ -35,6 +35,7 @@ struct GraphStyle {
   bool logits_in_f32;    // cross entropy on an f32 copy, exponentials kept / gradient in place of the logits
   bool gradient_copy_in_f32;  // 16-bit gradients copied to f32 before the optimizer / read as they are
   bool fused_residual_grad;   // residual gradient added inside the norm's gradient / by an op of its own
+  bool fused_epilogues;       // bias, GELU and their gradients in the matrix products / ops of their own
 };
 
 GraphStyle graph_style(Graph graph);

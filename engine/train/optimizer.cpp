@@ -6,6 +6,16 @@
 #include "engine/ops/ops.h"
 
 namespace mbench {
+namespace {
+
+void append(std::vector<ops::ElementRange>& ranges, const ops::ElementRange& next) {
+  if (!ranges.empty() && ranges.back().end == next.begin)
+    ranges.back().end = next.end;
+  else
+    ranges.push_back(next);
+}
+
+}  // namespace
 
 void LossScaler::update(bool overflow) {
   if (!dynamic_) return;
@@ -35,24 +45,15 @@ Optimizer::Optimizer(Device& device, const Plan& plan, ParameterStore& store, Gr
   const auto& all = store.all();
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Parameter& p = *all[i];
-    const Range range{p.offset, i + 1 < all.size() ? all[i + 1]->offset : store.size()};
-    if (p.counted && (tp.rank() == 0 || p.placement.kind == Placement::Kind::shard)) {
-      if (!counted_.empty() && counted_.back().end == range.begin)
-        counted_.back().end = range.end;
-      else
-        counted_.push_back(range);
-    }
-    if (!segments_.empty() && segments_.back().second == p.decays())
-      segments_.back().first.end = range.end;
-    else
-      segments_.push_back({range, p.decays()});
+    const ops::ElementRange range{p.offset, i + 1 < all.size() ? all[i + 1]->offset : store.size()};
+    if (p.counted && (tp.rank() == 0 || p.placement.kind == Placement::Kind::shard)) append(counted_, range);
+    if (!p.decays()) append(undecayed_, range);
   }
 }
 
 float Optimizer::global_norm(const Tensor& gradients, float scale) {
   run(device_, ops::Fill{norm_, 0});
-  for (const Range& r : counted_)
-    run(device_, ops::SumSquares{gradients.part(r.begin, {r.end - r.begin}), norm_});
+  if (!counted_.empty()) run(device_, ops::SumSquares{gradients, norm_, counted_});
   model_parallel_.all_reduce(norm_);
   return std::sqrt(device_.read(norm_, 1.0f)) * scale;
 }
@@ -89,17 +90,14 @@ Optimizer::Outcome Optimizer::step() {
     scale *= std::min(1.0f, static_cast<float>(p.clip_grad) / (outcome.gradient_norm + 1e-6f));
   ++steps_taken_;
   const bool separate = store_.main().data() != store_.weights().data();
-  for (const auto& [range, decays] : segments_) {
-    const Shape shape{range.end - range.begin};
-    ops::Adam adam{store_.main().part(range.begin, shape), gradients.part(range.begin, shape),
-                   m_.part(range.begin, shape), v_.part(range.begin, shape)};
-    if (separate) adam.model = store_.weights().part(range.begin, shape);
-    adam.lr = lr;
-    adam.weight_decay = decays ? static_cast<float>(p.weight_decay) : 0;
-    adam.grad_scale = scale;
-    adam.step = steps_taken_;
-    run(device_, adam);
-  }
+  ops::Adam adam{store_.main(), gradients, m_, v_};
+  if (separate) adam.model = store_.weights();
+  adam.lr = lr;
+  adam.weight_decay = static_cast<float>(p.weight_decay);
+  adam.grad_scale = scale;
+  adam.step = steps_taken_;
+  adam.undecayed = undecayed_;
+  run(device_, adam);
   return outcome;
 }
 

@@ -5,6 +5,7 @@
 
 #include "engine/nn/context.h"
 #include "engine/nn/parameters.h"
+#include "engine/ops/ranges.h"
 
 namespace mbench {
 
@@ -34,9 +35,6 @@ class Optimizer {
   Outcome step();
 
  private:
-  struct Range {
-    std::int64_t begin, end;
-  };
   float global_norm(const Tensor& gradients, float scale);
   float learning_rate() const;
 
@@ -46,8 +44,8 @@ class Optimizer {
   Group& model_parallel_;
   LossScaler scaler_;
   Tensor m_, v_, norm_;
-  std::vector<Range> counted_;                    // in the norm, on this rank
-  std::vector<std::pair<Range, bool>> segments_;  // runs of equal weight decay (yes or no)
+  std::vector<ops::ElementRange> counted_;    // in the norm, on this rank
+  std::vector<ops::ElementRange> undecayed_;  // by weight decay
   std::int64_t steps_taken_ = 0, steps_seen_ = 0;
 };
 

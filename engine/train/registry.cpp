@@ -64,8 +64,10 @@ class MpiJob final : public Job {
     share_cores(session_.ranks_here());
   }
   World& world() override { return world_; }
-  std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit) override {
-    return kind == "cuda" ? open_gpu(memory_limit) : mbench::open_device(kind, memory_limit);
+  std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit,
+                                      Precision precision) override {
+    return kind == "cuda" ? open_gpu(memory_limit, precision)
+                          : mbench::open_device(kind, memory_limit, precision);
   }
   World& world_of(const Device& device) override {
     return cuda_world_ && &device == gpu_ ? static_cast<World&>(*cuda_world_) : world_;
@@ -73,7 +75,7 @@ class MpiJob final : public Job {
   void abort(int exit_code) override { MpiSession::abort(exit_code); }
 
  private:
-  std::unique_ptr<Device> open_gpu(std::size_t memory_limit) {
+  std::unique_ptr<Device> open_gpu(std::size_t memory_limit, Precision precision) {
     const std::vector<Gpu> all = cuda::gpus();
     if (all.empty())
       fail(ErrorKind::unsupported, "cuda", "no GPU for rank {}: {}", world_.rank(), cuda::why_none());
@@ -90,6 +92,7 @@ class MpiJob final : public Job {
     cuda::DeviceOptions options;
     options.ordinal = mine.ordinal;
     options.memory_limit = memory_limit;
+    options.tf32 = precision == Precision::tf32;
     if (sharing > 1)
       options.note = fmt::format("shared by {} ranks, messages through host memory", sharing);
     else if (any_shared)
@@ -153,9 +156,10 @@ class Cluster final : public SimulatedCluster {
     // The ranks of a node share its processor where that is the device.
     const int ranks_on_node = std::min<int>(static_cast<int>(point_.world()), machine_.devices_per_node);
     const double share = machine_.immediate ? 1.0 / ranks_on_node : 1;
-    return std::make_unique<sim::SimDevice>(machine_.name, memory_limit,
-                                            std::make_unique<sim::CostModel>(machine_, framework_, share),
-                                            clocks_[static_cast<std::size_t>(stage)]);
+    return std::make_unique<sim::SimDevice>(
+        machine_.name, memory_limit,
+        std::make_unique<sim::CostModel>(machine_, framework_, share, point_.precision),
+        clocks_[static_cast<std::size_t>(stage)]);
   }
   World& world(int stage) override { return worlds_[static_cast<std::size_t>(stage)]; }
   void leave(int stage) override { network_.leave(stage); }
@@ -190,11 +194,14 @@ std::unique_ptr<Job> join_job(double collective_timeout) {
   return std::make_unique<MpiJob>(collective_timeout);
 }
 
-std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit) {
+std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit, Precision precision) {
+  if (kind == "cpu" && precision == Precision::tf32)
+    fail(ErrorKind::unsupported, "device", "the CPU has no tf32, need f32");
   if (kind == "cpu") return std::make_unique<cpu::CpuDevice>(memory_limit);
   if (kind == "cuda") {
     cuda::DeviceOptions options;
     options.memory_limit = memory_limit;
+    options.tf32 = precision == Precision::tf32;
     return cuda::open_device(options);
   }
   fail(ErrorKind::unsupported, "device", "this binary has no device \"{}\", need cpu or cuda", kind);

@@ -24,7 +24,8 @@ class Job {
   virtual World& world() = 0;
   // This rank's device of that kind, as open_device(); of several GPUs the one that goes with this rank's
   // place among the ranks of its host. All ranks call it, once.
-  virtual std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit) = 0;
+  virtual std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit,
+                                              Precision precision) = 0;
   // All ranks, to make groups for tensors of that device, which this job opened.
   virtual World& world_of(const Device& device) = 0;
   // Ends every rank at once: for an error of this rank that the others cannot see.
@@ -35,8 +36,10 @@ class Job {
 std::unique_ptr<Job> join_job(double collective_timeout);
 
 // A device of that kind ("cpu" or "cuda": the first GPU), able to hold at most `memory_limit` bytes (0: all
-// it has). Unsupported, naming what is missing, where this binary or this machine has no such device.
-std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit);
+// it has). Where `precision` is tf32, f32 matrix products run in it. Unsupported, naming what is missing,
+// where this binary or this machine has no such device.
+std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit,
+                                    Precision precision = Precision::f32);
 
 // A device that counts but does not compute, and a world without peers: to learn what a rank would allocate.
 std::unique_ptr<Device> open_counting_device(std::size_t memory_limit);

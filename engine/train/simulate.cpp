@@ -14,7 +14,9 @@ void check_possible(const Plan& plan, const Machine& machine, int devices) {
   if (p.world() > devices)
     fail(ErrorKind::infeasible, "sim", "{} ranks on {} devices of {}, need sim:{}x{}", p.world(), devices,
          machine.name, p.world(), machine.name);
-  if (machine.peak_flops[static_cast<std::size_t>(p.precision)] > 0 || machine.immediate) return;
+  // Storage in 16 bits needs no units for it; tf32 is nothing but its units.
+  const bool converted = machine.immediate && p.precision != Precision::tf32;
+  if (machine.peak_flops[static_cast<std::size_t>(p.precision)] > 0 || converted) return;
   std::string has;
   for (int i = 0; i < kPrecisionCount; ++i)
     if (machine.peak_flops[i] > 0)

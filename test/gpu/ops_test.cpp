@@ -2,6 +2,8 @@
 // a GPU.
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "test/gpu/twin.h"
 
 using namespace mbench;
@@ -301,13 +303,102 @@ TEST_CASE("attention with kept probabilities agrees with the CPU") {
             4);
 }
 
-TEST_CASE("attention without kept probabilities says what is missing") {
+namespace {
+
+// Attention without kept probabilities and its gradient, on tensors that lie as the engine's do.
+struct FusedAttention {
+  std::int64_t batch, heads, seq, head_dim;
+  bool causal, padded;
+  DType type;
+
+  void run(Inputs& in) const {
+    const std::int64_t d = head_dim;
+    const auto part = [&](const Tensor& x, std::int64_t i) {
+      return ops::Matrix(x, seq, d, batch * heads * 3 * d, i * d, 3 * d);
+    };
+    const auto whole = [&](const Tensor& x) { return ops::Matrix(x, seq, d, batch * heads * d, 0, d); };
+    const Shape hidden{seq, batch, heads * d}, packed{seq, batch, heads, 3 * d};
+    ops::AttentionShape s;
+    s.batch = batch, s.heads = heads, s.seq = seq, s.head_dim = d;
+    s.scale = 1 / std::sqrt(static_cast<float>(d)), s.causal = causal;
+    std::vector<std::int64_t> lengths(static_cast<std::size_t>(batch), seq / 2 + 3);
+    lengths[0] = seq;
+    if (padded) s.keep = in.first_ones(lengths, seq);
+    // Values up to 2: probabilities are far from equal, some keys have nearly all.
+    const Tensor qkv = in.floats(packed, type, -2, 2), out = in.garbage(hidden, type);
+    const Tensor lse = in.garbage({batch, heads, seq});
+    in.run(ops::Attention{s, part(qkv, 0), part(qkv, 1), part(qkv, 2), whole(out), lse, Tensor()});
+    const Tensor dout = in.floats(hidden, type), dqkv = in.garbage(packed, type);
+    in.run(ops::AttentionGrad{s, whole(dout), part(qkv, 0), part(qkv, 1), part(qkv, 2), whole(out), lse,
+                              Tensor(), part(dqkv, 0), part(dqkv, 1), part(dqkv, 2)});
+  }
+  std::string label() const {
+    return fmt::format("fused attention {} x {} x {} x {} {}{}{}", batch, heads, seq, head_dim, name_of(type),
+                       causal ? " causal" : "", padded ? " padded" : "");
+  }
+};
+
+std::vector<FusedAttention> fused_attentions() {
+  struct Sizes {
+    std::int64_t batch, heads, seq, head_dim;
+  };
+  std::vector<FusedAttention> all;
+  for (const Sizes& z : {Sizes{2, 4, 512, 64}, Sizes{2, 3, 1000, 80}, Sizes{3, 2, 512, 96},
+                         Sizes{2, 2, 1000, 128}, Sizes{1, 2, 2048, 64}, Sizes{1, 1, 4096, 128}})
+    for (const DType t : {DType::bf16, DType::f16})
+      for (const auto& [causal, padded] : {std::pair(true, false), {false, false}, {false, true}})
+        all.push_back({z.batch, z.heads, z.seq, z.head_dim, causal, padded, t});
+  return all;
+}
+
+bool has_cudnn() {
+  return cuda_libraries().find("no cuDNN") == std::string::npos;
+}
+
+}  // namespace
+
+// Both sum in f32, but cuDNN rounds probabilities and score gradients to 16 bits before it multiplies them:
+// one rounding more than the CPU (2^-9 of bf16's values, 2^-12 of fp16's), averaged over many keys. Hence the
+// tolerance of attention with kept probabilities, which rounds the same two.
+TEST_CASE("fused attention agrees with the CPU") {
+  if (!has_cudnn()) {
+    WARN("not checked: " << cuda_libraries());
+    return;
+  }
+  Twin twin;
+  for (const FusedAttention& a : fused_attentions())
+    twin.compare(
+        a.label(), [&](Inputs& in) { a.run(in); }, 4);
+}
+
+TEST_CASE("fused attention and its gradient give the same bits twice") {
+  if (!has_cudnn()) return;
+  const auto gpu = open_device("cuda", 0);
+  for (const FusedAttention& a : fused_attentions()) {
+    INFO(a.label());
+    Inputs first(*gpu, 7), second(*gpu, 7);
+    a.run(first);
+    a.run(second);
+    CHECK(first.values() == second.values());
+  }
+}
+
+TEST_CASE("what fused attention on a GPU cannot do is unsupported") {
   const auto gpu = open_device("cuda", 0);
   Inputs in(*gpu, 1);
-  const ops::AttentionShape shape{1, 1, 8, 8};
-  const auto m = [&] { return ops::Matrix(in.floats({8, 8}, DType::f32)); };
-  const ops::Attention op{shape, m(), m(), m(), m(), in.garbage({1, 1, 8}), Tensor()};
-  CHECK_THROWS_WITH(in.run(op), Catch::Contains("needs cuDNN"));
+  ops::AttentionShape shape;
+  shape.batch = shape.heads = 1, shape.seq = shape.head_dim = 8;
+  const auto attend = [&](DType type, float dropout) {
+    const auto m = [&] { return ops::Matrix(in.floats({8, 8}, type)); };
+    shape.dropout = {dropout, kKey};
+    in.run(ops::Attention{shape, m(), m(), m(), m(), in.garbage({1, 1, 8}), Tensor()});
+  };
+  if (!has_cudnn()) {
+    CHECK_THROWS_WITH(attend(DType::bf16, 0), Catch::Contains("needs cuDNN"));
+    return;
+  }
+  CHECK_THROWS_WITH(attend(DType::f32, 0), Catch::Contains("got precision f32"));
+  CHECK_THROWS_WITH(attend(DType::bf16, 0.1f), Catch::Contains("got dropout 0.1"));
 }
 
 TEST_CASE("memory grows, runs out with a message, and can be read back") {

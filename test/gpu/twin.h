@@ -5,6 +5,7 @@
 #include <functional>
 #include <random>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "engine/base/half.h"
@@ -36,6 +37,14 @@ class Inputs {
   Tensor bytes(const Shape& shape, double ones) {
     std::bernoulli_distribution draw(ones);
     return put<std::uint8_t>(shape, DType::u8, [&] { return static_cast<std::uint8_t>(draw(engine_)); });
+  }
+  // [lengths, seq]: 1 for the first `length` of each row.
+  Tensor first_ones(const std::vector<std::int64_t>& lengths, std::int64_t seq) {
+    std::int64_t i = 0;
+    return put<std::uint8_t>({static_cast<std::int64_t>(lengths.size()), seq}, DType::u8, [&] {
+      const std::int64_t at = i++;
+      return static_cast<std::uint8_t>(at % seq < lengths[static_cast<std::size_t>(at / seq)] ? 1 : 0);
+    });
   }
   template <class Op>
   void run(const Op& op) {

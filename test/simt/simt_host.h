@@ -63,6 +63,10 @@ inline unsigned __ballot_sync(unsigned mask, int predicate,
   for (unsigned i = 0; i < 32; ++i) lanes |= static_cast<unsigned>(all[i]) << i;
   return lanes;
 }
+// Stops the device: the stream's next wait fails.
+[[noreturn]] inline void __trap() {
+  mbench::fail(mbench::ErrorKind::internal, "simt", "the kernel trapped");
+}
 inline int __popc(unsigned x) {
   return std::popcount(x);
 }

@@ -8,6 +8,7 @@
 #include "engine/backend/cpu/convert.h"
 #include "engine/backend/cpu/cpu_ops.h"
 #include "engine/backend/cpu/parallel.h"
+#include "engine/ops/epilogue.h"
 
 namespace mbench::cpu {
 namespace {
@@ -127,9 +128,7 @@ void multiply_f32(const Matmul& op, std::int64_t index) {
         at(op.b), op.b.ld, op.beta, at(op.c), op.c.ld);
 }
 
-}  // namespace
-
-void CpuOps::run(const Matmul& op) {
+void multiply(const Matmul& op, Scratch& memory) {
   const std::int64_t m = op.c.rows, n = op.c.cols, k = op.a.cols;
   if (m == 0 || n == 0 || op.batch == 0) return;
   constexpr std::int64_t limit = std::numeric_limits<int>::max();
@@ -162,12 +161,21 @@ void CpuOps::run(const Matmul& op) {
       using T = decltype(in_type);
       using TC = decltype(out_type);
       const bool shared_out = op.batch >= threads && threads > 1 && size.total() <= kSmallPanels;
-      float* scratch = scratch_.floats(size.total() * (shared_out ? threads : 1));
+      float* scratch = memory.floats(size.total() * (shared_out ? threads : 1));
 #pragma omp parallel for schedule(dynamic) if (shared_out)
       for (std::int64_t i = 0; i < op.batch; ++i)
         convert_and_multiply<T, TC>(op, i, size, scratch + omp_get_thread_num() * size.total());
     });
   });
+}
+
+}  // namespace
+
+// CBLAS has no epilogues: they are the ops that they are made of.
+void CpuOps::run(const Matmul& op) {
+  if (!op.has_epilogue()) return multiply(op, scratch_);
+  multiply(ops::product_before_epilogue(op), scratch_);
+  ops::for_each_part_of_epilogue(op, [&](const auto& part) { run(part); });
 }
 
 }  // namespace mbench::cpu

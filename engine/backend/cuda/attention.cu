@@ -1,12 +1,12 @@
 // Attention whose probabilities are kept (attention "core"): products by cuBLASLt around the softmax, scores
-// and probabilities in the tensor that keeps them. Attention without them (attention "flash") needs a fused
-// kernel, which this binary does not have: it is unsupported, never replaced by the other.
+// and probabilities in the tensor that keeps them. Attention without them (attention "flash") is flash.h's.
 //
 // What dropout leaves of the probabilities, and their gradients, are in scratch memory outside the engine's
 // arena, for as many heads of one sample at a time as kScratch holds.
 #include <algorithm>
 
 #include "engine/backend/cuda/cuda_ops.h"
+#include "engine/backend/cuda/flash.h"
 #include "engine/backend/cuda/kernels/attention.cuh"
 #include "engine/ops/attention.h"
 
@@ -20,12 +20,7 @@ using ops::Matrix;
 
 constexpr std::int64_t kScratch = std::int64_t{256} << 20;  // bytes, or one head if that is more
 
-void need_probabilities(std::string_view op, const Tensor& probs, DType type) {
-  if (!probs)
-    fail(ErrorKind::unsupported, op,
-         "attention \"flash\" on a GPU needs cuDNN and its C++ frontend, which this binary was built "
-         "without, need "
-         "attention \"core\"");
+void check_probabilities(std::string_view op, const Tensor& probs, DType type) {
   check(probs.dtype() == type, op, "probabilities must be {} as the operands are, got {}", name_of(type),
         name_of(probs.dtype()));
 }
@@ -79,7 +74,8 @@ void CudaOps::run(const Attention& op) {
   const AttentionShape& s = op.shape;
   const DType type = op.q.data.dtype();
   if (s.batches() == 0 || s.seq == 0) return;
-  need_probabilities(Attention::name, op.probs, type);
+  if (!op.probs) return flash_->run(op);
+  check_probabilities(Attention::name, op.probs, type);
   run(product(op.q, op.k.t(), scores_matrix(op.probs), s.batches()));
   enqueue_statistics(kernels_, op);
   ops::Softmax softmax{op.probs, op.probs, s.scale, s.causal};
@@ -103,7 +99,8 @@ void CudaOps::run(const AttentionGrad& op) {
   const AttentionShape& s = op.shape;
   const DType type = op.q.data.dtype();
   if (s.batches() == 0 || s.seq == 0) return;
-  need_probabilities(AttentionGrad::name, op.probs, type);
+  if (!op.probs) return flash_->run(op);
+  check_probabilities(AttentionGrad::name, op.probs, type);
   const bool drops = s.dropout.p > 0;
   for_heads(s, type, drops ? 2 : 1, [&](const Heads& h) {
     const auto of = [&](const Matrix& m) { return matrices_of(s, m, h); };

@@ -6,10 +6,13 @@
 #include <cstring>
 
 #include "engine/backend/cuda/cuda_device.h"
+#include "engine/backend/cuda/flash.h"
 #include "engine/backend/cuda/launch.h"
 
 namespace mbench::cuda {
 namespace {
+
+constexpr int kTf32Since = 8;  // compute capability: the first tensor cores that take f32 operands
 
 // "13.0" of 13000, as CUDA counts.
 std::string dotted(int version) {
@@ -64,9 +67,9 @@ std::string libraries() {
   cudaRuntimeGetVersion(&runtime);
   cudaDriverGetVersion(&driver);
   const std::size_t lt = cublasLtGetVersion();  // 130002 for 13.0.2, 120304 for 12.3.4
-  return fmt::format("CUDA {}, driver {}, cuBLASLt {}.{}.{}", dotted(runtime),
+  return fmt::format("CUDA {}, driver {}, cuBLASLt {}.{}.{}, {}", dotted(runtime),
                      driver == 0 ? std::string("none") : "for CUDA " + dotted(driver), lt / 10000,
-                     lt / 100 % 100, lt % 100);
+                     lt / 100 % 100, lt % 100, cudnn_library());
 }
 
 std::unique_ptr<StreamDevice> open_device(const DeviceOptions& options) {
@@ -75,6 +78,10 @@ std::unique_ptr<StreamDevice> open_device(const DeviceOptions& options) {
   if (options.ordinal < 0 || options.ordinal >= static_cast<int>(all.size()))
     fail(ErrorKind::unsupported, "cuda", "GPU number, got {}, need less than {}", options.ordinal,
          all.size());
+  const Gpu& gpu = all[static_cast<std::size_t>(options.ordinal)];
+  if (options.tf32 && gpu.major < kTf32Since)
+    fail(ErrorKind::unsupported, "cuda", "tf32 on {} of compute capability {}.{}, need {}.0 or later, or f32",
+         gpu.name, gpu.major, gpu.minor, kTf32Since);
   return std::make_unique<CudaDevice>(options);
 }
 

@@ -17,6 +17,7 @@ struct DeviceOptions {
   std::size_t memory_limit = 0;                   // bytes; 0: what the GPU has
   std::string note;                               // added to the device's name: how it is shared, say
   std::function<std::unique_ptr<Gauge>()> gauge;  // reads the sensors of this GPU; empty: none can be read
+  bool tf32 = false;                 // f32 matrix products round their operands to TF32, for the tensor cores
   bool wait_after_every_op = false;  // slow: an error of a kernel then names the op that it belongs to
 };
 
@@ -26,7 +27,7 @@ bool built_in();
 std::vector<Gpu> gpus();
 // Why there is none, where gpus() is empty: no driver, no GPU.
 std::string why_none();
-// "CUDA 13.0, driver 13.0, cuBLASLt 13.0.2": what is loaded. Empty if the binary has no CUDA.
+// "CUDA 13.0, driver 13.0, cuBLASLt 13.0.2, cuDNN 9.19.0": what is loaded. Empty if the binary has no CUDA.
 std::string libraries();
 // Throws unsupported, saying what is missing, where there is no such GPU or no CUDA in this binary.
 std::unique_ptr<StreamDevice> open_device(const DeviceOptions& options);

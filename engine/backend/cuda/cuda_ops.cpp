@@ -1,6 +1,7 @@
 #include "engine/backend/cuda/cuda_ops.h"
 
 #include "engine/backend/cuda/cuda_memory.h"
+#include "engine/backend/cuda/flash.h"
 #include "engine/backend/cuda/launch.h"
 #include "engine/backend/cuda/matmul_plans.h"
 
@@ -17,8 +18,11 @@ std::unique_ptr<Allocator> scratch_of_this_gpu() {
 
 }  // namespace
 
-CudaOps::CudaOps(cudaStream_t stream)
-    : stream_(stream), matmuls_(std::make_unique<MatmulPlans>(stream)), scratch_(scratch_of_this_gpu()) {}
+CudaOps::CudaOps(cudaStream_t stream, bool tf32)
+    : stream_(stream),
+      scratch_(scratch_of_this_gpu()),
+      matmuls_(std::make_unique<MatmulPlans>(stream, *this, *scratch_, tf32)),
+      flash_(std::make_unique<Flash>(stream, kernels_, *scratch_)) {}
 
 CudaOps::~CudaOps() = default;
 

@@ -11,10 +11,12 @@
 namespace mbench::cuda {
 
 class MatmulPlans;  // matmul_plans.h
+class Flash;        // flash.h
 
 class CudaOps final : public OpTable {
  public:
-  explicit CudaOps(cudaStream_t stream);
+  // `tf32`: f32 matrix products round their operands to TF32, for the tensor cores.
+  CudaOps(cudaStream_t stream, bool tf32);
   ~CudaOps() override;
   void run(const ops::Matmul&) override;
   void run(const ops::BiasAdd&) override;
@@ -49,8 +51,10 @@ class CudaOps final : public OpTable {
  private:
   cudaStream_t stream_;
   KernelStream kernels_{stream_};
+  std::unique_ptr<Allocator>
+      scratch_;  // of attention and products: outside the engine's arena, as on the CPU
   std::unique_ptr<MatmulPlans> matmuls_;
-  std::unique_ptr<Allocator> scratch_;  // of attention: outside the engine's arena, as on the CPU
+  std::unique_ptr<Flash> flash_;
 };
 
 }  // namespace mbench::cuda

@@ -1,9 +1,9 @@
 #include "engine/backend/cuda/matmul_plans.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "engine/backend/cuda/launch.h"
+#include "engine/ops/epilogue.h"
 
 namespace mbench::cuda {
 namespace {
@@ -14,129 +14,65 @@ using ops::Matrix;
 // What cuBLAS recommends for its fastest kernels on the newest GPUs.
 constexpr std::size_t kWorkspace = std::size_t{32} << 20;
 constexpr int kTimedRuns = 3;
+// Results of zeros, infinities and NaNs are the same whatever the algorithm: with fewer other numbers than
+// one in kTelling they say nothing, and the choice waits for a later call, for kLooks calls at most.
+constexpr double kTelling = 16;
+constexpr int kLooks = 16;
+constexpr float kNever = 1e30f;
 
-void need(cublasStatus_t status, const char* call) {
-  if (status != CUBLAS_STATUS_SUCCESS)
-    fail(ErrorKind::internal, Matmul::name, "{} failed, got {}", call, cublasLtGetStatusString(status));
+// From the first element of a batch's first matrix to the last of its last.
+std::int64_t stretch_of(const Matrix& m, std::int64_t batch) {
+  return (batch - 1) * m.batch_stride + (m.rows - 1) * m.ld + m.cols;
 }
-
-cudaDataType_t type_of(DType t) {
-  switch (t) {
-    case DType::f32:
-      return CUDA_R_32F;
-    case DType::bf16:
-      return CUDA_R_16BF;
-    case DType::f16:
-      return CUDA_R_16F;
-    default:
-      fail(ErrorKind::internal, Matmul::name, "type, got {}, need f32, bf16 or f16", name_of(t));
-  }
-}
-
-std::byte* address_of(const Matrix& m) {
-  return m.data.data() + m.offset * static_cast<std::int64_t>(size_of(m.data.dtype()));
-}
-
-// The largest power of two up to 256 that divides the address: what a kernel may assume of it.
-std::int64_t alignment_of(const void* address) {
-  const auto bits = reinterpret_cast<std::uintptr_t>(address) | 256u;
-  return static_cast<std::int64_t>(bits & ~(bits - 1));
-}
-
-// A row-major matrix is its transpose in the column-major order that cuBLAS counts in.
-class Layout {
- public:
-  Layout(const Matrix& m, std::int64_t batch) {
-    const std::int64_t stored_rows = m.transposed ? m.cols : m.rows,
-                       stored_cols = m.transposed ? m.rows : m.cols;
-    need(
-        cublasLtMatrixLayoutCreate(&layout_, type_of(m.data.dtype()), static_cast<std::uint64_t>(stored_cols),
-                                   static_cast<std::uint64_t>(stored_rows), m.ld),
-        "cublasLtMatrixLayoutCreate");
-    if (batch == 1) return;
-    const auto count = static_cast<std::int32_t>(batch);
-    set(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, count);
-    set(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, m.batch_stride);
-  }
-  ~Layout() { cublasLtMatrixLayoutDestroy(layout_); }
-  Layout(const Layout&) = delete;
-  Layout& operator=(const Layout&) = delete;
-  cublasLtMatrixLayout_t get() const { return layout_; }
-
- private:
-  template <class T>
-  void set(cublasLtMatrixLayoutAttribute_t what, const T& value) {
-    need(cublasLtMatrixLayoutSetAttribute(layout_, what, &value, sizeof value),
-         "cublasLtMatrixLayoutSetAttribute");
-  }
-  cublasLtMatrixLayout_t layout_ = nullptr;
-};
-
-class Description {
- public:
-  Description(bool first_transposed, bool second_transposed) {
-    need(cublasLtMatmulDescCreate(&description_, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
-    set(CUBLASLT_MATMUL_DESC_TRANSA, first_transposed);
-    set(CUBLASLT_MATMUL_DESC_TRANSB, second_transposed);
-  }
-  ~Description() { cublasLtMatmulDescDestroy(description_); }
-  Description(const Description&) = delete;
-  Description& operator=(const Description&) = delete;
-  cublasLtMatmulDesc_t get() const { return description_; }
-
- private:
-  void set(cublasLtMatmulDescAttributes_t what, bool transposed) {
-    const cublasOperation_t value = transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-    need(cublasLtMatmulDescSetAttribute(description_, what, &value, sizeof value),
-         "cublasLtMatmulDescSetAttribute");
-  }
-  cublasLtMatmulDesc_t description_ = nullptr;
-};
-
-class Preference {
- public:
-  explicit Preference(const Matmul& op) {
-    need(cublasLtMatmulPreferenceCreate(&preference_), "cublasLtMatmulPreferenceCreate");
-    set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspace);
-    // Partial sums are added in f32 and in a fixed order, never in the type of the result.
-    set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-        static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
-    const auto alignment = [](const Matrix& m) {
-      return static_cast<std::uint32_t>(alignment_of(address_of(m)));
-    };
-    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(op.b));
-    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(op.a));
-    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(op.c));
-    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(op.c));
-  }
-  ~Preference() { cublasLtMatmulPreferenceDestroy(preference_); }
-  Preference(const Preference&) = delete;
-  Preference& operator=(const Preference&) = delete;
-  cublasLtMatmulPreference_t get() const { return preference_; }
-
- private:
-  template <class T>
-  void set(cublasLtMatmulPreferenceAttributes_t what, const T& value) {
-    need(cublasLtMatmulPreferenceSetAttribute(preference_, what, &value, sizeof value),
-         "cublasLtMatmulPreferenceSetAttribute");
-  }
-  cublasLtMatmulPreference_t preference_ = nullptr;
-};
 
 }  // namespace
 
-struct MatmulPlans::Plan {
-  explicit Plan(const Matmul& op)
-      : description(op.b.transposed, op.a.transposed),
-        first(op.b, op.batch),
-        second(op.a, op.batch),
-        result(op.c, op.batch) {}
+struct MatmulPlans::Way {
+  Way(const Matmul& op, bool tf32, bool inside) : description(op, tf32, inside) {}
   Description description;
-  Layout first, second, result;  // C^T = B^T A^T
-  cublasLtMatmulAlgo_t algorithm{};
+  std::vector<Algorithm> candidates;  // in the heuristic's order
+  Algorithm algorithm{};
 };
 
-MatmulPlans::MatmulPlans(cudaStream_t stream, int candidates) : stream_(stream), candidates_(candidates) {
+struct MatmulPlans::Plan {
+  Plan(const Matmul& op, bool tf32)
+      : first(op.b, op.batch), second(op.a, op.batch), result(op.c, op.batch), apart(op, tf32, false) {}
+  Layout first, second, result;
+  Way apart;                    // the product alone
+  std::unique_ptr<Way> inside;  // with its epilogue
+  bool settled = false;
+  int looks = 0;
+};
+
+// Where results go while they are compared and timed. A result that is added to must not change meanwhile: it
+// goes elsewhere.
+struct MatmulPlans::Trial {
+  explicit Trial(const Matmul& op) {
+    if (op.beta == 0) return;
+    const auto bytes = static_cast<std::size_t>(stretch_of(op.c, op.batch)) * size_of(op.c.data.dtype());
+    if (cudaMalloc(&elsewhere, bytes) == cudaSuccess) return;
+    cudaGetLastError();  // it must not show up in a later call
+    no_room = true;
+  }
+  ~Trial() {
+    if (elsewhere) static_cast<void>(cudaFree(elsewhere));
+  }
+  Trial(const Trial&) = delete;
+  Trial& operator=(const Trial&) = delete;
+  std::byte* to(const Matmul& op) const {
+    return elsewhere ? static_cast<std::byte*>(elsewhere) : address_of(op.c);
+  }
+  void* elsewhere = nullptr;
+  bool no_room = false;
+};
+
+MatmulPlans::MatmulPlans(cudaStream_t stream, OpTable& own, Allocator& scratch, bool tf32, int candidates)
+    : stream_(stream),
+      own_(own),
+      scratch_(scratch),
+      tf32_(tf32),
+      candidates_(std::max(1, candidates)),
+      prints_(stream) {
   need(cublasLtCreate(&handle_), "cublasLtCreate");
   cuda_check(Matmul::name, cudaMalloc(&workspace_, kWorkspace));
   cuda_check(Matmul::name, cudaEventCreate(&begin_));
@@ -153,6 +89,7 @@ MatmulPlans::~MatmulPlans() {
 
 MatmulPlans::Key MatmulPlans::key_of(const Matmul& op) {
   const auto type = [](const Matrix& m) { return static_cast<std::int64_t>(m.data.dtype()); };
+  const auto alignment = [](const Tensor& t) { return t ? alignment_of(t.data()) : 0; };
   return {op.c.rows,
           op.c.cols,
           op.a.cols,
@@ -170,23 +107,81 @@ MatmulPlans::Key MatmulPlans::key_of(const Matmul& op) {
           alignment_of(address_of(op.a)),
           alignment_of(address_of(op.b)),
           alignment_of(address_of(op.c)),
-          op.beta == 0};
+          op.beta == 0,
+          epilogue_of(op),
+          alignment(op.bias),
+          alignment(auxiliary_of(op))};
 }
 
-cublasStatus_t MatmulPlans::multiply(Plan& plan, const Matmul& op, const cublasLtMatmulAlgo_t& algorithm,
+std::vector<MatmulPlans::Algorithm> MatmulPlans::heuristic(Plan& plan, Way& way, const Matmul& op,
+                                                           cublasStatus_t& status) {
+  const Preference preference(op, kWorkspace);
+  std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<std::size_t>(candidates_));
+  int n = 0;
+  status = cublasLtMatmulAlgoGetHeuristic(handle_, way.description.get(), plan.first.get(), plan.second.get(),
+                                          plan.result.get(), plan.result.get(), preference.get(), candidates_,
+                                          found.data(), &n);
+  std::vector<Algorithm> algorithms;
+  if (status != CUBLAS_STATUS_SUCCESS) return algorithms;
+  for (int i = 0; i < n; ++i)
+    if (found[static_cast<std::size_t>(i)].state == CUBLAS_STATUS_SUCCESS)
+      algorithms.push_back(found[static_cast<std::size_t>(i)].algo);
+  return algorithms;
+}
+
+std::unique_ptr<MatmulPlans::Plan> MatmulPlans::make(const Matmul& op) {
+  auto plan = std::make_unique<Plan>(op, tf32_);
+  cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+  Way& apart = plan->apart;
+  apart.candidates = heuristic(*plan, apart, op, status);
+  if (apart.candidates.empty())
+    fail(ErrorKind::unsupported, Matmul::name,
+         "cuBLASLt has no algorithm for {} x {} x {}, batch {}, {} to {}, leading dims {}, {}, {} (it says "
+         "{})",
+         op.c.rows, op.c.cols, op.a.cols, op.batch, name_of(op.a.data.dtype()), name_of(op.c.data.dtype()),
+         op.a.ld, op.b.ld, op.c.ld, cublasLtGetStatusString(status));
+  apart.algorithm = apart.candidates.front();
+  if (!op.has_epilogue() || !epilogue_fits(op)) return plan;
+  auto inside = std::make_unique<Way>(op, tf32_, true);
+  // The heuristic looks at how the pointers are aligned.
+  const Tensor sums = sums_for(op), &bias = sums ? sums : op.bias, &auxiliary = auxiliary_of(op);
+  inside->description.point_to(bias ? bias.data() : nullptr, auxiliary ? auxiliary.data() : nullptr);
+  inside->candidates = heuristic(*plan, *inside, op, status);
+  if (inside->candidates.empty()) return plan;
+  inside->algorithm = inside->candidates.front();
+  plan->inside = std::move(inside);
+  return plan;
+}
+
+cublasStatus_t MatmulPlans::multiply(Plan& plan, Way& way, const Matmul& op, const Algorithm& algorithm,
                                      std::byte* to) {
-  return cublasLtMatmul(handle_, plan.description.get(), &op.alpha, address_of(op.b), plan.first.get(),
+  return cublasLtMatmul(handle_, way.description.get(), &op.alpha, address_of(op.b), plan.first.get(),
                         address_of(op.a), plan.second.get(), &op.beta, address_of(op.c), plan.result.get(),
                         to, plan.result.get(), &algorithm, workspace_, kWorkspace, stream_);
 }
 
-// Milliseconds of the fastest run, or nothing good where the algorithm refuses.
-float MatmulPlans::time(Plan& plan, const Matmul& op, const cublasLtMatmulAlgo_t& algorithm, std::byte* to) {
-  constexpr float never = 1e30f;
-  float best = never;
+// `bias_gradient` is overwritten.
+cublasStatus_t MatmulPlans::inside(Plan& plan, const Matmul& op, const Algorithm& algorithm, std::byte* to,
+                                   const Tensor& bias_gradient) {
+  const Tensor &bias = bias_gradient ? bias_gradient : op.bias, &auxiliary = auxiliary_of(op);
+  plan.inside->description.point_to(bias ? bias.data() : nullptr, auxiliary ? auxiliary.data() : nullptr);
+  return multiply(plan, *plan.inside, op, algorithm, to);
+}
+
+// cuBLASLt overwrites the gradient of a bias, ours is added to: it goes here first.
+Tensor MatmulPlans::sums_for(const Matmul& op) {
+  if (!op.bias_gradient) return {};
+  return {scratch_, op.bias_gradient.shape(), op.bias_gradient.dtype(), Category::workspace,
+          "bias gradient of one product"};
+}
+
+// Milliseconds of the fastest run.
+template <class Work>
+float MatmulPlans::time(const Work& work) {
+  float best = kNever;
   for (int i = 0; i <= kTimedRuns; ++i) {  // the first warms up
     cuda_check(Matmul::name, cudaEventRecord(begin_, stream_));
-    if (multiply(plan, op, algorithm, to) != CUBLAS_STATUS_SUCCESS) return never;
+    work();
     cuda_check(Matmul::name, cudaEventRecord(end_, stream_));
     cuda_check(Matmul::name, cudaEventSynchronize(end_));
     float ms = 0;
@@ -196,52 +191,98 @@ float MatmulPlans::time(Plan& plan, const Matmul& op, const cublasLtMatmulAlgo_t
   return best;
 }
 
-void MatmulPlans::choose(Plan& plan, const Matmul& op) {
-  const Preference preference(op);
-  std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<std::size_t>(std::max(1, candidates_)));
-  int n = 0;
-  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
-      handle_, plan.description.get(), plan.first.get(), plan.second.get(), plan.result.get(),
-      plan.result.get(), preference.get(), static_cast<int>(found.size()), found.data(), &n);
-  if (status != CUBLAS_STATUS_SUCCESS || n == 0)
-    fail(ErrorKind::unsupported, Matmul::name,
-         "cuBLASLt has no algorithm for {} x {} x {}, batch {}, {} to {}, leading dims {}, {}, {} (it says "
-         "{})",
-         op.c.rows, op.c.cols, op.a.cols, op.batch, name_of(op.a.data.dtype()), name_of(op.c.data.dtype()),
-         op.a.ld, op.b.ld, op.c.ld, cublasLtGetStatusString(status));
-  plan.algorithm = found[0].algo;
-  if (n == 1) return;
-  // Measured on the real operands. A result that is added to must not change while it is measured: those runs
-  // write elsewhere, and where there is no room for that the heuristic's first choice stays.
-  void* elsewhere = nullptr;
-  std::byte* to = address_of(op.c);
-  if (op.beta != 0) {
-    const std::int64_t elements = (op.batch - 1) * op.c.batch_stride + (op.c.rows - 1) * op.c.ld + op.c.cols;
-    if (cudaMalloc(&elsewhere, static_cast<std::size_t>(elements) * size_of(op.c.data.dtype())) !=
-        cudaSuccess) {
-      cudaGetLastError();
-      return;
+// Leaves the way with the fastest of its candidates among those that give the bits of the first that runs, or
+// with no candidate if none runs. False if the first one's result tells too little to compare with.
+template <class Attempt, class Print>
+bool MatmulPlans::pick(Way& way, double elements, const Attempt& attempt, const Print& print) {
+  std::vector<Algorithm> same;
+  decltype(print()) wanted;
+  for (const Algorithm& algorithm : way.candidates) {
+    if (attempt(algorithm) != CUBLAS_STATUS_SUCCESS) continue;
+    if (!same.empty()) {
+      if (print() == wanted) same.push_back(algorithm);
+      continue;
     }
-    to = static_cast<std::byte*>(elsewhere);
+    same.push_back(algorithm);
+    way.algorithm = algorithm;
+    if (way.candidates.size() == 1) return true;
+    wanted = print();
+    if (static_cast<double>(wanted[0].telling) < elements / kTelling) return false;
   }
-  float best = time(plan, op, found[0].algo, to);
-  for (int i = 1; i < n; ++i) {
-    const float ms = time(plan, op, found[static_cast<std::size_t>(i)].algo, to);
+  way.candidates = same;
+  if (same.size() < 2) return true;
+  float best = kNever;
+  for (const Algorithm& algorithm : same) {
+    const float ms = time([&] { need(attempt(algorithm), "cublasLtMatmul"); });
     if (ms >= best) continue;
     best = ms;
-    plan.algorithm = found[static_cast<std::size_t>(i)].algo;
+    way.algorithm = algorithm;
   }
-  if (elsewhere) cuda_check(Matmul::name, cudaFree(elsewhere));
+  return true;
+}
+
+void MatmulPlans::settle(Plan& plan, const Matmul& op) {
+  plan.settled = ++plan.looks == kLooks;
+  const Trial trial(op);
+  if (trial.no_room) {  // then the heuristic's word must do
+    plan.settled = true;
+    return;
+  }
+  const Matmul product = ops::product_before_epilogue(op);
+  const double elements = static_cast<double>(op.batch) * static_cast<double>(op.c.rows * op.c.cols);
+  const auto print_of = [&](const void* x, std::int64_t n) { return prints_.of(x, op.c.data.dtype(), n); };
+  const auto product_apart = [&](const Algorithm& algorithm) {
+    return multiply(plan, plan.apart, product, algorithm, trial.to(product));
+  };
+  const bool apart_tells = pick(plan.apart, elements, product_apart, [&] {
+    return std::array{print_of(trial.to(product), stretch_of(product.c, op.batch))};
+  });
+  if (!plan.inside) {
+    plan.settled = plan.settled || apart_tells;
+    return;
+  }
+  Matmul rehearsal = op;  // the gradient of a bias is not to be added to either
+  rehearsal.bias_gradient = sums_for(op);
+  const Tensor& beside = op.gelu_input ? op.gelu_input : rehearsal.bias_gradient;
+  const auto both_inside = [&](const Algorithm& algorithm) {
+    return inside(plan, op, algorithm, trial.to(op), rehearsal.bias_gradient);
+  };
+  const bool inside_tells = pick(*plan.inside, elements, both_inside, [&] {
+    return std::array{print_of(trial.to(op), stretch_of(op.c, op.batch)),
+                      beside ? print_of(beside.data(), beside.numel()) : Fingerprint()};
+  });
+  if (plan.inside->candidates.empty()) {
+    plan.inside.reset();
+    return;
+  }
+  if (!apart_tells || !inside_tells) return;
+  plan.settled = true;
+  if (candidates_ == 1) return;
+  const float inside_ms = time([&] { need(both_inside(plan.inside->algorithm), "cublasLtMatmul"); });
+  const float apart_ms = time([&] {
+    need(product_apart(plan.apart.algorithm), "cublasLtMatmul");
+    ops::for_each_part_of_epilogue(rehearsal, [&](const auto& part) { own_.run(part); });
+  });
+  if (inside_ms > kSlack * apart_ms) plan.inside.reset();
 }
 
 void MatmulPlans::run(const Matmul& op) {
   std::unique_ptr<Plan>& plan = plans_[key_of(op)];
-  if (!plan) {
-    auto made = std::make_unique<Plan>(op);
-    choose(*made, op);
-    plan = std::move(made);
+  if (!plan) plan = make(op);
+  if (!plan->settled) settle(*plan, op);
+  if (!op.has_epilogue()) {
+    need(multiply(*plan, plan->apart, op, plan->apart.algorithm, address_of(op.c)), "cublasLtMatmul");
+    return;
   }
-  need(multiply(*plan, op, plan->algorithm, address_of(op.c)), "cublasLtMatmul");
+  if (plan->inside) {
+    const Tensor sums = sums_for(op);
+    need(inside(*plan, op, plan->inside->algorithm, address_of(op.c), sums), "cublasLtMatmul");
+    if (sums) own_.run(ops::Add{op.bias_gradient, sums, op.bias_gradient});
+    return;
+  }
+  const Matmul product = ops::product_before_epilogue(op);
+  need(multiply(*plan, plan->apart, product, plan->apart.algorithm, address_of(product.c)), "cublasLtMatmul");
+  ops::for_each_part_of_epilogue(op, [&](const auto& part) { own_.run(part); });
 }
 
 }  // namespace mbench::cuda

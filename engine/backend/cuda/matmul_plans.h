@@ -1,6 +1,16 @@
-// Matrix products by cuBLASLt. A product's description and algorithm are made once for its shape, strides,
-// types and alignment and kept; of the algorithms that the heuristic puts first, the fastest is chosen by
-// measurement.
+// Matrix products and their epilogues by cuBLASLt. What a product needs is made once for its shape, strides,
+// types, alignment and epilogue, and kept.
+//
+// The algorithm: of those that cuBLASLt's heuristic puts first, all that give the very bits of its first on
+// the operands at hand are timed, and the fastest is kept. The heuristic's first depends on the product
+// alone, so what the clock decides is only how long a product takes, never its result: two runs give the same
+// bits.
+//
+// The epilogue: inside the product's kernel where cuBLASLt has one for the shape and types; else the product,
+// and then our own kernels (ops/epilogue.h): it is the same op, rounded where the op's header says. Some of
+// cuBLASLt's are no faster than that, as they run a pass of their own. Where inside takes more than kSlack
+// times as long, apart is kept. This is the one choice that the clock makes and that changes bits: runs may
+// differ by rounding where a product's two ways are that close to the limit, and not otherwise.
 #pragma once
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
@@ -9,32 +19,54 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <vector>
 
-#include "engine/ops/matmul.h"
+#include "engine/backend/cuda/fingerprint.h"
+#include "engine/backend/cuda/matmul_description.h"
+#include "engine/ops/ops.h"
 
 namespace mbench::cuda {
 
 class MatmulPlans {
  public:
-  // `candidates`: how many algorithms to measure for a shape; 1 takes the heuristic's first, which is the
-  // same in every run and on every rank.
-  explicit MatmulPlans(cudaStream_t stream, int candidates = 8);
+  // `own`: our kernels, on the same stream. `scratch`: memory that a call may have until its end. `tf32`: f32
+  // operands are rounded to TF32, for the tensor cores. `candidates`: how many algorithms to measure for a
+  // shape; 1 takes the heuristic's first and cuBLASLt's epilogues without a look at the clock.
+  MatmulPlans(cudaStream_t stream, OpTable& own, Allocator& scratch, bool tf32, int candidates = 8);
   ~MatmulPlans();
   MatmulPlans(const MatmulPlans&) = delete;
   MatmulPlans& operator=(const MatmulPlans&) = delete;
+  // A product over at least one term.
   void run(const ops::Matmul& op);
 
  private:
+  static constexpr float kSlack = 1.05f;
+
+  struct Way;
   struct Plan;
-  using Key = std::array<std::int64_t, 18>;
+  struct Trial;
+  using Algorithm = cublasLtMatmulAlgo_t;
+  using Key = std::array<std::int64_t, 21>;
   static Key key_of(const ops::Matmul& op);
-  void choose(Plan& plan, const ops::Matmul& op);
-  float time(Plan& plan, const ops::Matmul& op, const cublasLtMatmulAlgo_t& algorithm, std::byte* to);
-  cublasStatus_t multiply(Plan& plan, const ops::Matmul& op, const cublasLtMatmulAlgo_t& algorithm,
+  std::unique_ptr<Plan> make(const ops::Matmul& op);
+  std::vector<Algorithm> heuristic(Plan& plan, Way& way, const ops::Matmul& op, cublasStatus_t& status);
+  void settle(Plan& plan, const ops::Matmul& op);
+  template <class Attempt, class Print>
+  bool pick(Way& way, double elements, const Attempt& attempt, const Print& print);
+  template <class Work>
+  float time(const Work& work);
+  cublasStatus_t multiply(Plan& plan, Way& way, const ops::Matmul& op, const Algorithm& algorithm,
                           std::byte* to);
+  cublasStatus_t inside(Plan& plan, const ops::Matmul& op, const Algorithm& algorithm, std::byte* to,
+                        const Tensor& bias_gradient);
+  Tensor sums_for(const ops::Matmul& op);
 
   cudaStream_t stream_;
+  OpTable& own_;
+  Allocator& scratch_;
+  bool tf32_;
   int candidates_;
+  Fingerprints prints_;
   cublasLtHandle_t handle_ = nullptr;
   void* workspace_ = nullptr;
   cudaEvent_t begin_ = nullptr, end_ = nullptr;

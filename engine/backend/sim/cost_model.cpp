@@ -7,27 +7,27 @@
 #include "engine/base/error.h"
 
 namespace mbench::sim {
-namespace {
 
-// The units that compute in a storage type. A device without 16-bit units computes in f32, as the CPU does.
-Precision units_of(const Machine& m, DType dtype) {
-  const Precision wanted = dtype == DType::f16    ? Precision::fp16
-                           : dtype == DType::bf16 ? Precision::bf16
-                                                  : Precision::f32;
-  return m.peak_flops[static_cast<std::size_t>(wanted)] > 0 ? wanted : Precision::f32;
-}
-
-}  // namespace
-
-CostModel::CostModel(const Machine& machine, const Framework& framework, double share)
+CostModel::CostModel(const Machine& machine, const Framework& framework, double share, Precision precision)
     : machine_(machine),
       share_(share),
+      tf32_(precision == Precision::tf32),
       bandwidth_(machine.memory_bandwidth * machine.memory_efficiency * share),
       streaming_(bandwidth_ * framework.traffic_efficiency),
       f32_flops_(machine.peak_flops[static_cast<std::size_t>(Precision::f32)] * share) {}
 
+// The units that compute products of a storage type. A device without 16-bit units computes in f32, as the
+// CPU does.
+Precision CostModel::units_of(DType dtype) const {
+  const Precision wanted = dtype == DType::f16    ? Precision::fp16
+                           : dtype == DType::bf16 ? Precision::bf16
+                           : tf32_                ? Precision::tf32
+                                                  : Precision::f32;
+  return machine_.peak_flops[static_cast<std::size_t>(wanted)] > 0 ? wanted : Precision::f32;
+}
+
 double CostModel::sustained_flops(DType dtype) const {
-  const auto i = static_cast<std::size_t>(units_of(machine_, dtype));
+  const auto i = static_cast<std::size_t>(units_of(dtype));
   return machine_.peak_flops[i] * machine_.sustained[i] * share_;
 }
 
@@ -57,8 +57,12 @@ double CostModel::product_seconds(const ProductSize& size, const Cost& cost) {
   return std::max(it->second, traffic(cost.bytes)) + machine_.kernel_latency;
 }
 
+double CostModel::epilogue_seconds(const Cost& cost) const {
+  return machine_.immediate ? streaming_seconds(cost) : cost.flops / f32_flops_;
+}
+
 double CostModel::attention_seconds(const Cost& cost, DType dtype, bool backward) const {
-  const auto i = static_cast<std::size_t>(units_of(machine_, dtype));
+  const auto i = static_cast<std::size_t>(units_of(dtype));
   const double flops =
       machine_.peak_flops[i] * share_ * (backward ? machine_.attention_backward : machine_.attention_forward);
   return std::max(cost.flops / flops, traffic(cost.bytes)) + machine_.kernel_latency;

@@ -24,10 +24,15 @@ struct ProductSize {
 class CostModel {
  public:
   // `share`: the part of the device that one rank has (1 but on a machine whose ranks share one processor).
-  // `framework`: whose kernels run.
-  CostModel(const Machine& machine, const Framework& framework, double share);
+  // `framework`: whose kernels run. `precision`: with tf32, products of f32 run on the units for that.
+  CostModel(const Machine& machine, const Framework& framework, double share,
+            Precision precision = Precision::f32);
 
   double product_seconds(const ProductSize& size, const Cost& cost);
+  // What an epilogue adds to its product; `cost` is that of the ops it stands for. On a GPU its arithmetic,
+  // on the f32 units between a tile's last product and its store, and the product's cost() has its bytes; on
+  // the CPU, whose library has no epilogues, it is those ops.
+  double epilogue_seconds(const Cost& cost) const;
   double attention_seconds(const Cost& cost, DType dtype, bool backward) const;
   double streaming_seconds(const Cost& cost) const;
 
@@ -41,10 +46,12 @@ class CostModel {
   };
   double traffic(double bytes) const { return bytes / bandwidth_; }
   double tiled(const ProductSize& size) const;
+  Precision units_of(DType dtype) const;
   double sustained_flops(DType dtype) const;
 
   Machine machine_;
   double share_;
+  bool tf32_;
   double bandwidth_;  // of products
   double streaming_;  // of everything else
   double f32_flops_;

@@ -4,6 +4,7 @@
 #pragma once
 #include "engine/backend/sim/cost_model.h"
 #include "engine/device/virtual_clock.h"
+#include "engine/ops/epilogue.h"
 #include "engine/ops/ops.h"
 
 namespace mbench::sim {
@@ -47,7 +48,9 @@ class SimDevice final : public Device {
     return costs.streaming_seconds(op.cost());
   }
   static double seconds_of(CostModel& costs, const ops::Matmul& op) {
-    return costs.product_seconds({op.a.rows, op.b.cols, op.a.cols, op.batch, op.a.data.dtype()}, op.cost());
+    const double product =
+        costs.product_seconds({op.a.rows, op.b.cols, op.a.cols, op.batch, op.a.data.dtype()}, op.cost());
+    return op.has_epilogue() ? product + costs.epilogue_seconds(ops::cost_of_epilogue(op)) : product;
   }
   static double seconds_of(CostModel& costs, const ops::Attention& op) {
     return costs.attention_seconds(op.cost(), op.q.data.dtype(), false);

@@ -249,6 +249,7 @@ TEST_CASE("layouts that cannot be are told with what could") {
 }
 
 TEST_CASE("what this binary does not have is told, not refused as bad input") {
+  using Catch::Contains;
   const auto why = [](const std::string& fields) {
     const Point p = point_of(R"({"model": "gpt-bytes-tiny", "seq": 64, )" + fields + "}");
     return why_unsupported(p).value_or("");
@@ -258,12 +259,23 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
   CHECK(why(R"("precision": "fp8")") ==
         "precision fp8 is not built into this binary, need f32, bf16 or fp16");
   for (const char* fields :
-       {R"("precision": "tf32")", R"("zero": 1)", R"("zero": "fsdp")", R"("offload": "optimizer")",
-        R"("cp": 2)", R"("ep": 2)", R"("graph": "captured")", R"("framework": "megatron")",
-        R"("replicas": "single_process")"}) {
+       {R"("zero": 1)", R"("zero": "fsdp")", R"("offload": "optimizer")", R"("cp": 2)", R"("ep": 2)",
+        R"("graph": "captured")", R"("framework": "megatron")", R"("replicas": "single_process")"}) {
     INFO(fields);
     CHECK(why(fields) != "");
   }
+  // TF32 is what a GPU has, real or simulated.
+  CHECK(why(R"("precision": "tf32")") ==
+        "precision tf32 is the arithmetic of a GPU's tensor cores, and the device is cpu, need f32");
+  CHECK(why(R"("precision": "tf32", "device": "cuda")") == "");
+  CHECK(why(R"("precision": "tf32", "device": "sim:1xA100-SXM4-40GB")") == "");
+  CHECK(why(R"("attention": "flash", "device": "cuda", "precision": "bf16", "dropout": 0)") == "");
+  CHECK(why(R"("attention": "core", "device": "cuda")") == "");
+  CHECK(why(R"("attention": "flash", "device": "sim:1xH200-SXM5-141GB")") == "");
+  CHECK_THAT(why(R"("attention": "flash", "device": "cuda", "dropout": 0)"),
+             Contains("flash in f32 on a GPU") && Contains("need precision bf16 or fp16, or attention core"));
+  CHECK_THAT(why(R"("attention": "flash", "device": "cuda", "precision": "fp16", "dropout": 0.1)"),
+             Contains("with dropout 0.1, need dropout 0 or attention core"));
   const auto of = [](const char* model) {
     return why_unsupported(point_from_json(json{{"model", model}}, "p: $")).value_or("");
   };

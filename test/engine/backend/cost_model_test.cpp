@@ -178,3 +178,29 @@ TEST_CASE("a rank that has a share of the device has that share of every rate") 
   CHECK(half.product_seconds(s, cost_of(s)) ==
         Approx(2 * whole.product_seconds(s, cost_of(s))).epsilon(1e-3));
 }
+
+TEST_CASE("products of f32 run on the units for tf32 where the point says so") {
+  Machine m = round_machine();
+  m.peak_flops[at(Precision::tf32)] = kFlops / 2;
+  m.sustained[at(Precision::tf32)] = kSustained;
+  ProductSize f32{80 * kTile, 80 * kTile, 8192, 1, DType::f32}, f16 = f32;
+  f16.dtype = DType::f16;
+  const Cost cost{1, 1, true};
+  CostModel plain(m, plain_framework(), 1), tf32(m, plain_framework(), 1, Precision::tf32);
+  // Of sustained peaks, 1/8 and 0.5 * 0.8.
+  CHECK((plain.product_seconds(f32, cost) - kLatency) / (tf32.product_seconds(f32, cost) - kLatency) ==
+        Approx(0.4 / 0.125));
+  CHECK(tf32.product_seconds(f16, cost) == plain.product_seconds(f16, cost));
+  CHECK(tf32.attention_seconds({1e12, 1e6, true}, DType::f32, false) ==
+        Approx(1e12 / (0.5 * kFlops / 2) + kLatency));
+  CHECK(tf32.streaming_seconds({1e12, 1e9, false}) == plain.streaming_seconds({1e12, 1e9, false}));
+}
+
+TEST_CASE("an epilogue is arithmetic on a GPU, and ops of its own where the library has none") {
+  Machine m = round_machine();
+  const Cost gelu{12e9, 2e9};
+  CHECK(CostModel(m, plain_framework(), 1).epilogue_seconds(gelu) == Approx(12e9 / (kFlops / 8)));
+  m.immediate = true;
+  CostModel cpu(m, plain_framework(), 1);
+  CHECK(cpu.epilogue_seconds(gelu) == cpu.streaming_seconds(gelu));
+}

@@ -33,3 +33,30 @@ TEST_CASE("adam follows its formula over several steps and refreshes the 16-bit 
         if (model) CHECK(OpTest::get(model) == OpTest::get(test.put({n}, model_type, OpTest::get(param))));
       }
 }
+
+TEST_CASE("adam spares ranges from weight decay, wherever they begin and end") {
+  constexpr std::int64_t n = 30000;
+  std::vector<ops::ElementRange> ranges{{0, 3},       {64, 1027},    {1030, 1031},
+                                        {2040, 2060}, {8192, 20000}, {29999, n}};
+  OpTest test;
+  const auto zeros = [&] { return test.put({n}, DType::f32, Values(n, 0.0)); };
+  const Tensor start = test.random({n}, DType::f32, 1), grad = test.random({n}, DType::f32, 2);
+  const auto step = [&](float decay, ops::ElementRanges undecayed) {
+    const Tensor param = test.put({n}, DType::f32, OpTest::get(start));
+    ops::Adam op{param, grad, zeros(), zeros(), Tensor(), 0.01f, 0.9f, 0.95f, 1e-8f, decay};
+    op.undecayed = undecayed;
+    test.run(op);
+    return OpTest::get(param);
+  };
+  const Values decayed = step(0.5f, {}), spared = step(0, {}), mixed = step(0.5f, ranges);
+  std::size_t next = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    if (next < ranges.size() && i == ranges[next].end) ++next;
+    const bool inside = next < ranges.size() && i >= ranges[next].begin;
+    const auto at = static_cast<std::size_t>(i);
+    if (mixed[at] != (inside ? spared : decayed)[at]) FAIL("element " << i);
+  }
+  for (const std::vector<ops::ElementRange>& wrong : std::vector<std::vector<ops::ElementRange>>{
+           {{0, n + 1}}, {{5, 5}}, {{-1, 4}}, {{0, 4}, {4, 8}}, {{10, 12}, {0, 3}}})
+    CHECK_THROWS_AS(step(0.5f, wrong), Error);
+}

@@ -42,6 +42,15 @@ TEST_CASE("bias_gelu and its gradient agree with the reference, with and without
         }
         test.run(ops::BiasGelu{x, bias, y});
         check_close(OpTest::get(y), want, epsilon(type), 1e-6);
+        // The same, the sum kept beside it and in the place of x.
+        const Values plain = OpTest::get(y);
+        const Tensor sum = test.garbage(shape, type), in_place = test.put(shape, type, OpTest::get(x));
+        test.run(ops::BiasGelu{x, bias, y, sum});
+        CHECK(OpTest::get(y) == plain);
+        check_close(OpTest::get(sum), z, epsilon(type), 0);
+        test.run(ops::BiasGelu{in_place, bias, y, in_place});
+        CHECK(OpTest::get(y) == plain);
+        CHECK(OpTest::get(in_place) == OpTest::get(sum));
         test.run(ops::BiasGeluGrad{dy, x, bias, dx});
         check_close(OpTest::get(dx), want_grad, epsilon(type), 2e-6);
         test.run(ops::BiasGeluGrad{dy, x, bias, dy});

@@ -17,6 +17,21 @@ TEST_CASE("sum_squares adds to what is there") {
     }
 }
 
+TEST_CASE("sum_squares of ranges adds those alone") {
+  const std::vector<ops::ElementRange> ranges{{0, 1}, {17, 1025}, {4096, 70001}};
+  for (DType type : kFloatTypes) {
+    OpTest test;
+    const Tensor x = test.random({70001}, type, 1), sum = test.put({1}, DType::f32, {2.5});
+    const Values v = OpTest::get(x);
+    double want = 2.5;
+    for (const ops::ElementRange& r : ranges)
+      for (std::int64_t i = r.begin; i < r.end; ++i)
+        want += v[static_cast<std::size_t>(i)] * v[static_cast<std::size_t>(i)];
+    test.run(ops::SumSquares{x, sum, ranges});
+    CHECK(OpTest::get(sum)[0] == Approx(want).epsilon(1e-6));
+  }
+}
+
 TEST_CASE("sum_squares shows an overflow") {
   for (DType type : kFloatTypes)
     for (double bad : {static_cast<double>(INFINITY), -static_cast<double>(INFINITY), std::nan("")}) {

@@ -2,6 +2,7 @@
 #pragma once
 #include <cmath>
 
+#include "engine/backend/cuda/kernels/borders.h"
 #include "engine/backend/cuda/kernels/each.h"
 #include "engine/backend/cuda/kernels/types.h"
 #include "engine/ops/adam.h"
@@ -15,19 +16,22 @@ struct AdamEach {
   const TG* grad;
   TM* model;  // null: none
   float lr, beta1, beta2, eps, weight_decay, grad_scale, m_scale, v_scale;
+  Borders undecayed;
   bool aligned() const {
-    return cuda::aligned<kWidth>(param, m, v) && cuda::aligned<kWidth>(grad) && cuda::aligned<kWidth>(model);
+    return whole_vectors(undecayed, kWidth) && cuda::aligned<kWidth>(param, m, v) &&
+           cuda::aligned<kWidth>(grad) && cuda::aligned<kWidth>(model);
   }
   template <int V>
   __device__ void apply(std::int64_t i) const {
     Floats<V> p = load<V>(param + i), first = load<V>(m + i), second = load<V>(v + i);
     const Floats<V> gradient = load<V>(grad + i);
+    const float decay = undecayed.inside(i) ? 0.0f : weight_decay;
 #pragma unroll
     for (int k = 0; k < V; ++k) {
       const float g = grad_scale * gradient.v[k];
       first.v[k] = beta1 * first.v[k] + (1 - beta1) * g;
       second.v[k] = beta2 * second.v[k] + (1 - beta2) * g * g;
-      p.v[k] -= lr * (first.v[k] * m_scale / (sqrtf(second.v[k] * v_scale) + eps) + weight_decay * p.v[k]);
+      p.v[k] -= lr * (first.v[k] * m_scale / (sqrtf(second.v[k] * v_scale) + eps) + decay * p.v[k]);
     }
     store(param + i, p);
     store(m + i, first);
@@ -45,10 +49,15 @@ void enqueue(Stream& stream, const ops::Adam& op) {
     with_float(op.name, op.model ? op.model.dtype() : DType::f32, [&](auto model_type) {
       using TG = decltype(grad_type);
       using TM = decltype(model_type);
-      launch_flat(stream, op.name, op.param.numel(),
-                  AdamEach<TG, TM>{pointer<float>(op.param), pointer<float>(op.m), pointer<float>(op.v),
-                                   pointer<TG>(op.grad), pointer<TM>(op.model), op.lr, op.beta1, op.beta2,
-                                   op.eps, op.weight_decay, op.grad_scale, m_scale, v_scale});
+      for_pieces(
+          op.undecayed, op.param.numel(), [&](std::int64_t at, std::int64_t n, const Borders& borders) {
+            launch_flat(
+                stream, op.name, n,
+                AdamEach<TG, TM>{pointer<float>(op.param) + at, pointer<float>(op.m) + at,
+                                 pointer<float>(op.v) + at, pointer<TG>(op.grad) + at,
+                                 op.model ? pointer<TM>(op.model) + at : nullptr, op.lr, op.beta1, op.beta2,
+                                 op.eps, op.weight_decay, op.grad_scale, m_scale, v_scale, borders});
+          });
     });
   });
 }

@@ -1,4 +1,4 @@
-// y = gelu(x + bias) and dx = dy gelu'(x + bias); the bias may be missing.
+// y = gelu(x + bias), with x + bias kept if wanted, and dx = dy gelu'(x + bias); the bias may be missing.
 #pragma once
 #include "engine/backend/cuda/kernels/each.h"
 #include "engine/backend/cuda/kernels/gelu_math.h"
@@ -11,9 +11,9 @@ template <class T>
 struct BiasGeluEach {
   static constexpr int kWidth = width_of<T>();
   const T *x, *bias;
-  T* y;
+  T *y, *sum;  // sum may be missing, or x
   std::int64_t cols;
-  bool aligned() const { return cuda::aligned<kWidth>(x, bias, y); }
+  bool aligned() const { return cuda::aligned<kWidth>(x, bias, y, sum); }
   template <int V>
   __device__ Floats<V> column(std::int64_t col) const {
     return bias != nullptr ? load<V>(bias + col) : filled<V>(0);
@@ -22,7 +22,10 @@ struct BiasGeluEach {
   __device__ void apply(const Floats<V>& b, std::int64_t row, std::int64_t col) const {
     Floats<V> z = load<V>(x + row * cols + col);
 #pragma unroll
-    for (int k = 0; k < V; ++k) z.v[k] = gelu<T>(z.v[k] + b.v[k]);
+    for (int k = 0; k < V; ++k) z.v[k] += b.v[k];
+    if (sum != nullptr) store(sum + row * cols + col, z);
+#pragma unroll
+    for (int k = 0; k < V; ++k) z.v[k] = gelu<T>(z.v[k]);
     store(y + row * cols + col, z);
   }
 };
@@ -53,8 +56,9 @@ void enqueue(Stream& stream, const ops::BiasGelu& op) {
   with_float(op.name, op.x.dtype(), [&](auto type) {
     using T = decltype(type);
     const std::int64_t cols = op.x.shape().cols();
-    launch_columns(stream, op.name, op.x.shape().rows(), cols,
-                   BiasGeluEach<T>{pointer<T>(op.x), pointer<T>(op.bias), pointer<T>(op.y), cols});
+    launch_columns(
+        stream, op.name, op.x.shape().rows(), cols,
+        BiasGeluEach<T>{pointer<T>(op.x), pointer<T>(op.bias), pointer<T>(op.y), pointer<T>(op.sum), cols});
   });
 }
 

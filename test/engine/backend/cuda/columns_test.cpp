@@ -54,6 +54,13 @@ TEST_CASE("bias_gelu and its gradient, with and without a bias") {
           const Tensor x = c.in({3, n}, type, -6, 6);
           return ops::BiasGelu{x, has_bias ? c.in({n}, type) : Tensor(), c.out({3, n}, type)};
         });
+        for (bool in_place : {false, true})
+          check_kernel(rounding(type), [&](KernelCase& c) {
+            const Tensor x = c.in({3, n}, type, -6, 6);
+            ops::BiasGelu op{x, has_bias ? c.in({n}, type) : Tensor(), c.out({3, n}, type)};
+            op.sum = in_place ? c.result(x) : c.out({3, n}, type);
+            return op;
+          });
         check_kernel(rounding(type), [&](KernelCase& c) {
           const Tensor dy = c.in({3, n}, type), x = c.in({3, n}, type, -6, 6);
           return ops::BiasGeluGrad{dy, x, has_bias ? c.in({n}, type) : Tensor(), c.result(dy)};

@@ -1,6 +1,7 @@
 #include "engine/backend/cuda/kernels/adam.cuh"
 #include "engine/backend/cuda/kernels/add.cuh"
 #include "engine/backend/cuda/kernels/copy.cuh"
+#include "engine/backend/cuda/kernels/sum_squares.cuh"
 #include "engine/backend/cuda/kernels/tanh.cuh"
 #include "test/engine/backend/cuda/kernel_test.h"
 
@@ -69,6 +70,40 @@ TEST_CASE("tanh and its gradient") {
       check_kernel(rounding(type), [&](KernelCase& c) {
         const Tensor dy = c.in({n}, type);
         return ops::TanhGrad{dy, c.in({n}, type), c.result(dy)};
+      });
+    }
+}
+
+namespace {
+
+// `count` ranges of a length each with gaps as long between them, from element `first` on.
+std::vector<ops::ElementRange> every_other(std::int64_t first, std::int64_t length, std::int64_t count) {
+  std::vector<ops::ElementRange> ranges;
+  for (std::int64_t i = 0; i < count; ++i)
+    ranges.push_back({first + 2 * i * length, first + (2 * i + 1) * length});
+  return ranges;
+}
+
+}  // namespace
+
+TEST_CASE("adam and sum_squares take ranges: for vectors or not, and more than one launch holds") {
+  struct Case {
+    std::int64_t first, length, count;
+  };
+  for (const Case& p :
+       {Case{0, 8, 3}, Case{64, 64, 5}, Case{3, 5, 4}, Case{0, 8, 120}, Case{8, 8, 121}, Case{1, 3, 300}})
+    for (DType type : kFloatTypes) {
+      CAPTURE(name_of(type), p.first, p.length, p.count);
+      const std::vector<ops::ElementRange> ranges = every_other(p.first, p.length, p.count);
+      const std::int64_t n = ranges.back().end + 13;
+      check_kernel(rounding(DType::f32, 1e-7), [&](KernelCase& c) {
+        ops::Adam op{c.inout({n}, DType::f32),       c.in({n}, type), c.inout({n}, DType::f32),
+                     c.inout({n}, DType::f32, 0, 1), Tensor(),        1e-2f};
+        op.weight_decay = 0.5f, op.undecayed = ranges;
+        return op;
+      });
+      check_kernel(rounding(DType::f32), [&](KernelCase& c) {
+        return ops::SumSquares{c.in({n}, type), c.inout({1}, DType::f32), ranges};
       });
     }
 }

@@ -1,0 +1,189 @@
+// What the engine's host code adds to a kernel launch. Nothing here waits while it is timed: ops are enqueued
+// in batches shorter than a stream's queue, each batch beside one of bare CUDA calls, and the medians of both
+// and of their difference are printed as JSON.
+//
+//   launch_bench                      on the first GPU
+//   launch_bench --device counting    on a device that only counts: the front's share alone, anywhere
+//
+// kinds:  ops of so many kernels each, through the front (check, meter, virtual table) and the backend.
+// `raw_ns` is a
+//         launch of an empty kernel without arguments, or a product of the same size by cuBLASLt;
+//         `overhead_ns` the median of (engine - raw) over the batches, per launch.
+// steps:  whole training steps of a tiny model, their wall time over the ops they ran: modules, allocator and
+// schedule
+//         are in it, and so is every wait for the device, so that on a GPU it is an upper bound.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "bench/raw_launch.h"
+#include "engine/ops/ops.h"
+#include "engine/train/data.h"
+#include "engine/train/registry.h"
+#include "engine/train/trainer.h"
+#include "strategies/strategies.h"
+
+namespace mbench::bench {
+namespace {
+
+// A stream's queue holds about 1024 launches; beyond them a launch waits for the GPU.
+constexpr int kBatch = 200;
+// Small enough that a kernel is over before the next is enqueued, shaped as activations are.
+constexpr std::int64_t kRows = 64, kCols = 256;
+const RngKey kKey{1, 2, 3};
+
+struct Options {
+  std::string device = "cuda";
+  int batches = 101, steps = 20;
+};
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double median(std::vector<double> v) {
+  std::sort(v.begin(), v.end());
+  const std::size_t half = v.size() / 2;
+  return v.size() % 2 ? v[half] : (v[half - 1] + v[half]) / 2;
+}
+
+// Nanoseconds a call, over one batch.
+template <class Enqueue>
+double time_batch(Enqueue&& enqueue) {
+  const double begin = now();
+  for (int i = 0; i < kBatch; ++i) enqueue();
+  return (now() - begin) * 1e9 / kBatch;
+}
+
+struct Kind {
+  std::string name;
+  int kernels;   // that the GPU's backend launches for one op
+  bool product;  // held against a bare product, not against an empty kernel
+  std::function<void()> enqueue;
+};
+
+std::vector<Kind> kinds_of(Device& device) {
+  const DType type = DType::bf16;
+  const auto make = [&](const Shape& shape, DType t) {
+    const Tensor x = device.empty(shape, t, Category::activations, "bench");
+    run(device, ops::Fill{x, 0.01f});
+    return x;
+  };
+  const Shape hidden{kRows, 1, kCols};
+  const Tensor x = make(hidden, type), y = make(hidden, type), z = make(hidden, type),
+               bias = make({kCols}, type);
+  const Tensor gamma = make({kCols}, type), beta = make({kCols}, type), mean = make({kRows}, DType::f32),
+               rstd = make({kRows}, DType::f32), wide = make(hidden, DType::f32);
+  const Tensor dbias = make({kCols}, DType::f32), dgamma = make({kCols}, DType::f32),
+               dbeta = make({kCols}, DType::f32);
+  const Tensor a = make({kCols, kCols}, type), b = make({kCols, kCols}, type), c = make({kCols, kCols}, type);
+  const ops::HiddenMap map{kRows, 0, 0};
+  const auto op = [&device](const auto& o) { return [&device, o] { run(device, o); }; };
+  return {
+      {"add", 1, false, op(ops::Add{x, y, z})},
+      {"copy", 1, false, op(ops::Copy{x, wide, 1})},
+      {"fill", 1, false, op(ops::Fill{x, 0.01f})},
+      {"bias_add", 1, false, op(ops::BiasAdd{x, bias, y})},
+      {"bias_gelu", 1, false, op(ops::BiasGelu{x, bias, y})},
+      {"bias_dropout_add", 1, false, op(ops::BiasDropoutAdd{x, bias, y, z, {}, {0.1f, kKey}, map})},
+      {"layer_norm", 1, false, op(ops::LayerNorm{x, gamma, beta, y, mean, rstd})},
+      {"layer_norm_grad", 2, false, op(ops::LayerNormGrad{y, x, mean, rstd, gamma, {}, z, dgamma, dbeta})},
+      {"bias_grad", 2, false, op(ops::BiasGrad{x, dbias})},
+      {"matmul", 1, true, op(ops::Matmul{ops::Matrix(a), ops::Matrix(b), ops::Matrix(c)})},
+  };
+}
+
+nlohmann::ordered_json measure(Device& device, RawLaunches* raw, const Kind& kind, int batches) {
+  const auto bare = [&] { kind.product ? raw->product() : raw->kernel(); };
+  std::vector<double> own, floor, difference;
+  for (int i = -3; i < batches; ++i) {  // the first warm up: plans, scratch memory, caches
+    const double engine = time_batch(kind.enqueue) / kind.kernels;
+    device.synchronize();
+    double least = 0;
+    if (raw) {
+      least = time_batch(bare);
+      raw->wait();
+    }
+    if (i < 0) continue;
+    own.push_back(engine);
+    floor.push_back(least);
+    difference.push_back(engine - least);
+  }
+  nlohmann::ordered_json json{{"name", kind.name}, {"kernels", kind.kernels}, {"ns", median(own)}};
+  json["raw"] = kind.product ? "cublasLtMatmul" : "empty kernel";
+  json["raw_ns"] = raw ? nlohmann::ordered_json(median(floor)) : nullptr;
+  json["overhead_ns"] = raw ? nlohmann::ordered_json(median(difference)) : nullptr;
+  return json;
+}
+
+nlohmann::ordered_json measure_steps(const Options& options, Graph graph) {
+  Point p;
+  p.model = find_preset("gpt-bytes-tiny", "launch_bench");
+  p.seq = 64, p.global_batch = 4, p.dropout = 0.1;
+  p.precision = Precision::bf16;
+  p.graph = graph;
+  const Plan plan = strategies::make_plan(p);
+  const auto device = options.device == "counting" ? open_counting_device(0) : open_device(options.device, 0);
+  const auto world = lone_world(0, 1);
+  const auto data = device->real() ? open_data(p.data, p.model.vocab, p.seq, p.seed) : nullptr;
+  Trainer trainer(plan, *device, *world, data.get());
+  for (int i = 0; i < 3; ++i) trainer.step();
+  std::vector<double> per_op;
+  std::uint64_t launches = 0;
+  for (int i = 0; i < options.steps; ++i) {
+    device->meter().reset();
+    device->synchronize();
+    const double begin = now();
+    trainer.step();
+    device->synchronize();
+    launches = device->meter().launches;
+    per_op.push_back((now() - begin) * 1e9 / static_cast<double>(launches));
+  }
+  return {{"graph", name_of(graph)}, {"ops", launches}, {"ns_per_op", median(per_op)}};
+}
+
+nlohmann::ordered_json measure_all(const Options& options) {
+  const bool counting = options.device == "counting";
+  const auto device = counting ? open_counting_device(0) : open_device(options.device, 0);
+  const auto raw = counting ? nullptr : open_raw_launches(kCols);
+  check(counting || raw, "launch_bench", "bare launches are missing beside the device {}", device->name());
+  nlohmann::ordered_json json{{"schema", "mbench.launch/1"},
+                              {"device", counting ? "counting" : device->name()},
+                              {"launches_in_a_batch", kBatch},
+                              {"batches", options.batches}};
+  std::vector<double> times, overheads;
+  for (const Kind& kind : kinds_of(*device)) {
+    const auto row = measure(*device, raw.get(), kind, options.batches);
+    times.push_back(row.at("ns").get<double>());
+    if (raw) overheads.push_back(row.at("overhead_ns").get<double>());
+    json["kinds"].push_back(row);
+  }
+  for (const Graph graph : {Graph::eager, Graph::fused})
+    json["steps"].push_back(measure_steps(options, graph));
+  json["median_ns"] = median(times);
+  json["median_overhead_ns"] = raw ? nlohmann::ordered_json(median(overheads)) : nullptr;
+  return json;
+}
+
+}  // namespace
+}  // namespace mbench::bench
+
+int main(int argc, char** argv) {
+  using namespace mbench;
+  bench::Options options;
+  CLI::App app("What the engine's host code adds to a kernel launch, as JSON.");
+  app.add_option("--device", options.device, "cuda (default), or counting: a device that only counts")
+      ->check(CLI::IsMember({"cuda", "counting"}));
+  app.add_option("--batches", options.batches, "Batches of each kind of op")->check(CLI::Range(1, 100000));
+  app.add_option("--steps", options.steps, "Training steps of each graph")->check(CLI::Range(1, 100000));
+  CLI11_PARSE(app, argc, argv);
+  try {
+    fmt::print("{}\n", bench::measure_all(options).dump(1));
+    return 0;
+  } catch (const Error& e) {
+    fmt::print(stderr, "launch_bench: {}\n", e.what());
+    return e.kind() == ErrorKind::unsupported ? 2 : 1;
+  }
+}

@@ -1,0 +1,97 @@
+// What a plan of fused attention is made for: sizes, strides, type and mask of one Attention or
+// AttentionGrad, without its addresses. Plain C++, no CUDA.
+#pragma once
+#include <bit>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/ops/attention.h"
+
+namespace mbench::cuda {
+
+// Where [batch, heads, seq, head_dim] lies: element (b, a, s, c) is at (b * heads + a) * head + s * row + c.
+struct FlashView {
+  std::int64_t row = 0, head = 0;
+};
+
+inline FlashView flash_view(const ops::Matrix& m) {
+  return {m.ld, m.batch_stride};
+}
+
+struct FlashShape {
+  DType type = DType::bf16;
+  std::int64_t batch = 0, heads = 0, seq = 0, head_dim = 0;
+  float scale = 1;
+  bool causal = false, padded = false;
+  bool gradient = false;
+  FlashView q, k, v, out;
+  FlashView dout, dq, dk, dv;  // of a gradient
+
+  // Equal keys: one plan serves both.
+  std::vector<std::int64_t> key() const {
+    std::vector<std::int64_t> all{static_cast<std::int64_t>(type),    batch,  heads,  seq,     head_dim,
+                                  std::bit_cast<std::int32_t>(scale), causal, padded, gradient};
+    for (const FlashView& view : {q, k, v, out, dout, dq, dk, dv}) {
+      all.push_back(view.row);
+      all.push_back(view.head);
+    }
+    return all;
+  }
+  // Bytes of rowsum(dO O), f32, which the frontend keeps at the start of a gradient's workspace.
+  std::int64_t row_sum_bytes() const { return batch * heads * seq * std::int64_t{sizeof(float)}; }
+};
+
+template <class Op>
+FlashShape flash_shape_without_views(const Op& op) {
+  const ops::AttentionShape& s = op.shape;
+  FlashShape shape;
+  shape.type = op.q.data.dtype();
+  shape.batch = s.batch, shape.heads = s.heads, shape.seq = s.seq, shape.head_dim = s.head_dim;
+  shape.scale = s.scale, shape.causal = s.causal, shape.padded = static_cast<bool>(s.keep);
+  shape.q = flash_view(op.q), shape.k = flash_view(op.k), shape.v = flash_view(op.v);
+  shape.out = flash_view(op.out);
+  return shape;
+}
+
+inline FlashShape flash_shape(const ops::Attention& op) {
+  return flash_shape_without_views(op);
+}
+
+inline FlashShape flash_shape(const ops::AttentionGrad& op) {
+  FlashShape shape = flash_shape_without_views(op);
+  shape.gradient = true;
+  shape.dout = flash_view(op.dout);
+  shape.dq = flash_view(op.dq), shape.dk = flash_view(op.dk), shape.dv = flash_view(op.dv);
+  return shape;
+}
+
+// Why fused attention on GPUs cannot do this, whatever the GPU, with the nearest choice; or nothing.
+inline std::optional<std::string> why_no_flash(const FlashShape& s, float dropout) {
+  if (s.type != DType::bf16 && s.type != DType::f16)
+    return fmt::format(
+        "attention \"flash\" on a GPU, got precision {}, which cuDNN's fused attention does not have, need "
+        "bf16 or fp16, or attention \"core\"",
+        name_of(s.type));
+  if (dropout > 0)
+    return fmt::format(
+        "attention \"flash\" on a GPU, got dropout {}, need 0 or attention \"core\": cuDNN draws masks of "
+        "its "
+        "own, and a mask here is the same on every device and layout",
+        dropout);
+  if (s.head_dim % 8 != 0)
+    return fmt::format(
+        "attention \"flash\" on a GPU, got head_dim {}, need a multiple of 8 or attention "
+        "\"core\"",
+        s.head_dim);
+  // The row sums stand before the rest of the workspace, which would start at an odd address.
+  if (s.row_sum_bytes() % 16 != 0)
+    return fmt::format(
+        "attention \"flash\" on a GPU, got {} samples x {} heads x seq {}, need a product that 4 divides, or "
+        "attention \"core\"",
+        s.batch, s.heads, s.seq);
+  return std::nullopt;
+}
+
+}  // namespace mbench::cuda

@@ -1,0 +1,134 @@
+"""What the steps share: the programs, the time that is left, commands with a time limit, and sweeps."""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+from gpu_check import libraries
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SIMULATED = "H200-SXM5-141GB"  # whose allocator figure is held against the GPU's; it is the same on every machine
+POINT = 100  # seconds after which a point that is still running hangs
+GRACE = 12  # seconds that a command gets to write down what it has, once its time is up
+
+
+class CutOff(Exception):
+    """A command was ended because its time was up."""
+
+
+class Room:
+    def __init__(self, options):
+        self.out = os.path.abspath(options.out)
+        os.makedirs(self.out, exist_ok=True)
+        self.log = open(os.path.join(self.out, "log.txt"), "a" if options.only else "w")
+        self.device, self.tiny, self.python = options.device, options.tiny, options.python
+        self.programs = options.programs and os.path.abspath(options.programs)
+        self.own_environment = dict(os.environ)  # PyTorch runs in it: it brings its libraries along
+        self.environment, self.missing_libraries = dict(os.environ), []
+        if self.programs and os.path.isdir(os.path.join(self.programs, "lib")):
+            self.environment, self.missing_libraries = libraries.environment_of_pack(self.programs, os.environ,
+                                                                                       self.python)
+        self.environment["OMPI_ALLOW_RUN_AS_ROOT"] = self.environment["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
+        if self.tiny:
+            self.environment["OMP_WAIT_POLICY"] = "passive"  # threads of small models would only spin
+        self.launcher = "mpirun" if shutil.which("mpirun", path=self.environment.get("PATH")) else "local"
+        self.deadline = self.step_deadline = time.monotonic() + 86400
+        self.cut, self.described = False, None  # whether the last sweep was cut off; what `mbench devices` said
+
+    def program(self, name):
+        """A program's path, of a pack or of a build folder; nothing where it is not there."""
+        base = self.programs or os.path.join(ROOT, "build/gpu")
+        for folder in ("bin", "", "test", "bench"):
+            path = os.path.join(base, folder, name)
+            if os.path.isfile(path) and os.access(path, os.X_OK):
+                return path
+        return None
+
+    def mbench(self):
+        path = self.program("mbench")
+        if not path:
+            raise RuntimeError(f"no mbench in {self.programs or 'build/gpu'}")
+        return path
+
+    def describe(self):
+        """Exit code and output of `mbench devices`, asked once."""
+        if self.described is None:
+            self.described = self.run([self.mbench(), "devices"], 60)
+        return self.described
+
+    def gpus(self):
+        return re.findall(r"^cuda +(\d.*)", self.describe()[1], re.M)
+
+    def left(self):
+        return min(self.deadline, self.step_deadline) - time.monotonic()
+
+    def run(self, argv, seconds=None, own_environment=False):
+        """Exit code and output; both go to the log. One that is not done in time is interrupted, later killed, and has code
+        None."""
+        limit = self.left() - GRACE if seconds is None else min(seconds, self.left() - GRACE)
+        if limit <= 0:
+            raise CutOff("no time left for " + os.path.basename(argv[0]))
+        print("  " + " ".join(argv), flush=True)
+        self.log.write(f"\n$ {' '.join(argv)}\n")
+        self.log.flush()
+        begin, cut = time.monotonic(), False
+        try:
+            child = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                                     env=self.own_environment if own_environment else self.environment, cwd=ROOT,
+                                     start_new_session=True)
+        except OSError as error:
+            self.log.write(f"{error}\n[exit 127]\n")
+            return 127, str(error)
+        try:
+            text, _ = child.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            cut, text = True, self.end(child)
+        code = None if cut else child.returncode
+        said = "cut off" if cut else f"exit {code}"
+        self.log.write(f"{text}[{said} after {time.monotonic() - begin:.1f} s]\n")
+        self.log.flush()
+        return code, text
+
+    @staticmethod
+    def end(child):
+        """Ends a command and all of its group; what it said until then."""
+        for number, wait in ((signal.SIGINT, GRACE - 4), (signal.SIGKILL, None)):
+            try:
+                os.killpg(child.pid, number)
+            except ProcessLookupError:
+                pass
+            try:
+                return child.communicate(timeout=wait)[0]
+            except subprocess.TimeoutExpired:
+                continue
+        return ""
+
+    def spec(self, name, **changes):
+        """A spec of configs/gpu, with other values for some keys."""
+        with open(os.path.join(ROOT, "configs/gpu", name + ".json")) as file:
+            return {**json.load(file), **changes}
+
+    def sweep(self, name, spec, device=None, launcher="local"):
+        """The points of a sweep, as far as it came: self.cut says whether its time was up. One point may not take all of it."""
+        folder, path = os.path.join(self.out, name), os.path.join(self.out, name + ".json")
+        shutil.rmtree(folder, ignore_errors=True)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as out:
+            json.dump(spec, out, indent=1)
+        code, text = self.run([self.mbench(), "sweep", path, "--on", device or self.device, "--out", folder, "--launcher",
+                               launcher, "--timeout", str(POINT), "--quiet"])
+        results = os.path.join(folder, "results.json")
+        if not os.path.exists(results):
+            if code is None:
+                raise CutOff(f"the sweep {name} was cut off before its first point")
+            raise RuntimeError(f"the sweep {name} ended with code {code}: {text.strip()[-300:]}")
+        with open(results) as file:
+            points = json.load(file)["points"]
+        self.cut = code is None
+        return points
+
+    def simulate(self, name, spec, ranks=1):
+        return self.sweep(name, spec, f"sim:{ranks}x{SIMULATED}")

@@ -1,0 +1,203 @@
+"""The steps that measure: launch, mfu, strategies. A goal that is not met fails none of them; a point that is wrong does."""
+import json
+import os
+import re
+import time
+
+from gpu_check import peer, record
+from gpu_check.correctness import compare_with_simulator
+from gpu_check.room import CutOff
+
+GOAL_MFU, GOAL_RATIO, GOAL_LAUNCH_NS = 0.40, 1.1, 3000
+# The three models, and their share of the step's time: a larger one takes longer to start, in PyTorch above all.
+MODELS = (("gpt2-345m", 0.28), ("gpt-1.3b", 0.32), ("gpt-6.7b", 0.40))
+SECOND_RECIPE = 50  # seconds for PyTorch's other recipe
+OF_MBENCH = 0.45  # of a model's time, the rest is for PyTorch
+TINY = {"model": {"family": "gpt", "layers": 2, "hidden": 64, "heads": 4, "ffn": 256, "vocab": 250, "positions": 64}, "seq": 64, "iterations": 2, "warmup": 1,
+        "sweep": {"micro_batch,global_batch": [[1, 1], [2, 2]]}}
+
+
+def launch(room):
+    program = room.program("launch_bench")
+    if not program:
+        return "not run", f"no launch_bench in {room.programs}", {}
+    on_gpu = room.device == "cuda"
+    code, text = room.run([program, "--device", "cuda" if on_gpu else "counting", *(["--batches", "5"] if room.tiny else [])])
+    if code is None:
+        return "cut off", "its time was up", {}
+    if code != 0:
+        return "failed", text.strip()[-300:], {}
+    told = json.loads(text[text.index("{"):])
+    os.makedirs(os.path.join(room.out, "measured"), exist_ok=True)
+    with open(os.path.join(room.out, "measured/launch.json"), "w") as out:
+        json.dump(told, out, indent=1)
+    number = lambda x: "n/a" if x is None else f"{x:.0f}"
+    rows = [(k["name"], k["kernels"], number(k["ns"]), k["raw"], number(k["raw_ns"]), number(k["overhead_ns"]))
+            for k in told["kinds"]]
+    steps = [(s["graph"], s["ops"], number(s["ns_per_op"])) for s in told["steps"]]
+    median = told["median_overhead_ns"]
+    real = on_gpu and not room.tiny
+    goals = [record.goal("median overhead of the engine's host code per kernel launch", f"< {GOAL_LAUNCH_NS} ns",
+                         "n/a" if median is None else f"{median:.0f} ns", median < GOAL_LAUNCH_NS if real else None)]
+    said = (f"median {median:.0f} ns over a bare launch" if median is not None else
+            f"median {told['median_ns']:.0f} ns in the front alone, on a device that only counts")
+    return "ok", said, {"goals": goals, "details": told, "tables": [
+        record.table("Host time of a launch, ns", ["op", "kernels", "engine", "bare call", "bare", "overhead"], rows),
+        record.table("Host time of whole steps of a tiny model, waits included", ["graph", "ops", "ns an op"], steps)]}
+
+
+def best_of(points):
+    ran = [p for p in points if p["outcome"] == "ok"]
+    return max(ran, key=lambda p: p["tokens_per_s"]) if ran else None
+
+
+def figures(p):
+    if p["outcome"] != "ok":
+        return [p["outcome"]] + [""] * 7
+    mfu = "n/a" if p["mfu"] is None else f"{p['mfu'] * 100:.1f} %"
+    whole = lambda key, times=1: "n/a" if p.get(key) is None else f"{p[key] * times:.0f}"
+    return [f"{p['iteration_ms']['median']:.2f}", f"{p['tokens_per_s']:.0f}", mfu, whole("peak_memory_mib"), whole("power_w"),
+            whole("utilization", 100), whole("clock_mhz"), p.get("throttle_reasons") or "n/a"]
+
+
+class Model:
+    """One model: mbench's points, their memory against the simulator, and PyTorch's."""
+
+    def __init__(self, room, name, until, why_no_peer):
+        self.room, self.name, self.until, self.why_no_peer = room, name, until, why_no_peer
+        self.rows, self.wrong, self.goals, self.cut = [], [], [], False
+        self.best = self.best_peer = None
+        self.attention, self.where = "flash", ""
+
+    def left(self):
+        return self.until - time.monotonic()
+
+    def sweep(self, spec, attention):
+        """Points of mbench in the first part of the model's time."""
+        whole, begin = self.room.step_deadline, time.monotonic()
+        self.room.step_deadline = min(whole, begin + max(30, self.left() * OF_MBENCH))
+        try:
+            points = self.room.sweep(f"mfu/{self.name}-{attention}", {**spec, "attention": attention})
+            self.cut = self.cut or self.room.cut
+        except CutOff:
+            points, self.cut = [], True
+        finally:
+            self.room.step_deadline = whole
+        for p in points:
+            self.rows.append([self.name, attention, "mbench", p["recompute"], p["micro_batch"], *figures(p)])
+            if p["outcome"] not in ("ok", "oom", "unsupported"):
+                self.wrong.append(f"{self.name} {attention} micro batch {p['micro_batch']}: {p['outcome']} "
+                                  f"({p.get('reason') or ''})")
+        return points
+
+    def check_memory(self, spec, attention, points):
+        if not any(p["outcome"] == "ok" for p in points):
+            return
+        _, different = compare_with_simulator(self.room, f"mfu/{self.name}-{attention}-simulated",
+                                              {**spec, "attention": attention}, points)
+        self.wrong += different
+
+    def run(self):
+        spec = self.room.spec("mfu-" + self.name)
+        if self.room.tiny:
+            spec = {**spec, **TINY}
+            spec.pop("tables")
+        points = self.sweep(spec, "flash")
+        if points and all(p["outcome"] == "unsupported" for p in points):
+            self.attention = "core"
+            points = self.sweep(spec, "core")
+        self.check_memory(spec, self.attention, points)
+        self.best = best_of(points)
+        if self.best:
+            fitted = [p["micro_batch"] for p in points if p["outcome"] == "ok"]
+            rising = self.best is points[-1] and self.best["micro_batch"] == max(fitted)
+            self.where = f" at micro batch {self.best['micro_batch']}" + (", the largest tried" if rising else "")
+        if self.best:
+            self.run_peer(spec)
+        if self.best and self.attention == "flash" and self.name == MODELS[0][0] and self.left() > 30:
+            b = self.best["micro_batch"]  # once, for comparison; it keeps more, and so a smaller one may be all that fits
+            core = {**spec, "sweep": {"micro_batch,global_batch": [[m, m] for m in sorted({max(1, b // 4), max(1, b // 2)})]}}
+            self.check_memory(core, "core", self.sweep(core, "core"))
+
+    def run_peer(self, spec):
+        if self.why_no_peer:
+            return
+        (key, swept), = spec["sweep"].items()
+        sizes = {r[key.split(",").index("micro_batch")] for r in swept}
+        point = {**self.best, "model": spec["model"]}  # sizes, where a result may have a name alone
+        order = peer.order_of(self.best["micro_batch"], sizes)
+        # The recipe nearest to mbench's first; then the other usual one, where there is time for it, at what was best for
+        # that: mbench is held against the faster.
+        self.take_peer(point, "master", order, self.left() - (SECOND_RECIPE if self.left() > 3 * SECOND_RECIPE else 0))
+        if self.best_peer and self.left() > SECOND_RECIPE * 0.8:
+            self.take_peer(point, "autocast", [self.best_peer["micro_batch"]], self.left())
+
+    def take_peer(self, point, recipe, micro_batches, seconds):
+        report = peer.measure(self.room, self.name, point, micro_batches, seconds, recipe)
+        if report is None:
+            self.cut = self.cut or recipe == "master"
+            return
+        for r in report["points"]:
+            row = {**r, "mfu": r.get("mfu"), "peak_memory_mib": r.get("peak_memory_mib")}
+            self.rows.append([self.name, "sdpa", f"{report['framework']} {recipe}", "none", r["micro_batch"], *figures(row)])
+        best = peer.best_of(report)
+        if not best:
+            return
+        if best["parameters"] != self.best["parameters"]:
+            self.wrong.append(f"{self.name}: {self.best['parameters']} parameters, PyTorch's has {best['parameters']}")
+        if not self.best_peer or best["tokens_per_s"] > self.best_peer["tokens_per_s"]:
+            self.best_peer = best
+
+    def judge(self):
+        """Goals; they are of flash attention in bf16 on a GPU."""
+        real = self.best and self.attention == "flash" and self.room.device == "cuda" and not self.room.tiny
+        ratio = self.best["tokens_per_s"] / self.best_peer["tokens_per_s"] if self.best and self.best_peer else None
+        of = "" if self.attention == "flash" else " (attention core: flash is unsupported in this binary)"
+        got = f"{self.best['mfu'] * 100:.1f} %{of}" if self.best and self.best["mfu"] is not None else "n/a"
+        told = f"{ratio:.2f}{of}" if ratio else f"n/a ({self.why_no_peer or 'not measured'})"
+        known = real and self.best["mfu"] is not None
+        self.goals = [record.goal(f"{self.name}: MFU", f">= {GOAL_MFU * 100:.0f} %", got,
+                                  self.best["mfu"] >= GOAL_MFU if known else None),
+                      record.goal(f"{self.name}: speed over PyTorch", f">= {GOAL_RATIO}", told,
+                                  ratio >= GOAL_RATIO if real and ratio else None)]
+        return f"{self.name} {got}{self.where}, {told} x PyTorch"
+
+
+def mfu(room):
+    why = peer.why_none(room)
+    rows, wrong, goals, said, cut = [], [], [], [], False
+    for i, (name, share) in enumerate(MODELS[:1] if room.tiny else MODELS):
+        rest = sum(s for _, s in MODELS[i:])
+        if room.left() < (20 if room.tiny else 45):
+            cut = True
+            said.append(f"{name} no time left")
+            continue
+        model = Model(room, name, time.monotonic() + room.left() * share / rest, why)
+        model.run()
+        said.append(model.judge())
+        rows, wrong, goals = rows + model.rows, wrong + model.wrong, goals + model.goals
+        cut = cut or model.cut
+    result = "failed" if wrong else "cut off" if cut or not rows else "ok"
+    header = ["model", "attention", "by", "recompute", "micro batch", "time (ms)", "tokens/s", "MFU", "peak (MiB)", "power (W)",
+              "busy (%)", "clock (MHz)", "held down by"]
+    return result, "; ".join([*said, *wrong[:5]]), {
+        "goals": goals, "details": {"wrong": wrong, "rows": rows},
+        "tables": [record.table("Model FLOPs utilisation: bf16, seq 2048, one GPU", header, rows)]}
+
+
+def strategies(room):
+    spec = room.spec("strategies-345m")
+    if room.tiny:
+        spec = {**spec, "model": "gpt-bytes-tiny", "iterations": 2, "warmup": 1, "micro_batch": 1, "global_batch": 1,
+                "sweep": {"seq": [64], "strategy": ["baseline", "full"]}}
+    points = room.sweep("strategies/345m", spec)
+    cut = room.cut
+    wrong = [f"seq {p['seq']} {p['strategy']}: {p['outcome']} ({p.get('reason') or ''})" for p in points
+             if p["outcome"] not in ("ok", "oom")]
+    equal, different = compare_with_simulator(room, "strategies/345m-simulated", spec, points)
+    code, text = room.run([room.mbench(), "report", os.path.join(room.out, "strategies/345m/results.json")])
+    ran = sum(1 for p in points if p["outcome"] == "ok")
+    said = f"{ran} of {len(points)} points ran; the memory of {equal - len(different)} of {equal} is the simulator's to the byte"
+    wrong += different + ([] if code == 0 else [f"mbench report ended with code {code}"])
+    result = "failed" if wrong else "cut off" if cut or not ran else "ok"
+    return result, "; ".join([said, *wrong[:5]]), {"details": {"wrong": wrong}, "tables": [re.sub(r"^#", "###", text, flags=re.M)]}

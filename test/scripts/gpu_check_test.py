@@ -1,0 +1,362 @@
+"""scripts/gpu-check without a GPU: its verdicts on figures that are wrong, its time limits and its record, and a whole run on the
+CPU with small models.
+
+    python3 test/scripts/gpu_check_test.py PROGRAMS      the folder of mbench and launch_bench
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../scripts")
+sys.path.insert(0, SCRIPTS)
+from gpu_check import correctness, libraries, peer, record, speed  # noqa: E402
+from gpu_check.room import CutOff, Room  # noqa: E402
+
+PROGRAMS = None
+
+
+class Options:
+    def __init__(self, out, **more):
+        self.out, self.only, self.programs, self.device, self.tiny, self.python = out, None, None, "cuda", False, sys.executable
+        self.__dict__.update(more)
+
+
+def script(folder, name, text):
+    path = os.path.join(folder, name)
+    with open(path, "w") as file:
+        file.write("#!/bin/sh\n" + text)
+    os.chmod(path, 0o755)
+    return path
+
+
+def row(**changes):
+    """A point as results.json has it, as far as the steps read it."""
+    sizes = {"seq": 32, "micro_batch": 1, "global_batch": 8, "tp": 1, "pp": 1, "dp": 1, "virtual_stages": 1, "world": 1}
+    words = {"sequence_parallel": False, "recompute": "none", "strategy": "", "schedule": "1f1b", "precision": "bf16",
+             "attention": "core", "graph": "fused", "outcome": "ok", "reason": None, "device_name": "GPU"}
+    memory = {"peak_memory_mib": 2.5, "peak_memory_by_rank_mib": [2.5], "memory_anatomy_mib": {"weights": 2.5},
+              "reserved_memory_mib": 4.0}
+    return {**sizes, **words, **memory, "losses": [5.0, 4.0], "gradient_norms": [1.0, 2.0], "parameters": 7, **changes}
+
+
+class FakeRoom(Room):
+    """A room whose sweeps answer from a table instead of running."""
+
+    def __init__(self, folder, answers, **more):
+        super().__init__(Options(folder, **more))
+        self.answers, self.launcher = answers, "mpirun"
+
+    def gpus(self):
+        return ["0 GPU"]
+
+    def sweep(self, name, spec, device=None, launcher="local"):
+        answer = self.answers(name)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+class InFolder(unittest.TestCase):
+    def setUp(self):
+        self.holder = tempfile.TemporaryDirectory()
+        self.folder = self.holder.name
+        self.addCleanup(self.holder.cleanup)
+
+    def room(self, **more):
+        return Room(Options(self.folder, **more))
+
+
+class Verdicts(InFolder):
+    def layouts(self, **changes):
+        wrong = row(tp=2, world=2, **{"device_name": "GPU (shared by 2 ranks)", **changes})
+        references = [row(precision=p) for p in correctness.TOLERANCE]
+        answers = {"layouts/serial-cpu": references, "layouts/bf16": [row(), wrong], "layouts/f32": [row()],
+                   "layouts/fp16": [row()]}
+        return correctness.layouts(FakeRoom(self.folder, answers.get))
+
+    def test_layouts_that_agree_pass(self):
+        result, said, _ = self.layouts()
+        self.assertEqual(result, "ok", said)
+        self.assertIn("4 layouts", said)
+
+    def test_a_loss_beyond_its_tolerance_fails(self):
+        self.assertEqual(self.layouts(losses=[5.0, 4.0 * 1.009])[0], "ok")
+        result, said, _ = self.layouts(losses=[5.0, 4.0 * 1.011])
+        self.assertEqual(result, "failed")
+        self.assertIn("tp 2 fused bf16: losses", said)
+        self.assertEqual(self.layouts(losses=[5.0, float("nan")])[0], "failed")
+        self.assertEqual(self.layouts(gradient_norms=[1.0, 2.3])[0], "failed")
+
+    def test_a_layout_that_did_not_run_fails(self):
+        for outcome in ("crashed", "wrong", "timeout", "oom", "unsupported"):
+            self.assertEqual(self.layouts(outcome=outcome)[0], "failed")
+
+    def test_ranks_that_share_a_gpu_must_say_so(self):
+        result, said, _ = self.layouts(device_name="GPU")
+        self.assertEqual(result, "failed")
+        self.assertIn("share a GPU", said)
+
+    def memory(self, **changes):
+        answers = {"memory/measured": [row()], "memory/cpu": [row()], "memory/simulated": [row()]}
+        for name, change in changes.items():
+            answers["memory/" + name] = [row(**change)]
+        return correctness.memory(FakeRoom(self.folder, answers.get))
+
+    def test_memory_is_compared_to_the_byte(self):
+        result, said, more = self.memory()
+        self.assertEqual(result, "ok", said)
+        self.assertIs(more["goals"][0]["met"], True)
+        for field, value in (("peak_memory_mib", 2.5 + 2**-20), ("reserved_memory_mib", 6.0),
+                             ("memory_anatomy_mib", {"weights": 2.0, "other": 0.5}), ("peak_memory_by_rank_mib", [2.5, 2.5])):
+            for where in ("measured", "cpu", "simulated"):
+                result, said, more = self.memory(**{where: {field: value}})
+                self.assertEqual(result, "failed", (field, where))
+                self.assertIn(field, said)
+                self.assertIs(more["goals"][0]["met"], False)
+
+    def test_flash_that_is_not_built_in_is_no_failure_of_memory_and_no_equality(self):
+        flash = row(outcome="unsupported", reason="needs cuDNN", attention="flash")
+        answers = {"memory/measured": [flash], "memory/cpu": [row()], "memory/simulated": [row()]}
+        self.assertEqual(correctness.memory(FakeRoom(self.folder, answers.get))[0], "failed")  # nothing was compared
+
+    def repeat(self, **changes):
+        first = [row(precision=p) for p in correctness.TOLERANCE]
+        answers = {"repeat/1": first, "repeat/2": [first[0], {**first[1], **changes}, first[2]]}
+        return correctness.repeat(FakeRoom(self.folder, answers.get))[0]
+
+    def test_repeat_wants_the_same_bits(self):
+        self.assertEqual(self.repeat(), "ok")
+        self.assertEqual(self.repeat(losses=[5.0, 4.0 + 1e-15 * 4]), "failed")
+        self.assertEqual(self.repeat(outcome="crashed"), "failed")
+
+    def test_a_sweep_without_time_cuts_a_step_off(self):
+        answers = {"layouts/serial-cpu": [row(precision=p) for p in correctness.TOLERANCE], "layouts/bf16": [row()],
+                   "layouts/f32": CutOff("no time")}
+        self.assertEqual(correctness.layouts(FakeRoom(self.folder, answers.get))[0], "cut off")
+
+    def test_ops_and_sanitizer_fail_where_their_programs_do(self):
+        tests = ('case "$*" in *--list*) echo "add, and more"; echo "softmax"; exit 2;; esac\n'
+                 'echo "x_test.cpp:1: FAILED:"; exit 1')
+        script(self.folder, "test_gpu", tests)
+        room = self.room(programs=self.folder)
+        self.assertEqual(correctness.ops(room)[0], "failed")
+        script(self.folder, "test_gpu", 'case "$*" in *--list*) echo "add, and more"; echo "softmax"; exit 2;; esac\nexit 0')
+        self.assertEqual(correctness.ops(room)[0], "ok")
+        sanitizer = 'echo "$5" >> {0}/seen; [ "$2" = racecheck ] && {{ echo "== RACECHECK SUMMARY: 1 hazard"; exit {1}; }}; exit 0'
+        room.environment["PATH"] = self.folder + ":" + os.environ["PATH"]
+        script(self.folder, "compute-sanitizer", sanitizer.format(self.folder, 9))
+        result, said, more = correctness.sanitizer(room)
+        self.assertEqual(result, "failed")
+        self.assertIn("memcheck: 2 of 2 test cases clean, racecheck: 0 of 1", said)
+        self.assertIn("1 hazard", more["tables"][0])
+        script(self.folder, "compute-sanitizer", sanitizer.format(self.folder, 0))
+        self.assertEqual(correctness.sanitizer(room)[0], "ok")
+        room.deadline = time.monotonic()
+        with self.assertRaises(CutOff):
+            correctness.ops(room)
+
+    def test_a_name_of_a_test_is_given_as_catch_takes_it(self):
+        self.assertEqual(correctness.one_test("a, b [c]"), "a\\, b \\[c\\]")
+
+
+class Goals(InFolder):
+    def judge(self, mfu, own, others, **more):
+        room = self.room(**more)
+        model = speed.Model(room, "gpt-1.3b", 0, None)
+        model.best = row(mfu=mfu, tokens_per_s=own)
+        model.best_peer = {"tokens_per_s": others}
+        model.attention = more.get("attention", "flash")
+        model.judge()
+        return [g["met"] for g in model.goals]
+
+    def test_goals_are_met_or_not_met(self):
+        self.assertEqual(self.judge(0.41, 112, 100), [True, True])
+        self.assertEqual(self.judge(0.39, 105, 100), [False, False])
+        self.assertEqual(self.judge(None, 112, 100), [None, True])
+
+    def test_what_is_no_measurement_of_flash_on_a_gpu_meets_nothing(self):
+        self.assertEqual(self.judge(0.41, 112, 100, attention="core"), [None, None])
+        self.assertEqual(self.judge(0.41, 112, 100, device="cpu"), [None, None])
+        self.assertEqual(self.judge(0.41, 112, 100, tiny=True), [None, None])
+
+    def run_model(self, answers, name="gpt-1.3b"):
+        model = speed.Model(FakeRoom(self.folder, answers.get), name, time.monotonic() + 100, "none here")
+        model.run()
+        model.judge()
+        return model
+
+    def test_flash_that_is_not_built_in_is_measured_as_core_and_never_passed_off(self):
+        speedy = row(mfu=0.5, tokens_per_s=9, iteration_ms={"median": 1})
+        model = self.run_model({"mfu/gpt-1.3b-flash": [row(outcome="unsupported", attention="flash")],
+                                "mfu/gpt-1.3b-core": [speedy], "mfu/gpt-1.3b-core-simulated": [row()]})
+        self.assertEqual([g["met"] for g in model.goals], [None, None])
+        self.assertIn("attention core: flash is unsupported", model.goals[0]["got"])
+        self.assertEqual([r[1:3] + r[5:6] for r in model.rows], [["flash", "mbench", "unsupported"], ["core", "mbench", "1.00"]])
+        self.assertEqual(model.wrong, [])
+
+    def test_the_best_micro_batch_is_the_one_with_the_most_tokens(self):
+        rows = [row(mfu=m, tokens_per_s=t, micro_batch=b, attention="flash", iteration_ms={"median": 1})
+                for b, m, t in ((4, 0.3, 30), (8, 0.45, 45), (16, 0.41, 41))]
+        rows.append(row(outcome="oom", micro_batch=32, attention="flash"))
+        answers = {"mfu/gpt-1.3b-flash": rows, "mfu/gpt-1.3b-flash-simulated": rows}
+        model = self.run_model(answers)
+        self.assertEqual((model.best["micro_batch"], model.goals[0]["got"], model.goals[0]["met"]), (8, "45.0 %", True))
+        answers["mfu/gpt-1.3b-flash-simulated"] = [{**r, "peak_memory_mib": 3.0} for r in rows]
+        self.assertEqual(len(self.run_model(answers).wrong), 3)  # of those that ran
+        answers["mfu/gpt-1.3b-flash"] = [row(outcome="wrong", reason="NaN", attention="flash")]
+        self.assertIn("NaN", self.run_model(answers).wrong[0])
+
+    def test_the_peer_begins_at_the_best_micro_batch(self):
+        self.assertEqual(peer.order_of(8, {4, 16, 8, 32}), [8, 16, 4])
+        self.assertEqual(peer.order_of(4, {4, 8}), [4, 8])
+        self.assertEqual(peer.best_of({"points": [{"outcome": "oom"}, {"outcome": "ok", "tokens_per_s": 1}]})["tokens_per_s"], 1)
+        self.assertIsNone(peer.best_of(None))
+
+    def test_launch_judges_the_median(self):
+        told = {"kinds": [], "steps": [], "median_ns": 4000, "median_overhead_ns": 2900}
+        for overhead, met in ((2900, True), (3100, False)):
+            script(self.folder, "launch_bench", "echo '" + json.dumps({**told, "median_overhead_ns": overhead}) + "'")
+            result, _, more = speed.launch(self.room(programs=self.folder))
+            self.assertEqual((result, more["goals"][0]["met"]), ("ok", met))
+        script(self.folder, "launch_bench", "echo no GPU; exit 2")
+        self.assertEqual(speed.launch(self.room(programs=self.folder))[0], "failed")
+
+
+class Time(InFolder):
+    def test_a_command_is_interrupted_when_its_time_is_up(self):
+        slow = script(self.folder, "slow", "trap 'echo wrote what it had; exit 3' INT\necho begun\nwhile :; do sleep 0.1; done")
+        begin = time.monotonic()
+        code, text = self.room().run([slow], 1)
+        self.assertIsNone(code)
+        self.assertEqual(text, "begun\nwrote what it had\n")
+        self.assertLess(time.monotonic() - begin, 6)
+
+    def test_a_command_without_time_is_not_begun(self):
+        room = self.room()
+        room.step_deadline = time.monotonic() + 5  # less than it gets to write down what it has
+        with self.assertRaises(CutOff):
+            room.run(["true"])
+
+    def test_a_program_that_is_not_there(self):
+        self.assertEqual(self.room().run([os.path.join(self.folder, "nothing")])[0], 127)
+
+
+class Libraries(InFolder):
+    def test_the_first_folder_that_has_a_library_is_taken(self):
+        for name in ("a/libx.so.1", "b/libx.so.1", "b/liby.so.2"):
+            os.makedirs(os.path.dirname(os.path.join(self.folder, name)), exist_ok=True)
+            open(os.path.join(self.folder, name), "w").close()
+        a, b = os.path.join(self.folder, "a"), os.path.join(self.folder, "b")
+        self.assertEqual(libraries.folders_for(["libx.so.1", "liby.so.2", "libz.so"], [a, b]), ([a, b], ["libz.so"]))
+
+    def test_the_folders_of_python_packages(self):
+        for name in ("cu13", "cudnn", "nccl"):
+            os.makedirs(os.path.join(self.folder, "nvidia", name, "lib"))
+        python = script(self.folder, "python", f'PYTHONPATH={self.folder} exec {sys.executable} "$@"')
+        found = [os.path.relpath(f, os.path.join(self.folder, "nvidia")) for f in libraries.python_folders(python)
+                 if f.startswith(self.folder)]
+        self.assertEqual(found, ["cu13/lib", "cudnn/lib", "nccl/lib"])
+
+
+class Records(InFolder):
+    def step(self, name, result="ok", **more):
+        return {"step": name, "result": result, "seconds": 1, "said": "a|b\nc", "program": "0.1", "details": {}, "goals": [],
+                "tables": [], **more}
+
+    def test_steps_of_earlier_calls_stay(self):
+        first = record.Record(self.folder, ["a", "b"], keep_earlier=False)
+        first.put(self.step("a"))
+        first.put(self.step("b", "failed"))
+        again = record.Record(self.folder, ["a", "b"], keep_earlier=True)
+        again.put(self.step("b"))
+        self.assertEqual([s["result"] for s in again.in_order()], ["ok", "ok"])
+        self.assertIn("| a | ok | 1 | a/b c |", again.summary())
+        afresh = record.Record(self.folder, ["a", "b"], keep_earlier=False)
+        afresh.put(self.step("b"))
+        self.assertEqual(len(afresh.in_order()), 1)
+
+    def test_exit_codes(self):
+        r = record.Record(self.folder, ["a", "b", "c"], False)
+        for name, result in (("a", "ok"), ("b", "cut off"), ("c", "failed")):
+            r.put(self.step(name, result))
+        self.assertEqual([r.exit_code(c) for c in (["a"], ["a", "b"], ["a", "b", "c"])], [0, 3, 1])
+        with self.assertRaises(AssertionError):
+            r.put(self.step("a", "skipped"))
+
+    def test_goals_are_shown(self):
+        r = record.Record(self.folder, ["a"], False)
+        r.put(self.step("a", goals=[record.goal("speed", "> 1", "2", True), record.goal("x", "y", "z", False),
+                                    record.goal("p", "q", "n/a", None)]))
+        for line in ("| speed | > 1 | 2 | met |", "| x | y | z | not met |", "| p | q | n/a | not measured |"):
+            self.assertIn(line, r.summary())
+
+    def test_what_is_kept_does_not_disturb_the_baselines_beside_it(self):
+        r = record.Record(self.folder, ["a"], False)
+        r.put(self.step("a"))
+        for name in ("mfu/x", "measured"):
+            os.makedirs(os.path.join(self.folder, name))
+        for name in ("mfu/x/results.json", "measured/peer.json"):
+            with open(os.path.join(self.folder, name), "w") as file:
+                file.write("{}")
+        baselines = os.path.join(self.folder, "baselines")
+        self.assertEqual(r.keep(os.path.join(baselines, "h200")), ["gpu-check.json", "mfu-x.json", "peer.json"])
+        if PROGRAMS:
+            stored = os.path.join(SCRIPTS, "../baselines")
+            name = next(n for n in sorted(os.listdir(stored)) if n.startswith("any-cpu"))
+            shutil.copytree(os.path.join(stored, name), os.path.join(baselines, name))
+            listed = subprocess.run([os.path.join(PROGRAMS, "mbench"), "baseline", "list", "--dir", baselines],
+                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            self.assertEqual(listed.returncode, 0, listed.stdout)
+
+
+class WholeRuns(InFolder):
+    def check(self, *more):
+        argv = [sys.executable, os.path.join(SCRIPTS, "gpu-check"), "--programs", PROGRAMS, "--out", self.folder, *more]
+        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        path = os.path.join(self.folder, "results.json")
+        steps = {s["step"]: s for s in json.load(open(path))["steps"]} if os.path.exists(path) else {}
+        return done.returncode, steps, done.stdout
+
+    def setUp(self):
+        super().setUp()
+        if not PROGRAMS:
+            self.skipTest("no programs")
+
+    def test_small_models_on_the_cpu(self):
+        code, steps, text = self.check("--device", "cpu", "--tiny")
+        self.assertEqual({n: s["result"] for n, s in steps.items()}, {
+            "devices": "ok", "ops": "not run", "layouts": "ok", "memory": "ok", "repeat": "ok", "launch": "ok", "mfu": "ok",
+            "strategies": "ok", "sanitizer": "not run"}, text)
+        self.assertEqual(code, 3)
+        self.assertNotIn(True, [g["met"] for s in steps.values() for g in s["goals"]])  # no goal is met without a GPU
+        self.assertIn("no measurement", steps["mfu"]["program"])
+        code, again, _ = self.check("--device", "cpu", "--tiny", "--only", "launch")
+        self.assertEqual(code, 0)
+        self.assertEqual({k: v for k, v in again.items() if k != "launch"}, {k: v for k, v in steps.items() if k != "launch"})
+
+    def test_without_time_every_step_is_a_row(self):
+        code, steps, _ = self.check("--device", "cpu", "--tiny", "--minutes", "0.5")
+        self.assertEqual(code, 3)
+        self.assertEqual(len(steps), 9)
+        self.assertIn("no time left", {s["said"] for s in steps.values()})
+
+    def test_a_machine_without_a_gpu_fails(self):
+        code, steps, _ = self.check("--only", "devices")
+        if steps["devices"]["details"].get("gpus"):
+            self.skipTest("this machine has a GPU")
+        self.assertEqual((code, steps["devices"]["result"]), (1, "failed"))
+
+    def test_bad_usage(self):
+        self.assertEqual(self.check("--only", "everything")[0], 2)
+        self.assertEqual(self.check("--device", "cpu", "--keep", self.folder)[0], 2)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
+        PROGRAMS = os.path.abspath(sys.argv.pop(1))
+    unittest.main(buffer=True, warnings="ignore")
