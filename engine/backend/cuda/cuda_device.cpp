@@ -48,7 +48,7 @@ CudaDevice::CudaDevice(const DeviceOptions& options)
       name_(name_of_device(options)),
       staging_(stream_.get(), [this](cudaEvent_t e) { wait_until_ready([e] { return cudaEventQuery(e); }); }),
       stretches_(stream_.get()),
-      ops_(stream_.get(), options.tf32),
+      ops_(stream_.get(), options.tf32, [this] { wait(); }),
       watched_(*this) {}
 
 CudaDevice::~CudaDevice() {
