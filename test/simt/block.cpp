@@ -38,13 +38,30 @@ struct StackSwitch {
 #endif
 };
 
+// Leaves `from`, which goes on when it is switched to, for `to`, which has been left before.
+void switch_places(Place& from, Place& to) {
+#if defined(__SANITIZE_ADDRESS__)
+  swapcontext(&from.first, &to.first);
+#else
+  if (_setjmp(from.again) == 0) _longjmp(to.again, 1);
+#endif
+}
+// As above, but `to` begins.
+void begin_place(Place& from, Place& to) {
+#if defined(__SANITIZE_ADDRESS__)
+  swapcontext(&from.first, &to.first);
+#else
+  if (_setjmp(from.again) == 0) setcontext(&to.first);
+#endif
+}
+
 // The stack of the scheduler, known once the first fiber has run.
 const void* scheduler_stack = nullptr;
 std::size_t scheduler_bytes = 0;
 
 }  // namespace
 
-Fibers::Fibers() : contexts_(kMostThreads) {
+Fibers::Fibers() : places_(kMostThreads), begun_(kMostThreads) {
   void* memory = mmap(nullptr, kMostThreads * kBytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
@@ -92,39 +109,47 @@ bool Block::next_of_warp(unsigned& thread) const {
 }
 
 void Block::entry() {
-  Block& block = *running_block;
   StackSwitch().end(&scheduler_stack, &scheduler_bytes);
-  const unsigned fiber = block.threads_[block.running_].fiber;
-  try {
-    for (unsigned next = block.running_;;) {
-      (*block.body_)();
-      block.threads_[block.running_].state = State::done;
-      if (!block.next_of_warp(next)) break;
-      block.begin(next, fiber);
+  for (;;) {
+    Block& block = *running_block;
+    const unsigned fiber = block.threads_[block.running_].fiber;
+    try {
+      for (unsigned next = block.running_;;) {
+        (*block.body_)();
+        block.threads_[block.running_].state = State::done;
+        if (!block.next_of_warp(next)) break;
+        block.begin(next, fiber);
+      }
+    } catch (...) {
+      block.failure_ = std::current_exception();
     }
-  } catch (...) {
-    block.failure_ = std::current_exception();
+    StackSwitch to;
+    to.begin(scheduler_stack, scheduler_bytes);
+    switch_places(block.fibers_.place(fiber), block.scheduler_);
+    to.end(&scheduler_stack, &scheduler_bytes);
   }
-  StackSwitch().begin(scheduler_stack, scheduler_bytes);
-  swapcontext(&block.fibers_.context(fiber), &block.scheduler_);
 }
 
 void Block::resume(unsigned thread) {
-  if (threads_[thread].started) {
+  if (threads_[thread].started)
     begin(thread, threads_[thread].fiber);
-  } else {
+  else
     begin(thread, thread);
-    ucontext_t& context = fibers_.context(thread);
-    getcontext(&context);
-    context.uc_stack.ss_sp = fibers_.stack(thread);
-    context.uc_stack.ss_size = Fibers::kBytes;
-    context.uc_link = nullptr;
-    makecontext(&context, &Block::entry, 0);
-  }
   const unsigned fiber = threads_[thread].fiber;
+  Place& place = fibers_.place(fiber);
   StackSwitch to;
   to.begin(fibers_.stack(fiber), Fibers::kBytes);
-  swapcontext(&scheduler_, &fibers_.context(fiber));
+  if (fibers_.begun(fiber)) {
+    switch_places(scheduler_, place);
+  } else {
+    fibers_.begun(fiber) = true;
+    getcontext(&place.first);
+    place.first.uc_stack.ss_sp = fibers_.stack(fiber);
+    place.first.uc_stack.ss_size = Fibers::kBytes;
+    place.first.uc_link = nullptr;
+    makecontext(&place.first, &Block::entry, 0);
+    begin_place(scheduler_, place);
+  }
   const void* from = nullptr;
   std::size_t bytes = 0;
   to.end(&from, &bytes);
@@ -137,7 +162,7 @@ void Block::wait(State state, const std::source_location& at) {
   own.at = at;
   StackSwitch to;
   to.begin(scheduler_stack, scheduler_bytes);
-  swapcontext(&fibers_.context(own.fiber), &scheduler_);
+  switch_places(fibers_.place(own.fiber), scheduler_);
   to.end(&scheduler_stack, &scheduler_bytes);
 }
 
@@ -199,15 +224,22 @@ void Block::run(const std::function<void()>& body) {
   body_ = &body;
   running_block = this;
   struct Leave {
-    ~Leave() { running_block = nullptr; }
-  } leave;
+    ~Leave() {
+      running_block = nullptr;
+      if (!ended) fibers.forget();
+    }
+    Fibers& fibers;
+    bool ended = false;
+  } leave{fibers_};
   const unsigned warps = static_cast<unsigned>(warps_.size()), count = static_cast<unsigned>(threads_.size());
   for (;;) {
     bool moved = false;
     for (unsigned w = 0; w < warps; ++w) moved |= run_warp(descending_ ? warps - 1 - w : w);
-    if (!moved) return;  // all are done
+    leave.ended = !moved;  // all are done
+    if (!moved) return;
     unsigned waiting = 0;
     while (waiting < count && threads_[waiting].state != State::at_block) ++waiting;
+    leave.ended = waiting == count;
     if (waiting == count) return;
     if (threads_[0].state != State::at_block) disagree(0, waiting);
     release(0, count, State::at_block);

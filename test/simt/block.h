@@ -5,6 +5,7 @@
 // (Error names both places); exceptions thrown by a thread. The threads of a block can be run in ascending or
 // descending order: a kernel whose result depends on it has a race.
 #pragma once
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <cstddef>
@@ -21,7 +22,15 @@ struct Index {
   unsigned x = 0, y = 0, z = 0;
 };
 
-// As many fibers as a block can have threads: their stacks and where each of them stopped.
+// A place to go on from. The first time by ucontext; after that by longjmp, which unlike swapcontext asks the
+// kernel for nothing. AddressSanitizer takes a longjmp for the end of the frames between: there, swapcontext.
+struct Place {
+  ucontext_t first;
+  jmp_buf again;
+};
+
+// As many fibers as a block can have threads: their stacks and where each of them stopped. A fiber that has
+// run its threads waits for those of the next block.
 class Fibers {
  public:
   Fibers();
@@ -29,13 +38,20 @@ class Fibers {
   Fibers(const Fibers&) = delete;
   Fibers& operator=(const Fibers&) = delete;
   std::byte* stack(unsigned fiber) const { return stacks_ + fiber * kBytes; }
-  ucontext_t& context(unsigned fiber) { return contexts_[fiber]; }
+  Place& place(unsigned fiber) { return places_[fiber]; }
+  bool& begun(unsigned fiber) { return begun_[fiber].yes; }
+  // All begin anew: after a failure they stop anywhere.
+  void forget() { begun_.assign(begun_.size(), Flag()); }
   // No power of two: the tops of the stacks would all fall into one set of the cache.
   static constexpr std::size_t kBytes = (std::size_t{64} << 10) + 9 * 64;
 
  private:
   std::byte* stacks_;
-  std::vector<ucontext_t> contexts_;
+  std::vector<Place> places_;
+  struct Flag {
+    bool yes = false;
+  };
+  std::vector<Flag> begun_;
 };
 
 class Block {
@@ -92,7 +108,7 @@ class Block {
   std::size_t dynamic_bytes_, static_bytes_ = 0;
   std::uint64_t number_;
   const std::function<void()>* body_ = nullptr;
-  ucontext_t scheduler_;
+  Place scheduler_;
   unsigned running_ = 0;
   std::exception_ptr failure_;
 };

@@ -46,12 +46,12 @@ class Emulator {
   }
   // Memory that lives until the next call; NaN at first.
   void* scratch(std::size_t bytes);
+  // `body` in every thread of a launch of that shape.
+  void run(std::string_view op, const mbench::cuda::Launch& shape, const std::function<void()>& body);
   // Every launch so far.
   const std::vector<mbench::cuda::Launch>& launches() const { return launches_; }
 
  private:
-  void run(std::string_view op, const mbench::cuda::Launch& shape, const std::function<void()>& body);
-
   Order order_;
   Limits limits_;
   Fibers fibers_;

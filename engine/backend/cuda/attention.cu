@@ -3,14 +3,11 @@
 //
 // What dropout leaves of the probabilities, and their gradients, are in scratch memory outside the engine's
 // arena, for as many heads of one sample at a time as kScratch holds.
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <algorithm>
 
 #include "engine/backend/cuda/cuda_ops.h"
 #include "engine/backend/cuda/flash.h"
-#include "engine/backend/cuda/launch.h"
+#include "engine/backend/cuda/kernels/attention.cuh"
 #include "engine/ops/attention.h"
 
 namespace mbench::cuda {
@@ -22,46 +19,6 @@ using ops::AttentionShape;
 using ops::Matrix;
 
 constexpr std::int64_t kScratch = std::int64_t{256} << 20;  // bytes, or one head if that is more
-constexpr int kWarp = 32, kRowsOfBlock = 8;
-
-// Log of the sum of exp(scale * score) over the keys that a query sees; a warp a row.
-template <class T>
-__global__ void row_statistics(const T* scores, float* lse, std::int64_t rows, std::int64_t heads,
-                               std::int64_t seq, float scale, bool causal, const std::uint8_t* keep) {
-  const std::int64_t row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y;
-  if (row >= rows) return;
-  constexpr float none = -INFINITY;
-  const T* s = scores + row * seq;
-  if (keep != nullptr) keep += row / seq / heads * seq;
-  const std::int64_t visible = causal ? row % seq + 1 : seq;
-  const auto hidden = [&](std::int64_t k) { return keep != nullptr && keep[k] == 0; };
-  float top = none;
-  bool any = false;  // key is visible: a row of nothing but NaN is NaN, one without keys is -infinity
-  for (std::int64_t k = threadIdx.x; k < visible; k += kWarp) {
-    if (hidden(k)) continue;
-    any = true;
-    top = fmaxf(top, scale * static_cast<float>(s[k]));
-  }
-  for (int lane = kWarp / 2; lane > 0; lane /= 2) top = fmaxf(top, __shfl_xor_sync(0xFFFFFFFFu, top, lane));
-  any = __any_sync(0xFFFFFFFFu, any);
-  float sum = 0;
-  for (std::int64_t k = threadIdx.x; k < visible; k += kWarp)
-    if (!hidden(k)) sum += expf(scale * static_cast<float>(s[k]) - top);
-  for (int lane = kWarp / 2; lane > 0; lane /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, lane);
-  if (threadIdx.x == 0) lse[row] = any ? top + logf(sum) : none;
-}
-
-template <class T>
-void keep_statistics(const Attention& op, cudaStream_t stream) {
-  const AttentionShape& s = op.shape;
-  const std::int64_t rows = s.batches() * s.seq;
-  Launch shape;
-  shape.block_x = kWarp;
-  shape.block_y = kRowsOfBlock;
-  shape.grid_x = static_cast<unsigned>((rows + kRowsOfBlock - 1) / kRowsOfBlock);
-  launch(Attention::name, shape, stream, row_statistics<T>, op.probs.as<T>(), op.lse.as<float>(), rows,
-         s.heads, s.seq, s.scale, s.causal, s.keep ? s.keep.as<std::uint8_t>() : nullptr);
-}
 
 void check_probabilities(std::string_view op, const Tensor& probs, DType type) {
   check(probs.dtype() == type, op, "probabilities must be {} as the operands are, got {}", name_of(type),
@@ -120,12 +77,7 @@ void CudaOps::run(const Attention& op) {
   if (!op.probs) return flash_->run(op);
   check_probabilities(Attention::name, op.probs, type);
   run(product(op.q, op.k.t(), scores_matrix(op.probs), s.batches()));
-  if (type == DType::bf16)
-    keep_statistics<__nv_bfloat16>(op, stream_);
-  else if (type == DType::f16)
-    keep_statistics<__half>(op, stream_);
-  else
-    keep_statistics<float>(op, stream_);
+  enqueue_statistics(kernels_, op);
   ops::Softmax softmax{op.probs, op.probs, s.scale, s.causal};
   softmax.keep = s.keep;
   run(softmax);

@@ -46,19 +46,20 @@ CudaDevice::CudaDevice(const DeviceOptions& options)
     : StreamDevice(open_memory(options.ordinal), options.memory_limit),
       options_(options),
       name_(name_of_device(options)),
-      staging_(stream_.get()),
+      staging_(stream_.get(), [this](cudaEvent_t e) { wait_until_ready([e] { return cudaEventQuery(e); }); }),
       stretches_(stream_.get()),
-      ops_(stream_.get(), options.tf32),
+      ops_(stream_.get(), options.tf32, [this] { wait(); }),
       watched_(*this) {}
 
 CudaDevice::~CudaDevice() {
   cudaStreamSynchronize(stream_.get());  // nothing may run on memory that is being unmapped
 }
 
-void CudaDevice::wait() {
+template <class Ask>
+void CudaDevice::wait_until_ready(const Ask& ask) {
   const double begin = wall_clock();
   for (std::uint64_t looks = 0;; ++looks) {
-    const cudaError_t state = cudaStreamQuery(stream_.get());
+    const cudaError_t state = ask();
     if (state == cudaSuccess) return;
     if (state != cudaErrorNotReady)
       fail(ErrorKind::internal, "cuda", "a kernel failed, got {} ({}); the op enqueued last is {}",
@@ -68,6 +69,10 @@ void CudaDevice::wait() {
     if (check_) check_(waited);
     if (waited > kSpinSeconds) std::this_thread::sleep_for(kNap);
   }
+}
+
+void CudaDevice::wait() {
+  wait_until_ready([this] { return cudaStreamQuery(stream_.get()); });
 }
 
 void CudaDevice::write(const Tensor& to, std::span<const std::byte> source) {

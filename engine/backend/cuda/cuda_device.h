@@ -60,6 +60,8 @@ class CudaDevice final : public StreamDevice {
 
  private:
   void wait();  // until the stream is idle
+  template <class Ask>
+  void wait_until_ready(const Ask& ask);  // ask(): cudaErrorNotReady until what is waited for has come
 
   DeviceOptions options_;
   std::string name_;

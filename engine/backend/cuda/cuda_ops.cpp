@@ -1,5 +1,7 @@
 #include "engine/backend/cuda/cuda_ops.h"
 
+#include <utility>
+
 #include "engine/backend/cuda/cuda_memory.h"
 #include "engine/backend/cuda/flash.h"
 #include "engine/backend/cuda/launch.h"
@@ -18,10 +20,10 @@ std::unique_ptr<Allocator> scratch_of_this_gpu() {
 
 }  // namespace
 
-CudaOps::CudaOps(cudaStream_t stream, bool tf32)
+CudaOps::CudaOps(cudaStream_t stream, bool tf32, std::function<void()> idle)
     : stream_(stream),
       scratch_(scratch_of_this_gpu()),
-      matmuls_(std::make_unique<MatmulPlans>(stream, *this, *scratch_, tf32)),
+      matmuls_(std::make_unique<MatmulPlans>(stream, *this, *scratch_, tf32, std::move(idle))),
       flash_(std::make_unique<Flash>(stream, kernels_, *scratch_)) {}
 
 CudaOps::~CudaOps() = default;

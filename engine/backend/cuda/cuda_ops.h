@@ -3,6 +3,7 @@
 #pragma once
 #include <cuda_runtime_api.h>
 
+#include <functional>
 #include <memory>
 
 #include "engine/backend/cuda/kernel_stream.h"
@@ -15,8 +16,9 @@ class Flash;        // flash.h
 
 class CudaOps final : public OpTable {
  public:
-  // `tf32`: f32 matrix products round their operands to TF32, for the tensor cores.
-  CudaOps(cudaStream_t stream, bool tf32);
+  // `tf32`: f32 matrix products round their operands to TF32, for the tensor cores. `idle` waits until the
+  // stream is idle, or throws where it never will be: it may be held up by messages that do not come.
+  CudaOps(cudaStream_t stream, bool tf32, std::function<void()> idle);
   ~CudaOps() override;
   void run(const ops::Matmul&) override;
   void run(const ops::BiasAdd&) override;

@@ -1,6 +1,7 @@
 #include "engine/backend/cuda/matmul_plans.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/backend/cuda/launch.h"
 #include "engine/ops/epilogue.h"
@@ -47,30 +48,33 @@ struct MatmulPlans::Plan {
 // Where results go while they are compared and timed. A result that is added to must not change meanwhile: it
 // goes elsewhere.
 struct MatmulPlans::Trial {
-  explicit Trial(const Matmul& op) {
+  Trial(const Matmul& op, cudaStream_t stream) : stream(stream) {
     if (op.beta == 0) return;
     const auto bytes = static_cast<std::size_t>(stretch_of(op.c, op.batch)) * size_of(op.c.data.dtype());
-    if (cudaMalloc(&elsewhere, bytes) == cudaSuccess) return;
+    if (cudaMallocAsync(&elsewhere, bytes, stream) == cudaSuccess) return;
     cudaGetLastError();  // it must not show up in a later call
     no_room = true;
   }
   ~Trial() {
-    if (elsewhere) static_cast<void>(cudaFree(elsewhere));
+    if (elsewhere) static_cast<void>(cudaFreeAsync(elsewhere, stream));
   }
   Trial(const Trial&) = delete;
   Trial& operator=(const Trial&) = delete;
   std::byte* to(const Matmul& op) const {
     return elsewhere ? static_cast<std::byte*>(elsewhere) : address_of(op.c);
   }
+  cudaStream_t stream;  // alone: cudaFree() would wait for messages too
   void* elsewhere = nullptr;
   bool no_room = false;
 };
 
-MatmulPlans::MatmulPlans(cudaStream_t stream, OpTable& own, Allocator& scratch, bool tf32, int candidates)
+MatmulPlans::MatmulPlans(cudaStream_t stream, OpTable& own, Allocator& scratch, bool tf32,
+                         std::function<void()> idle, int candidates)
     : stream_(stream),
       own_(own),
       scratch_(scratch),
       tf32_(tf32),
+      idle_(std::move(idle)),
       candidates_(std::max(1, candidates)),
       prints_(stream) {
   need(cublasLtCreate(&handle_), "cublasLtCreate");
@@ -223,7 +227,8 @@ bool MatmulPlans::pick(Way& way, double elements, const Attempt& attempt, const 
 
 void MatmulPlans::settle(Plan& plan, const Matmul& op) {
   plan.settled = ++plan.looks == kLooks;
-  const Trial trial(op);
+  idle_();  // what is waited for from here on is products alone
+  const Trial trial(op, stream_);
   if (trial.no_room) {  // then the heuristic's word must do
     plan.settled = true;
     return;

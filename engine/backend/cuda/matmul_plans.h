@@ -17,6 +17,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <vector>
@@ -31,8 +32,10 @@ class MatmulPlans {
  public:
   // `own`: our kernels, on the same stream. `scratch`: memory that a call may have until its end. `tf32`: f32
   // operands are rounded to TF32, for the tensor cores. `candidates`: how many algorithms to measure for a
-  // shape; 1 takes the heuristic's first and cuBLASLt's epilogues without a look at the clock.
-  MatmulPlans(cudaStream_t stream, OpTable& own, Allocator& scratch, bool tf32, int candidates = 8);
+  // shape, which is done once `idle` has waited for the stream to be; 1 takes the heuristic's first and
+  // cuBLASLt's epilogues without a look at the clock.
+  MatmulPlans(cudaStream_t stream, OpTable& own, Allocator& scratch, bool tf32, std::function<void()> idle,
+              int candidates = 8);
   ~MatmulPlans();
   MatmulPlans(const MatmulPlans&) = delete;
   MatmulPlans& operator=(const MatmulPlans&) = delete;
@@ -65,6 +68,7 @@ class MatmulPlans {
   OpTable& own_;
   Allocator& scratch_;
   bool tf32_;
+  std::function<void()> idle_;
   int candidates_;
   Fingerprints prints_;
   cublasLtHandle_t handle_ = nullptr;

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "engine/backend/cuda/launch.h"
 
 namespace mbench::cuda {
 
-Staging::Staging(cudaStream_t stream) : stream_(stream) {
+Staging::Staging(cudaStream_t stream, std::function<void(cudaEvent_t)> wait)
+    : stream_(stream), wait_(std::move(wait)) {
   for (Buffer& b : buffers_) {
     void* data = nullptr;
     cuda_check("staging", cudaMallocHost(&data, kBytes));
@@ -26,7 +28,7 @@ Staging::~Staging() {
 // A buffer that no copy uses any more. An event that was never recorded counts as passed.
 Staging::Buffer& Staging::next() {
   Buffer& b = buffers_[turn_++ % buffers_.size()];
-  cuda_check("staging", cudaEventSynchronize(b.free));
+  wait_(b.free);
   return b;
 }
 
@@ -54,7 +56,7 @@ void Staging::download(const std::byte* from, std::span<std::byte> to) {
   for (std::size_t done = 0; done < to.size(); done += kBytes) {
     Buffer* const mine = under_way;
     if (done + kBytes < to.size()) under_way = start(done + kBytes);
-    cuda_check("read", cudaEventSynchronize(mine->free));
+    wait_(mine->free);
     std::memcpy(to.data() + done, mine->data, std::min(kBytes, to.size() - done));
   }
 }

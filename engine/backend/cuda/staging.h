@@ -5,13 +5,16 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <span>
 
 namespace mbench::cuda {
 
 class Staging {
  public:
-  explicit Staging(cudaStream_t stream);
+  // `wait` returns when an event has passed, or throws where it never will: the stream may be held up by
+  // messages that do not come.
+  Staging(cudaStream_t stream, std::function<void(cudaEvent_t)> wait);
   ~Staging();
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
@@ -26,6 +29,7 @@ class Staging {
   };
   Buffer& next();
   cudaStream_t stream_;
+  std::function<void(cudaEvent_t)> wait_;
   std::array<Buffer, 2> buffers_;
   std::size_t turn_ = 0;
 };

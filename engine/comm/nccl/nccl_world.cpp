@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <map>
@@ -61,6 +62,10 @@ class NcclGroup final : public Group {
         watch_(std::move(watch)),
         host_(std::move(host)),
         all_(std::move(all)) {}
+  // The end of a communicator waits for its other ranks: all end theirs in one order.
+  ~NcclGroup() override {
+    while (!channels_.empty()) channels_.erase(channels_.begin());
+  }
 
   double host_max(double value) override { return host_->host_max(value); }
   std::vector<double> host_gather(const std::vector<double>& values) override {
@@ -136,7 +141,8 @@ class NcclGroup final : public Group {
 
   // Between this rank and a peer, one way: made when first used, by both, the sender as its rank 0.
   Channel& channel(int peer, bool sending, int tag) {
-    std::unique_ptr<Channel>& made = channels_[{peer, sending, tag % 2}];
+    const int low = std::min(rank(), peer), high = std::max(rank(), peer);
+    std::unique_ptr<Channel>& made = channels_[{low, high, sending == (rank() == low), tag % 2}];
     if (!made) {
       ncclUniqueId id{};
       const Tensor message = host_device_.empty({static_cast<std::int64_t>(sizeof id)}, DType::u8,
@@ -160,7 +166,9 @@ class NcclGroup final : public Group {
   std::shared_ptr<Watch> watch_;
   std::unique_ptr<Group> host_;
   std::shared_ptr<Channel> all_;  // null in a group of one, which has nobody to talk to
-  std::map<std::tuple<int, bool, int>, std::unique_ptr<Channel>> channels_;
+  // By lower rank, higher rank, whether messages go from the lower to the higher, and tag: one order on all
+  // ranks.
+  std::map<std::tuple<int, int, bool, int>, std::unique_ptr<Channel>> channels_;
 };
 
 class NcclWorld final : public World {

@@ -1,0 +1,52 @@
+#include "test/paper_gpu/settings.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+namespace paper {
+namespace {
+
+template <class T>
+void read(const char* name, T& value, std::uint64_t unit = 1) {
+  const char* text = std::getenv((std::string("PAPER_GPU_") + name).c_str());
+  if (!text || !*text) return;
+  char* end = nullptr;
+  const unsigned long long number = std::strtoull(text, &end, 10);
+  if (*end) {
+    std::fprintf(stderr, "paper GPU: PAPER_GPU_%s, got \"%s\", need a number\n", name, text);
+    std::abort();
+  }
+  value = static_cast<T>(number * unit);
+}
+
+Settings load() {
+  Settings s;
+  read("COUNT", s.count);
+  read("MEMORY_MIB", s.memory, 1 << 20);
+  read("FULL_AT_MIB", s.full_at, 1 << 20);
+  read("SEED", s.seed);
+  read("ALGORITHMS", s.algorithms);
+  read("KERNEL_FAULT", s.kernel_fault);
+  read("ABSENT_RANK", s.absent_rank);
+  read("ABSENT_FROM", s.absent_from);
+  read("FAILING_COLLECTIVE", s.failing_collective);
+  read("INIT_HANGS", s.init_hangs);
+  return s;
+}
+
+}  // namespace
+
+const Settings& settings() {
+  static const Settings s = load();
+  return s;
+}
+
+void complain(std::string_view call, std::string_view why) {
+  std::fprintf(stderr, "paper GPU (process %d): %.*s: %.*s\n", static_cast<int>(::getpid()),
+               static_cast<int>(call.size()), call.data(), static_cast<int>(why.size()), why.data());
+}
+
+}  // namespace paper

@@ -1,0 +1,84 @@
+// What goes wrong on GPUs is a row that says what, and the sweep goes on.
+#include "test/paper_gpu/tests/sweeps.h"
+
+using namespace mbench;
+using namespace mbench::test;
+using Catch::Contains;
+
+TEST_CASE("a kernel that fails is named by its op, and other points run") {
+  Sweeps sweeps;
+  const Run run = sweeps.run("fault", R"({"iterations,seed": [[1, 1], [3, 1], [1, 2]]})", "cuda",
+                             "PAPER_GPU_KERNEL_FAULT=1500", "--launcher local");
+  CHECK(run.code == 3);
+  const auto points = sweeps.points("fault");
+  REQUIRE(points.size() == 3);
+  CHECK(points[0].outcome == Outcome::ok);
+  CHECK(points[1].outcome == Outcome::crashed);
+  CHECK(points[2].outcome == Outcome::ok);
+  CHECK_THAT(points[1].reason, Contains("cudaErrorIllegalAddress") && Contains("the op enqueued last is "));
+}
+
+TEST_CASE("a GPU that is full is an oom that names the allocation and its category") {
+  Sweeps sweeps;
+  // It says that it has 2 GiB: the forecast lets the points through, and the second does not fit.
+  const Run run = sweeps.run("oom", R"({"micro_batch,global_batch": [[1, 4], [64, 64]]})", "cuda",
+                             "PAPER_GPU_FULL_AT_MIB=40", "--launcher local");
+  CHECK(run.code == 0);
+  const auto points = sweeps.points("oom");
+  REQUIRE(points.size() == 2);
+  INFO(points[0].reason << "\n" << points[1].reason);
+  CHECK(points[0].outcome == Outcome::ok);
+  CHECK(points[1].outcome == Outcome::oom);
+  CHECK_THAT(points[1].reason, Contains("activations") || Contains("workspace"));
+}
+
+TEST_CASE("what cannot fit the GPU is known before it starts") {
+  Sweeps sweeps;
+  const Run run = sweeps.run("limit", R"({"micro_batch,global_batch": [[1, 4], [64, 64]]})", "cuda",
+                             "PAPER_GPU_COUNT=1", "--launcher local --set memory_limit=8MiB");
+  CHECK(run.code == 0);
+  const auto points = sweeps.points("limit");
+  REQUIRE(points.size() == 2);
+  CHECK(points[0].outcome == Outcome::ok);
+  CHECK(points[1].outcome == Outcome::oom);
+}
+
+// From its first collectives on, while products are still being measured, and later.
+TEST_CASE("a collective that a rank never comes to is a timeout that names it") {
+  for (const int from : {9, 60}) {
+    Sweeps sweeps;
+    const Run run =
+        sweeps.run("hang", R"({"tp": [2], "recompute": ["none"]})", "cuda",
+                   fmt::format("PAPER_GPU_COUNT=2 PAPER_GPU_ABSENT_RANK=1 PAPER_GPU_ABSENT_FROM={}", from),
+                   "--timeout 20");
+    CHECK(run.code == 3);
+    const auto points = sweeps.points("hang");
+    REQUIRE(points.size() == 1);
+    CHECK(points[0].outcome == Outcome::timeout);
+    CHECK_THAT(points[0].reason,
+               Contains("all_reduce of ") && Contains(" in group tp") && Contains("after 10 s"));
+  }
+}
+
+TEST_CASE("a communicator that is never made is a timeout that names it") {
+  Sweeps sweeps;
+  const Run run = sweeps.run("init", R"({"tp": [2]})", "cuda", "PAPER_GPU_COUNT=2 PAPER_GPU_INIT_HANGS=1",
+                             "--timeout 12");
+  CHECK(run.code == 3);
+  const auto points = sweeps.points("init");
+  REQUIRE(points.size() == 1);
+  CHECK(points[0].outcome == Outcome::timeout);
+  CHECK_THAT(points[0].reason, Contains("no end of making group "));
+}
+
+TEST_CASE("an error of the network ends the point and names the group") {
+  Sweeps sweeps;
+  const Run run = sweeps.run("network", R"({"tp": [2]})", "cuda",
+                             "PAPER_GPU_COUNT=2 PAPER_GPU_FAILING_COLLECTIVE=60", "--timeout 60");
+  CHECK(run.code == 3);
+  const auto points = sweeps.points("network");
+  REQUIRE(points.size() == 1);
+  CHECK(points[0].outcome == Outcome::crashed);
+  CHECK_THAT(points[0].reason,
+             Contains("NCCL failed") && Contains("remote process exited or there was a network error"));
+}
