@@ -166,8 +166,9 @@ class Model:
 def mfu(room):
     why = peer.why_none(room)
     rows, wrong, goals, said, cut = [], [], [], [], False
-    for i, (name, share) in enumerate(MODELS[:1] if room.tiny else MODELS):
-        rest = sum(s for _, s in MODELS[i:])
+    models = MODELS[:1] if room.tiny else MODELS
+    for i, (name, share) in enumerate(models):
+        rest = sum(s for _, s in models[i:])
         if room.left() < (20 if room.tiny else 45):
             cut = True
             said.append(f"{name} no time left")
