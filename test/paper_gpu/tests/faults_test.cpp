@@ -7,7 +7,7 @@ using Catch::Contains;
 
 TEST_CASE("a kernel that fails is named by its op, and other points run") {
   Sweeps sweeps;
-  const Run run = sweeps.run("fault", R"({"iterations,seed": [[1, 1], [3, 1], [1, 2]]})", "cuda",
+  const Run run = sweeps.run("fault", R"({"iterations,seed": [[1, 1], [12, 1], [1, 2]]})", "cuda",
                              "PAPER_GPU_KERNEL_FAULT=1500", "--launcher local");
   CHECK(run.code == 3);
   const auto points = sweeps.points("fault");

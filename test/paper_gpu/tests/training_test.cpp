@@ -77,16 +77,15 @@ TEST_CASE("ranks that share a GPU talk through host memory, and the row says so"
   }
 }
 
-TEST_CASE("two runs give the same bits, whatever the order in which streams run") {
+// Of eager graphs: in fused ones the clock, which is chance here, decides where an epilogue runs.
+TEST_CASE("two runs give the same bits, whatever algorithm is fastest and in whatever order streams run") {
   Sweeps sweeps;
-  const std::string one = R"({"precision": ["bf16"]})";
-  // One algorithm for a product: which of several is fastest, chance decides here.
+  const std::string one = R"({"precision": ["bf16"], "graph": ["eager"]})";
   std::vector<std::vector<PointResult>> runs;
-  for (const int seed : {1, 6})
-    runs.push_back(
-        sweeps.good(fmt::format("seed{}", seed), one, "cuda",
-                    fmt::format("PAPER_GPU_COUNT=2 PAPER_GPU_ALGORITHMS=1 PAPER_GPU_SEED={}", seed),
-                    "--set tp=2 --set dp=1"));
+  for (const int seed : {1, 6, 5})
+    runs.push_back(sweeps.good(fmt::format("seed{}", seed), one, "cuda",
+                               fmt::format("PAPER_GPU_COUNT=2 PAPER_GPU_SEED={}", seed),
+                               "--set tp=2 --set dp=1"));
   for (std::size_t i = 0; i < runs[0].size(); ++i)
     for (std::size_t r = 1; r < runs.size(); ++r) {
       INFO(describe(runs[r][i]));
