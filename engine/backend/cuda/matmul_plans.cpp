@@ -226,49 +226,41 @@ bool MatmulPlans::pick(Way& way, double elements, const Attempt& attempt, const 
 }
 
 void MatmulPlans::settle(Plan& plan, const Matmul& op) {
-  plan.settled = ++plan.looks == kLooks;
+  plan.settled = ++plan.looks >= kLooks;
   idle_();  // what is waited for from here on is products alone
   const Trial trial(op, stream_);
   if (trial.no_room) {  // then the heuristic's word must do
     plan.settled = true;
     return;
   }
-  const Matmul product = ops::product_before_epilogue(op);
   const double elements = static_cast<double>(op.batch) * static_cast<double>(op.c.rows * op.c.cols);
   const auto print_of = [&](const void* x, std::int64_t n) { return prints_.of(x, op.c.data.dtype(), n); };
-  const auto product_apart = [&](const Algorithm& algorithm) {
-    return multiply(plan, plan.apart, product, algorithm, trial.to(product));
-  };
-  const bool apart_tells = pick(plan.apart, elements, product_apart, [&] {
-    return std::array{print_of(trial.to(product), stretch_of(product.c, op.batch))};
-  });
   if (!plan.inside) {
-    plan.settled = plan.settled || apart_tells;
+    const Matmul product = ops::product_before_epilogue(op);
+    const bool tells = pick(
+        plan.apart, elements,
+        [&](const Algorithm& algorithm) {
+          return multiply(plan, plan.apart, product, algorithm, trial.to(product));
+        },
+        [&] { return std::array{print_of(trial.to(product), stretch_of(product.c, op.batch))}; });
+    plan.settled = plan.settled || tells;
     return;
   }
-  Matmul rehearsal = op;  // the gradient of a bias is not to be added to either
-  rehearsal.bias_gradient = sums_for(op);
-  const Tensor& beside = op.gelu_input ? op.gelu_input : rehearsal.bias_gradient;
+  const Tensor sums = sums_for(op);  // the gradient of a bias is not to be added to either
+  const Tensor& beside = op.gelu_input ? op.gelu_input : sums;
   const auto both_inside = [&](const Algorithm& algorithm) {
-    return inside(plan, op, algorithm, trial.to(op), rehearsal.bias_gradient);
+    return inside(plan, op, algorithm, trial.to(op), sums);
   };
   const bool inside_tells = pick(*plan.inside, elements, both_inside, [&] {
     return std::array{print_of(trial.to(op), stretch_of(op.c, op.batch)),
                       beside ? print_of(beside.data(), beside.numel()) : Fingerprint()};
   });
-  if (plan.inside->candidates.empty()) {
+  if (plan.inside->candidates.empty()) {  // none of them runs
     plan.inside.reset();
-    return;
+    plan.settled = false;
+    return settle(plan, op);
   }
-  if (!apart_tells || !inside_tells) return;
-  plan.settled = true;
-  if (candidates_ == 1) return;
-  const float inside_ms = time([&] { need(both_inside(plan.inside->algorithm), "cublasLtMatmul"); });
-  const float apart_ms = time([&] {
-    need(product_apart(plan.apart.algorithm), "cublasLtMatmul");
-    ops::for_each_part_of_epilogue(rehearsal, [&](const auto& part) { own_.run(part); });
-  });
-  if (inside_ms > kSlack * apart_ms) plan.inside.reset();
+  plan.settled = plan.settled || inside_tells;
 }
 
 void MatmulPlans::run(const Matmul& op) {

@@ -6,11 +6,9 @@
 // alone, so what the clock decides is only how long a product takes, never its result: two runs give the same
 // bits.
 //
-// The epilogue: inside the product's kernel where cuBLASLt has one for the shape and types; else the product,
-// and then our own kernels (ops/epilogue.h): it is the same op, rounded where the op's header says. Some of
-// cuBLASLt's are no faster than that, as they run a pass of their own. Where inside takes more than kSlack
-// times as long, apart is kept. This is the one choice that the clock makes and that changes bits: runs may
-// differ by rounding where a product's two ways are that close to the limit, and not otherwise.
+// The epilogue: inside the product's kernel where cuBLASLt has one for the shape and types, else the product,
+// and then our own kernels (ops/epilogue.h): it is the same op, rounded where the op's header says. Because
+// the two round differently, the clock has no say in it.
 #pragma once
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
@@ -32,8 +30,8 @@ class MatmulPlans {
  public:
   // `own`: our kernels, on the same stream. `scratch`: memory that a call may have until its end. `tf32`: f32
   // operands are rounded to TF32, for the tensor cores. `candidates`: how many algorithms to measure for a
-  // shape, which is done once `idle` has waited for the stream to be; 1 takes the heuristic's first and
-  // cuBLASLt's epilogues without a look at the clock.
+  // shape, which is done once `idle` has waited for the stream to be; 1 takes the heuristic's first without a
+  // look at the clock.
   MatmulPlans(cudaStream_t stream, OpTable& own, Allocator& scratch, bool tf32, std::function<void()> idle,
               int candidates = 8);
   ~MatmulPlans();
@@ -43,8 +41,6 @@ class MatmulPlans {
   void run(const ops::Matmul& op);
 
  private:
-  static constexpr float kSlack = 1.05f;
-
   struct Way;
   struct Plan;
   struct Trial;
