@@ -1,6 +1,7 @@
 #include "engine/comm/nccl/watch.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -12,6 +13,7 @@ namespace {
 // How often the host looks at a call at once before it sleeps between looks.
 constexpr std::uint64_t kSpins = 1000;
 constexpr std::chrono::microseconds kNap{100};
+constexpr std::chrono::seconds kAbortTime{10};
 
 }  // namespace
 
@@ -95,9 +97,19 @@ void Watch::forget_ended() {
     under_way_.pop_front();
 }
 
+// Each in a thread of its own, and not waited for longer than kAbortTime: ncclCommAbort may itself wait for a
+// peer of this machine that will never come, and then the error that brought us here would never be told.
 void Watch::abort() {
   aborted_ = true;
-  for (const Comm& c : comms_) ncclCommAbort(c.comm);
+  const auto left = std::make_shared<std::atomic<std::size_t>>(comms_.size());
+  for (const Comm& c : comms_)
+    std::thread([comm = c.comm, left] {
+      ncclCommAbort(comm);
+      --*left;
+    }).detach();
+  const auto begin = std::chrono::steady_clock::now();
+  while (*left > 0 && std::chrono::steady_clock::now() - begin < kAbortTime)
+    std::this_thread::sleep_for(kNap);
   comms_.clear();
 }
 
