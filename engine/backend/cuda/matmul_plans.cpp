@@ -19,6 +19,9 @@ constexpr int kTimedRuns = 3;
 // one in kTelling they say nothing, and the choice waits for a later call, for kLooks calls at most.
 constexpr double kTelling = 16;
 constexpr int kLooks = 16;
+// Of few elements in 16 bits all may be equal by chance, though the sums behind them are not: such products,
+// which cost next to nothing, take the first.
+constexpr double kEnough = 1 << 16;
 constexpr float kNever = 1e30f;
 
 // From the first element of a batch's first matrix to the last of its last.
@@ -209,7 +212,7 @@ bool MatmulPlans::pick(Way& way, double elements, const Attempt& attempt, const 
     }
     same.push_back(algorithm);
     way.algorithm = algorithm;
-    if (way.candidates.size() == 1) return true;
+    if (way.candidates.size() == 1 || elements < kEnough) return true;
     wanted = print();
     if (static_cast<double>(wanted[0].telling) < elements / kTelling) return false;
   }
