@@ -26,6 +26,24 @@ void add(std::string& line, const std::string& text) {
   if (!text.empty()) line += (line.empty() ? "" : ", ") + text;
 }
 
+// "8 x NVIDIA H200": the GPUs of the host, each kind once.
+std::string gpus_of(const Json& environment) {
+  if (!environment.is_object() || !environment.contains("gpus") || !environment["gpus"].is_array()) return "";
+  std::vector<std::pair<std::string, int>> kinds;
+  for (const Json& gpu : environment["gpus"]) {
+    const std::string name = text_of(gpu);
+    const auto known =
+        std::find_if(kinds.begin(), kinds.end(), [&](const auto& k) { return k.first == name; });
+    if (known == kinds.end())
+      kinds.emplace_back(name, 1);
+    else
+      ++known->second;
+  }
+  std::string line;
+  for (const auto& [name, count] : kinds) add(line, fmt::format("{} x {}", count, name));
+  return line;
+}
+
 std::string line_or(const char* title, const std::string& line) {
   return fmt::format("{}: {}", title, line.empty() ? "not recorded" : line);
 }
@@ -41,6 +59,7 @@ std::vector<std::string> measured_on(const ResultFile& file) {
   if (e.is_object() && e.contains("memory_bytes") && e["memory_bytes"].is_number())
     add(machine, format_bytes(e["memory_bytes"].get<std::uint64_t>()) + " memory");
   if (const std::string device = field(e, "device"); !device.empty()) add(machine, "device " + device);
+  add(machine, gpus_of(e));
 
   std::set<std::string> devices;
   std::size_t simulated = 0;
@@ -49,9 +68,22 @@ std::vector<std::string> measured_on(const ResultFile& file) {
   for (const std::string& device : devices) add(simulated_devices, device);
   const bool all = simulated > 0 && simulated == file.points.size();
 
-  std::set<std::string> said = {
-      "host",     "cpu", "cores", "memory_bytes",         "device",      "mbench_version", "git_revision",
-      "compiler", "mpi", "blas",  "flop_formula_version", "flop_formula"};
+  std::set<std::string> said = {"host",
+                                "cpu",
+                                "cores",
+                                "memory_bytes",
+                                "device",
+                                "mbench_version",
+                                "git_revision",
+                                "compiler",
+                                "mpi",
+                                "blas",
+                                "flop_formula_version",
+                                "flop_formula",
+                                "gpus",
+                                "cuda",
+                                "driver",
+                                "gpu_links"};  // the links are a matrix, for the file and `mbench devices`
   if (all) {
     // What computed it does not matter; the machine that was modelled does.
     machine = simulated_devices;
@@ -65,6 +97,8 @@ std::vector<std::string> measured_on(const ResultFile& file) {
   if (const std::string git = field(e, "git_revision"); !git.empty()) add(software, "git " + git);
   for (const char* key : {"compiler", "mpi", "blas"})
     if (!all || std::string_view(key) == "compiler") add(software, field(e, key));
+  add(software, field(e, "cuda"));
+  if (const std::string driver = field(e, "driver"); !driver.empty()) add(software, "driver " + driver);
   if (e.is_object())
     for (const auto& [key, value] : e.items())
       if (!said.count(key) && !value.is_null()) add(others, key + " " + text_of(value));

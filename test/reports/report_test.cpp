@@ -65,6 +65,22 @@ TEST_CASE("a sweep of strategies prints in the shape of the published tables") {
   }
 }
 
+TEST_CASE("GPUs are counted by their names, and their driver stands with the software") {
+  ResultFile file;
+  file.spec = {{"name", "x"}};
+  file.environment = {{"host", "node01"},
+                      {"device", "cuda"},
+                      {"cuda", "CUDA 13.0, NCCL 2.28.9"},
+                      {"gpus", {"NVIDIA H200", "NVIDIA H200", "NVIDIA L4"}},
+                      {"driver", "580.159.04"},
+                      {"gpu_links", {{"X", "NV18"}, {"NV18", "X"}}},
+                      {"power_cap_w", 700}};
+  const std::string report = render_report(file, ReportOptions());
+  CHECK_THAT(report, Contains("Measured on: node01, device cuda, 2 x NVIDIA H200, 1 x NVIDIA L4\n"));
+  CHECK_THAT(report, Contains("CUDA 13.0, NCCL 2.28.9, driver 580.159.04\n"));
+  CHECK_THAT(report, Contains("Also: power_cap_w 700\n"));
+}
+
 TEST_CASE("without a strategy the default is one row per point, whatever became of it") {
   ResultFile file;
   file.spec = {{"name", "x"}, {"sweep", {{"seq", {128, 256, 512, 1024, 2048, 4096, 8192, 16384}}}}};
