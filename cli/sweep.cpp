@@ -50,13 +50,25 @@ constexpr const char* kFooter =
 
 struct Options {
   sweeps::SpecOptions spec;
-  std::string on = "cpu";
+  std::string on;  // empty: default_device()
   std::string out;
   std::string launcher;
   std::string trace;
   double timeout = 0;
   bool resume = false, dry_run = false, quiet = false;
 };
+
+// The GPUs of this machine if every rank of every point gets one of its own, else the CPU. A simulation is
+// never run unasked.
+std::string default_device(sweeps::SpecOptions spec, const sweeps::Launcher& launcher) {
+  const auto have = static_cast<std::int64_t>(gpus().size());
+  if (have == 0) return "cpu";
+  spec.device = "cpu";
+  const std::int64_t nodes = launcher.nodes;
+  for (const sweeps::SpecPoint& p : sweeps::read_spec(spec).points)
+    if ((p.point.world() + nodes - 1) / nodes > have) return "cpu";
+  return "cuda";
+}
 
 // The device of every point. What was asked for is what runs.
 void check_device(const std::string& on) {
@@ -104,7 +116,7 @@ std::string folder_of(const Options& options, const sweeps::Spec& spec) {
 // What to type to go on with this sweep.
 std::string resume_command(const Options& options, const std::string& out) {
   sweeps::Command command;
-  command.argv = {"mbench", "sweep", options.spec.path, "--out", out, "--resume"};
+  command.argv = {"mbench", "sweep", options.spec.path, "--on", options.on, "--out", out, "--resume"};
   for (const std::string& text : options.spec.set) command.argv.insert(command.argv.end(), {"--set", text});
   for (const std::string& text : options.spec.filter)
     command.argv.insert(command.argv.end(), {"--filter", text});
@@ -135,6 +147,10 @@ void add_plots(const ResultFile& file, const std::string& out) {
 }
 
 int run(Options options) {
+  const sweeps::Launcher launcher =
+      sweeps::find_launcher(options.launcher.empty() ? sweeps::default_launcher()
+                                                     : sweeps::read_launcher(options.launcher, "--launcher"));
+  if (options.on.empty()) options.on = default_device(options.spec, launcher);
   check_device(options.on);
   options.spec.device = options.on;
   const sweeps::Spec spec = sweeps::read_spec(options.spec);
@@ -142,9 +158,7 @@ int run(Options options) {
   sweeps::RunnerOptions runner;
   runner.program = fs::read_symlink("/proc/self/exe").string();
   runner.out = folder_of(options, spec);
-  runner.launcher =
-      sweeps::find_launcher(options.launcher.empty() ? sweeps::default_launcher()
-                                                     : sweeps::read_launcher(options.launcher, "--launcher"));
+  runner.launcher = launcher;
   if (!options.dry_run) check_gpus(options.on, runner.launcher);
   runner.resume = options.resume;
   runner.quiet = options.quiet;
@@ -209,7 +223,7 @@ void add_sweep(CLI::App& app, Exit& exit) {
       ->add_option(
           "--on", options->on,
           "Device: cpu, cuda or sim:<N>x<MACHINE> (a built-in machine, see mbench devices, or the path of a "
-          "machine file); default cpu")
+          "machine file); default cuda if every rank gets a GPU of its own, else cpu")
       ->type_name("DEVICE");
   command
       ->add_option("--out", options->out,

@@ -40,7 +40,8 @@ struct Room {
     Run run;
     sweeps::ProcessRequest request;
     request.argv = {"/bin/sh", "-c", "cd \"$ROOM\" || exit 99; " + line};
-    request.env = {{"ROOM", path.string()}, {"M", MBENCH_BINARY}};
+    // The GPUs that a machine may have are not for these tests: sweeps would run on them unasked.
+    request.env = {{"ROOM", path.string()}, {"M", MBENCH_BINARY}, {"CUDA_VISIBLE_DEVICES", ""}};
     request.log = *this / "stderr";
     request.timeout_s = timeout_s;
     request.on_line = [&](std::string_view text) {

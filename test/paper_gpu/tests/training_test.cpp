@@ -93,6 +93,24 @@ TEST_CASE("two runs give the same bits, whatever algorithm is fastest and in wha
     }
 }
 
+TEST_CASE("a sweep runs on GPUs by itself where every rank gets one, else on the CPU") {
+  const Room room;
+  const auto device = [&](const char* gpus, const char* options) {
+    const Run run =
+        room.shell(fmt::format("PAPER_GPU_COUNT={} $M sweep tiny.json --dry-run {}", gpus, options));
+    INFO(run.out << run.err);
+    CHECK(run.code == 0);
+    const auto begin = run.out.find(" points on ");
+    REQUIRE(begin != std::string::npos);
+    return run.out.substr(begin + 11, run.out.find(' ', begin + 11) - begin - 11);
+  };
+  CHECK(device("2", "") == "cuda");
+  CHECK(device("1", "") == "cpu");
+  CHECK(device("1", "--filter tp=1") == "cuda");
+  CHECK(device("0", "") == "cpu");
+  CHECK(device("2", "--on cpu") == "cpu");
+}
+
 TEST_CASE("devices: the GPUs, their libraries, and the links between them") {
   const Room room;
   const Run one = room.shell("$M devices");
