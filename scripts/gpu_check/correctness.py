@@ -39,7 +39,7 @@ def ops(room):
     if code is None:
         failed = re.findall(r"^.*FAILED:$", text, re.M)
         return ("failed" if failed else "cut off"), f"{len(failed)} failures until its time was up", {}
-    return ("ok" if code == 0 else "failed"), " ".join(text.strip().splitlines()[-2:]), {}
+    return ("ok" if code == 0 else "failed"), " ".join(text.strip("= \n").splitlines()[-1:]), {}
 
 
 def label(p):
