@@ -130,9 +130,12 @@ int run(const Options& options) {
     if (first) hand_over(options, not_run(point, outcome_of(e.kind()).value_or(Outcome::crashed), e.what()));
     return Exit::kDone;
   }
-  // From here on an error may be this rank's alone while others wait for it: say it and end the job.
+  // From here on an error may be this rank's alone while others wait for it: say it and end the job. The
+  // device outlives what is thrown, since its end waits for the device, and one that hangs must not keep the
+  // error from being told.
+  std::unique_ptr<Device> device;
   try {
-    const auto device = job->open_device(point.device, point.memory_limit, point.precision);
+    device = job->open_device(point.device, point.memory_limit, point.precision);
     World& devices = job->world_of(*device);
     RunOptions run_options;
     run_options.progress = [&](const Progress& p) { print_progress(options, p); };
