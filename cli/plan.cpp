@@ -133,7 +133,9 @@ void add_plan(CLI::App& app, Exit&) {
   command->add_option("--filter", options->spec.filter,
                       "field=value: only points with that value (repeatable)");
   command->add_flag("--schedule", options->schedule, "Print every stage's forwards and backwards in order");
-  command->add_option("--on", options->on, "Device: cpu, or sim:<N>x<MACHINE>; default cpu")
+  command
+      ->add_option("--on", options->on,
+                   "Device: cpu, cuda (the memory is the same) or sim:<N>x<MACHINE>; default cpu")
       ->type_name("DEVICE");
   command->callback([options] {
     options->spec.device = options->on;
