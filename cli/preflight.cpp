@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "cli/environment.h"
 #include "engine/base/text.h"
+#include "engine/machine/gpu_peaks.h"
 #include "engine/train/calibrate.h"
 #include "engine/train/registry.h"
 #include "engine/train/run_point.h"
@@ -16,6 +17,9 @@ namespace mbench::cli {
 namespace {
 
 constexpr double kSecondsToStart = 0.7;
+// Of a step on a GPU: the share of the peak that its products reach, and what a launch takes the host. Rough:
+// for the estimate that a person reads and the time-out that follows from it, not for any result.
+constexpr double kShareOfPeak = 0.3, kSecondsPerLaunch = 1e-5;
 
 // This machine, measured once and quickly: for an estimate that a person reads, not for any result.
 const Machine& this_machine() {
@@ -37,7 +41,8 @@ double seconds_of(const Point& p, double step) {
   return kSecondsToStart + seconds;
 }
 
-// Whether it fits the GPUs of this machine, where it has any; how long it takes is not known.
+// Whether it fits the GPUs of this machine, where it has any, and about how long it takes on those whose peak
+// is known.
 sweeps::Forecast preflight_on_gpus(const Plan& plan, const sweeps::Launcher& launcher) {
   const std::vector<Gpu> all = gpus();
   if (all.empty()) return {};
@@ -48,8 +53,14 @@ sweeps::Forecast preflight_on_gpus(const Plan& plan, const sweeps::Launcher& lau
   std::size_t& limit = limited.point.memory_limit;
   const std::size_t share = all.front().memory_bytes / sharing;
   limit = limit == 0 ? share : std::min(limit, share);
-  forecast_memory(limited);  // throws, naming what does not fit
-  return {};
+  const MemoryForecast forecast = forecast_memory(limited);  // throws, naming what does not fit
+  const auto peak = gpu_peak(all.front().name, plan.point.precision);
+  if (!peak) return {};
+  const double flops =
+      forecast.matmul_flops / static_cast<double>(plan.point.world()) * static_cast<double>(sharing);
+  const double step = std::max(flops / (kShareOfPeak * peak->flops),
+                               kSecondsPerLaunch * static_cast<double>(forecast.launches));
+  return {{}, {}, seconds_of(plan.point, step)};
 }
 
 }  // namespace
