@@ -2,6 +2,7 @@
 // The engine runs as it does on a GPU, on memory that nobody follows; the kernels themselves do not run.
 #include "engine/backend/cuda/kernels/adam.cuh"
 #include "engine/backend/cuda/kernels/add.cuh"
+#include "engine/backend/cuda/kernels/attention.cuh"
 #include "engine/backend/cuda/kernels/attention_mask.cuh"
 #include "engine/backend/cuda/kernels/bias_add.cuh"
 #include "engine/backend/cuda/kernels/bias_dropout_add.cuh"
@@ -33,8 +34,7 @@ class CheckedLaunches {
     if (shape.grid_x == 0 || shape.grid_y == 0 || shape.grid_z == 0) return;
     simt::check_launch(op, shape, simt::kTuring);            // the same on all
     simt::check_shared(op, 0, shape.shared, simt::kTuring);  // which has the least
-    // The compiler may give a thread 255 registers: more threads than bounds allow would not launch, and
-    // warps that are not whole are lost.
+    // Kernels shuffle among whole warps.
     CHECK(shape.block_x * shape.block_y % 32 == 0);
     most_scratch_ = std::max(most_scratch_, scratch_);
     ++launches_;
@@ -51,11 +51,6 @@ class CheckedLaunches {
   std::size_t scratch_ = 0, most_scratch_ = 0;
 };
 
-// Ops that are made of others, or of a library's products, launch nothing of their own here.
-template <class Op>
-constexpr bool kOwnKernel = !std::is_same_v<Op, ops::Matmul> && !std::is_same_v<Op, ops::Attention> &&
-                            !std::is_same_v<Op, ops::AttentionGrad>;
-
 class ShapesDevice final : public Device {
  public:
   ShapesDevice() : Device(std::make_unique<sim::CountedMemory>(), 0), ops_(*this) {}
@@ -71,7 +66,13 @@ class ShapesDevice final : public Device {
 
   template <class Op>
   void take(const Op& op) {
-    if constexpr (kOwnKernel<Op>) enqueue(launches_, op);
+    // A library's products launch nothing of ours. What attention consists of beside them and its own kernel
+    // are the ops that eager graphs launch one by one.
+    if constexpr (std::is_same_v<Op, ops::Attention>) {
+      if (op.probs) enqueue_statistics(launches_, op);
+    } else if constexpr (!std::is_same_v<Op, ops::Matmul> && !std::is_same_v<Op, ops::AttentionGrad>) {
+      enqueue(launches_, op);
+    }
   }
   const CheckedLaunches& launches() const { return launches_; }
 
