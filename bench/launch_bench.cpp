@@ -20,8 +20,9 @@
 
 #include "bench/raw_launch.h"
 #include "engine/ops/ops.h"
+#include "engine/platform/registry.h"
+#include "engine/sim/counting.h"
 #include "engine/train/data.h"
-#include "engine/train/registry.h"
 #include "engine/train/trainer.h"
 #include "strategies/strategies.h"
 

@@ -2,8 +2,9 @@
 // allocator, modules), and whole simulated steps, small and large.
 #include <benchmark/benchmark.h>
 
-#include "engine/train/registry.h"
-#include "engine/train/simulate.h"
+#include "engine/platform/registry.h"
+#include "engine/sim/counting.h"
+#include "engine/sim/simulate.h"
 #include "engine/train/trainer.h"
 #include "strategies/strategies.h"
 

@@ -15,9 +15,9 @@
 
 #include "engine/comm/mpi/mpi_world.h"
 #include "engine/ops/ops.h"
+#include "engine/platform/registry.h"
+#include "engine/run/flops.h"
 #include "engine/train/data.h"
-#include "engine/train/flops.h"
-#include "engine/train/registry.h"
 #include "engine/train/trainer.h"
 #include "strategies/strategies.h"
 

@@ -5,8 +5,8 @@
 #pragma once
 #include <CLI/CLI.hpp>
 
-#include "engine/api/point.h"
 #include "engine/base/error.h"
+#include "engine/spec/point.h"
 #include "sweeps/runner.h"
 
 namespace mbench::cli {

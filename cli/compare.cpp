@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "cli/cli.h"
-#include "engine/api/result.h"
+#include "engine/spec/result.h"
 #include "reports/baseline_store.h"
 #include "reports/compare_report.h"
 

@@ -9,12 +9,12 @@
 
 #include "cli/cli.h"
 #include "cli/environment.h"
-#include "engine/api/json_reader.h"
-#include "engine/api/result.h"
+#include "engine/base/json_reader.h"
 #include "engine/base/text.h"
-#include "engine/machine/machine.h"
-#include "engine/train/calibrate.h"
-#include "engine/train/registry.h"
+#include "engine/platform/calibrate.h"
+#include "engine/platform/registry.h"
+#include "engine/sim/machine.h"
+#include "engine/spec/result.h"
 
 namespace mbench::cli {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <fstream>
 
-#include "engine/train/flops.h"
-#include "engine/train/registry.h"
+#include "engine/platform/registry.h"
+#include "engine/run/flops.h"
 
 namespace mbench::cli {
 namespace {

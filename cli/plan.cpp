@@ -4,7 +4,8 @@
 #include "cli/cli.h"
 #include "cli/simulation.h"
 #include "engine/base/text.h"
-#include "engine/train/run_point.h"
+#include "engine/run/run_point.h"
+#include "engine/sim/counting.h"
 #include "strategies/strategies.h"
 #include "sweeps/spec.h"
 

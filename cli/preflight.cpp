@@ -6,11 +6,12 @@
 #include "cli/cli.h"
 #include "cli/environment.h"
 #include "engine/base/text.h"
-#include "engine/machine/gpu_peaks.h"
-#include "engine/train/calibrate.h"
-#include "engine/train/registry.h"
-#include "engine/train/run_point.h"
-#include "engine/train/simulate.h"
+#include "engine/platform/calibrate.h"
+#include "engine/platform/registry.h"
+#include "engine/run/gpu_peaks.h"
+#include "engine/run/run_point.h"
+#include "engine/sim/counting.h"
+#include "engine/sim/simulate.h"
 #include "strategies/strategies.h"
 
 namespace mbench::cli {

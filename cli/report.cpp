@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "cli/cli.h"
-#include "engine/api/result.h"
+#include "engine/spec/result.h"
 #include "reports/builtin_layouts.h"
 #include "reports/gnuplot.h"
 #include "reports/html.h"

@@ -16,7 +16,7 @@
 #include "cli/environment.h"
 #include "cli/simulation.h"
 #include "cli/trace_file.h"
-#include "engine/train/registry.h"
+#include "engine/platform/registry.h"
 #include "reports/report.h"
 #include "reports/report_plots.h"
 #include "sweeps/runner.h"

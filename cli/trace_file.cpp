@@ -2,8 +2,8 @@
 
 #include <filesystem>
 
-#include "engine/api/json_reader.h"
-#include "engine/train/trace.h"
+#include "engine/base/json_reader.h"
+#include "engine/run/trace.h"
 
 namespace mbench::cli {
 

@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "cli/cli.h"
-#include "engine/api/result.h"
+#include "engine/spec/result.h"
 #include "sweeps/process.h"
 
 namespace mbench::cli {

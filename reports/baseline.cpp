@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "engine/api/json_reader.h"
+#include "engine/base/json_reader.h"
 #include "reports/comparable.h"
 
 namespace mbench {

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/api/result.h"
+#include "engine/spec/result.h"
 
 namespace mbench {
 

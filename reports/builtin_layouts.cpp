@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 
-#include "engine/api/json_reader.h"
 #include "engine/base/embedded.h"
+#include "engine/base/json_reader.h"
 #include "reports/published.h"
 
 namespace mbench {

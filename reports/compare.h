@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/api/result.h"
+#include "engine/spec/result.h"
 #include "reports/statistics.h"
 #include "reports/verdict.h"
 

@@ -13,8 +13,8 @@
 #include <cstring>
 #include <filesystem>
 
-#include "engine/api/result.h"
 #include "engine/base/error.h"
+#include "engine/spec/result.h"
 #include "reports/plot_script.h"
 
 extern char** environ;

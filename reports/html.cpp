@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <map>
 
-#include "engine/api/json_reader.h"
 #include "engine/base/embedded.h"
+#include "engine/base/json_reader.h"
 #include "reports/build_plot.h"
 #include "reports/gnuplot.h"
 #include "reports/html_table.h"

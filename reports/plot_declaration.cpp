@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "engine/api/json_reader.h"
 #include "engine/base/embedded.h"
+#include "engine/base/json_reader.h"
 
 namespace mbench {
 

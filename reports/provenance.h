@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/api/result.h"
+#include "engine/spec/result.h"
 #include "reports/record.h"
 
 namespace mbench {

@@ -1,5 +1,5 @@
 // The table `published | simulated (or measured) | error` of a spec that has published figures
-// (engine/api/published.h), and what is said below it: how far off the figures are, and how many pairs of
+// (engine/spec/published.h), and what is said below it: how far off the figures are, and how many pairs of
 // strategies stand in the published order. Doubted figures are printed but not counted.
 #pragma once
 #include <map>
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/api/published.h"
+#include "engine/spec/published.h"
 #include "reports/builtin_layouts.h"
 #include "reports/layout.h"
 #include "reports/record.h"

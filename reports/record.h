@@ -2,7 +2,7 @@
 // JSON form. A name is a path of keys joined by dots: "tp", "iteration_ms.p95", "model.layers",
 // "env.NCCL_P2P_DISABLE". An object that has a mean stands for its mean ("iteration_ms" is
 // "iteration_ms.mean"); an array has "first", "last" and "size". Where the spec has published figures
-// (engine/api/published.h) there are "published.<metric>" and "error.<metric>" too: (ours - published) /
+// (engine/spec/published.h) there are "published.<metric>" and "error.<metric>" too: (ours - published) /
 // published.
 //
 // Beside these, what follows from them:
@@ -21,8 +21,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "engine/api/published.h"
-#include "engine/api/result.h"
+#include "engine/spec/published.h"
+#include "engine/spec/result.h"
 
 namespace mbench {
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "engine/api/result.h"
+#include "engine/spec/result.h"
 #include "reports/build_plot.h"
 #include "reports/report.h"
 #include "reports/timeline.h"

@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "engine/api/result.h"
+#include "engine/spec/result.h"
 #include "reports/record.h"
 
 namespace mbench {

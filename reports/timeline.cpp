@@ -5,7 +5,7 @@
 #include <cmath>
 #include <map>
 
-#include "engine/api/json_reader.h"
+#include "engine/base/json_reader.h"
 
 namespace mbench {
 namespace {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fits the constants of a framework file (engine/machine/frameworks) to published step times.
+"""Fits the constants of a framework file (engine/sim/frameworks) to published step times.
 
     scripts/fit_framework.py FRAMEWORK.json SPEC... [--hold-out] [--mbench build/release/mbench] [--rounds 8]
 

@@ -178,7 +178,7 @@ def batches_of(o, micro_batch):
 
 
 def model_flops(o, micro_batch):
-    """Of one step; engine/train/flops.h has the formula."""
+    """Of one step; engine/run/flops.h has the formula."""
     weights = o.layers * (4 * o.hidden**2 + 2 * o.hidden * o.ffn) + o.hidden * o.vocab
     return micro_batch * o.seq * (6 * weights + 12 * o.layers * o.hidden * o.seq)
 

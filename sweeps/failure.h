@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "engine/api/result.h"
+#include "engine/spec/result.h"
 #include "sweeps/launcher.h"
 #include "sweeps/process.h"
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/api/point.h"
+#include "engine/spec/point.h"
 
 namespace mbench::sweeps {
 

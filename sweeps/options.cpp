@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "engine/api/json_reader.h"
-#include "engine/api/point_builder.h"
+#include "engine/base/json_reader.h"
+#include "engine/spec/point_builder.h"
 
 namespace mbench::sweeps {
 namespace {

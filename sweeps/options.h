@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/api/point.h"
+#include "engine/spec/point.h"
 
 namespace mbench::sweeps {
 

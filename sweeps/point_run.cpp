@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "engine/api/json_reader.h"
+#include "engine/base/json_reader.h"
 #include "sweeps/failure.h"
 
 namespace mbench::sweeps {

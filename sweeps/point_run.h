@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "engine/api/result.h"
+#include "engine/spec/result.h"
 #include "sweeps/launcher.h"
 #include "sweeps/process.h"
 #include "sweeps/spec.h"

@@ -1,7 +1,7 @@
 #include "sweeps/published.h"
 
-#include "engine/api/published.h"
 #include "engine/base/error.h"
+#include "engine/spec/published.h"
 
 namespace mbench::sweeps {
 

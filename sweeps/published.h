@@ -1,10 +1,10 @@
-// The published figures of a spec against the points it expands to (engine/api/published.h has their shape).
+// The published figures of a spec against the points it expands to (engine/spec/published.h has their shape).
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "engine/api/point.h"
+#include "engine/spec/point.h"
 
 namespace mbench::sweeps {
 

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "engine/api/result.h"
+#include "engine/spec/result.h"
 #include "sweeps/launcher.h"
 #include "sweeps/spec.h"
 
@@ -32,12 +32,12 @@ struct RunnerOptions {
   int columns = 0;             // of the terminal behind `progress`; 0 if it is none
   std::string resume_command;  // what to type to go on after Ctrl-C
   nlohmann::ordered_json environment;
-  std::function<Forecast(const Point&)> preflight;              // besides why_infeasible and why_unsupported
-  std::function<PointResult(const Point&)> simulate;            // for points of a simulated machine: no process
+  std::function<Forecast(const Point&)> preflight;    // besides why_infeasible and why_unsupported
+  std::function<PointResult(const Point&)> simulate;  // for points of a simulated machine: no process
   std::function<std::string(const ResultFile&)> render_tables;  // results.md, and the tables at the end
   std::function<std::string(const Point&)> trace;  // file of the point's timeline; unset or empty: none
-  std::ostream* progress = nullptr;                             // stderr
-  std::ostream* tables = nullptr;                               // stdout
+  std::ostream* progress = nullptr;                // stderr
+  std::ostream* tables = nullptr;                  // stdout
 };
 
 struct SweepEnd {

@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <map>
 
-#include "engine/api/json_reader.h"
-#include "engine/api/point_builder.h"
+#include "engine/base/json_reader.h"
+#include "engine/spec/point_builder.h"
 #include "sweeps/options.h"
 #include "sweeps/published.h"
 

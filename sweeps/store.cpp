@@ -9,7 +9,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "engine/api/json_reader.h"
+#include "engine/base/json_reader.h"
 #include "sweeps/point_run.h"
 
 namespace mbench::sweeps {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/api/result.h"
+#include "engine/spec/result.h"
 #include "sweeps/spec.h"
 
 namespace mbench::sweeps {

@@ -1,5 +1,5 @@
 // What ran when on one rank: spans in seconds of the device's clock, on named tracks. Filled only while a
-// trace is asked for; written as a Chrome trace by engine/train/trace.h.
+// trace is asked for; written as a Chrome trace by engine/run/trace.h.
 #pragma once
 #include <string>
 #include <string_view>

@@ -3,11 +3,11 @@
 #include <string>
 #include <vector>
 
-#include "engine/api/point.h"
 #include "engine/base/dtype.h"
 #include "engine/plan/mesh.h"
 #include "engine/plan/placement.h"
 #include "engine/plan/schedule.h"
+#include "engine/spec/point.h"
 
 namespace mbench {
 

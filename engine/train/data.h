@@ -28,8 +28,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/api/model_spec.h"
 #include "engine/base/philox.h"
+#include "engine/spec/model_spec.h"
 
 namespace mbench {
 

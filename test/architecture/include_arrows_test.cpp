@@ -17,29 +17,36 @@ namespace {
 // A room may include itself and these rooms, at any depth below them but for implementations (see below).
 const std::map<std::string, std::set<std::string>> kArrows = {
     {"engine/base", {}},
-    {"engine/api", {"engine/base"}},
-    {"engine/machine", {"engine/api", "engine/base"}},
+    {"engine/spec", {"engine/base"}},
     {"engine/device", {"engine/base"}},
     {"engine/ops", {"engine/device", "engine/base"}},
-    {"engine/backend", {"engine/ops", "engine/device", "engine/machine", "engine/base"}},
-    {"engine/comm", {"engine/device", "engine/machine", "engine/base"}},
-    {"engine/plan", {"engine/api", "engine/base"}},
-    {"engine/nn", {"engine/ops", "engine/comm", "engine/plan", "engine/device", "engine/api", "engine/base"}},
+    {"engine/backend", {"engine/ops", "engine/device", "engine/base"}},
+    {"engine/comm", {"engine/device", "engine/base"}},
+    {"engine/plan", {"engine/spec", "engine/base"}},
+    {"engine/nn",
+     {"engine/ops", "engine/comm", "engine/plan", "engine/device", "engine/spec", "engine/base"}},
     {"engine/model",
-     {"engine/nn", "engine/ops", "engine/comm", "engine/plan", "engine/device", "engine/api", "engine/base"}},
+     {"engine/nn", "engine/ops", "engine/comm", "engine/plan", "engine/device", "engine/spec",
+      "engine/base"}},
     {"engine/train",
-     {"engine/model", "engine/nn", "engine/ops", "engine/comm", "engine/plan", "engine/device",
-      "engine/machine", "engine/api", "engine/base"}},
-    {"strategies", {"engine/plan", "engine/train", "engine/api", "engine/base"}},
-    {"sweeps", {"engine/api", "engine/base"}},
-    {"reports", {"engine/api", "engine/base"}},
+     {"engine/model", "engine/nn", "engine/ops", "engine/comm", "engine/plan", "engine/device", "engine/spec",
+      "engine/base"}},
+    {"engine/run",
+     {"engine/train", "engine/comm", "engine/plan", "engine/device", "engine/spec", "engine/base"}},
+    {"engine/sim",
+     {"engine/run", "engine/train", "engine/ops", "engine/comm", "engine/plan", "engine/device",
+      "engine/spec", "engine/base"}},
+    {"engine/platform", {"engine/comm", "engine/ops", "engine/device", "engine/spec", "engine/base"}},
+    {"strategies", {"engine/plan", "engine/spec", "engine/base"}},
+    {"sweeps", {"engine/spec", "engine/base"}},
+    {"reports", {"engine/spec", "engine/base"}},
     {"cli", {"strategies", "sweeps", "reports", "engine"}},
 };
 
 // Each folder below these is one implementation of an interface; it knows no other, and only the registry
 // names it.
 const std::set<std::string> kImplementations = {"engine/backend", "engine/comm"};
-const std::set<std::string> kRegistries = {"engine/train/registry", "engine/backend/registry"};
+const std::set<std::string> kRegistries = {"engine/platform/registry"};
 
 // Libraries that must not leak out of the implementation that wraps them.
 const std::map<std::string, std::set<std::string>> kForeign = {
@@ -141,17 +148,17 @@ bool is_header(const Source& source) {
 }  // namespace
 
 TEST_CASE("the rules themselves: what they allow and what they refuse") {
-  CHECK(why_forbidden("cli/run.cpp", "engine/train/run_point.h") == "");
+  CHECK(why_forbidden("cli/run.cpp", "engine/run/run_point.h") == "");
   CHECK(why_forbidden("engine/nn/linear.cpp", "engine/ops/matmul.h") == "");
   CHECK(why_forbidden("engine/nn/linear.cpp", "engine/comm/group.h") == "");
-  CHECK(why_forbidden("engine/train/registry.cpp", "engine/backend/cpu/cpu_device.h") == "");
+  CHECK(why_forbidden("engine/platform/registry.cpp", "engine/backend/cpu/cpu_device.h") == "");
   CHECK(why_forbidden("engine/backend/cpu/matmul.cpp", "engine/backend/cpu/scratch.h") == "");
   CHECK(why_forbidden("engine/nn/linear.cpp", "engine/backend/cpu/cpu_ops.h") != "");
-  CHECK(why_forbidden("engine/backend/cpu/matmul.cpp", "engine/backend/sim/sim_device.h") != "");
+  CHECK(why_forbidden("engine/backend/cpu/matmul.cpp", "engine/backend/cuda/cuda.h") != "");
   CHECK(why_forbidden("engine/comm/group.cpp", "engine/comm/mpi/mpi_world.h") != "");
   CHECK(why_forbidden("cli/run.cpp", "engine/comm/mpi/mpi_world.h") != "");
   CHECK(why_forbidden("engine/train/trainer.cpp", "strategies/strategies.h") != "");
-  CHECK(why_forbidden("engine/api/point.cpp", "engine/ops/ops.h") != "");
+  CHECK(why_forbidden("engine/spec/point.cpp", "engine/ops/ops.h") != "");
   CHECK(why_forbidden("engine/ops/matmul.cpp", "engine/nn/linear.h") != "");
   CHECK(why_forbidden("sweeps/runner.cpp", "engine/plan/plan.h") != "");
   CHECK(why_forbidden("reports/report.cpp", "sweeps/store.h") != "");

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "engine/api/json_reader.h"
+#include "engine/base/json_reader.h"
 #include "reports/html.h"
 #include "sweeps/process.h"
 #include "test/reports/sample.h"

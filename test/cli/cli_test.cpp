@@ -2,8 +2,8 @@
 #include <csignal>
 #include <filesystem>
 
-#include "engine/api/json_reader.h"
-#include "engine/api/result.h"
+#include "engine/base/json_reader.h"
+#include "engine/spec/result.h"
 #include "sweeps/process_tree.h"
 #include "test/catch.h"
 #include "test/cli/room.h"
@@ -21,7 +21,8 @@ TEST_CASE("every command has help, and the version is told") {
   const Run help = room.shell("$M --help");
   CHECK(help.code == 0);
   CHECK_THAT(help.out, Contains("Exit codes: 0 done; 1 regression found"));
-  for (const std::string command : {"sweep", "run", "plan", "report", "compare", "baseline", "trend", "devices"}) {
+  for (const std::string command :
+       {"sweep", "run", "plan", "report", "compare", "baseline", "trend", "devices"}) {
     INFO(command);
     CHECK_THAT(help.out, Contains("\n  " + command + " "));
     CHECK(room.shell("$M " + command + " --help").code == 0);
@@ -59,7 +60,8 @@ TEST_CASE("bad usage and bad input exit with 2 and say what was wrong") {
   else if (devices.find("cuda      none: ") != std::string::npos)
     refused("sweep tiny.json --on cuda", "[--on] no GPU here: ");
   refused("sweep tiny.json --on sim:8xv100", "[device] no such machine, got \"v100\"");
-  refused("sweep tiny.json --on sim:v100", "[--on] no simulated machine, got \"sim:v100\", need sim:<N>x<MACHINE>");
+  refused("sweep tiny.json --on sim:v100",
+          "[--on] no simulated machine, got \"sim:v100\", need sim:<N>x<MACHINE>");
   refused("sweep tiny.json --on gpu", "[--on] no such device, got \"gpu\"");
   refused("sweep tiny.json --launcher mpirum", "did you mean \"mpirun\"?");
   refused("sweep tiny.json --timeout 0", "--timeout");

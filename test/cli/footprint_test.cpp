@@ -7,7 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "engine/api/result.h"
+#include "engine/spec/result.h"
 #include "test/catch.h"
 
 using namespace mbench;

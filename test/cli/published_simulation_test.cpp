@@ -8,8 +8,8 @@
 #include <cstdio>
 #include <map>
 
-#include "engine/api/published.h"
-#include "engine/api/result.h"
+#include "engine/spec/published.h"
+#include "engine/spec/result.h"
 #include "test/catch.h"
 #include "test/cli/room.h"
 

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "engine/api/json_reader.h"
-#include "engine/api/result.h"
+#include "engine/base/json_reader.h"
+#include "engine/spec/result.h"
 #include "test/catch.h"
 
 using namespace mbench;

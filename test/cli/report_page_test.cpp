@@ -5,8 +5,8 @@
 #include <map>
 #include <sstream>
 
-#include "engine/api/json_reader.h"
-#include "engine/api/result.h"
+#include "engine/base/json_reader.h"
+#include "engine/spec/result.h"
 #include "test/catch.h"
 #include "test/cli/room.h"
 

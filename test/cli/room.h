@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "engine/api/json_reader.h"
+#include "engine/base/json_reader.h"
 #include "sweeps/process.h"
 
 namespace mbench::test {

@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include "engine/api/result.h"
+#include "engine/spec/result.h"
 #include "test/catch.h"
 #include "test/cli/room.h"
 
@@ -87,7 +87,7 @@ TEST_CASE(
     "a machine that cannot be had is refused with its file and path, or the nearest name, before anything "
     "runs") {
   const Room room;
-  json broken = json::parse(read_text_file(MBENCH_SOURCE_DIR "/engine/machine/machines/V100-SXM2-16GB.json"));
+  json broken = json::parse(read_text_file(MBENCH_SOURCE_DIR "/engine/sim/machines/V100-SXM2-16GB.json"));
   broken["device"]["memory_gbps"].erase("source");
   room.put("broken.json", broken.dump());
   for (const std::string command : {"sweep", "plan"}) {

@@ -10,7 +10,7 @@
 
 #include "engine/base/half.h"
 #include "engine/ops/ops.h"
-#include "engine/train/registry.h"
+#include "engine/platform/registry.h"
 #include "test/catch.h"
 
 namespace mbench::test {

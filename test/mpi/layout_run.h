@@ -1,9 +1,9 @@
 // Trains a point on the first ranks of the job and returns what every rank of it saw.
 #pragma once
-#include "engine/api/result.h"
 #include "engine/comm/mpi/mpi_world.h"
-#include "engine/train/registry.h"
-#include "engine/train/run_point.h"
+#include "engine/platform/registry.h"
+#include "engine/run/run_point.h"
+#include "engine/spec/result.h"
 #include "strategies/strategies.h"
 
 namespace mbench::test {

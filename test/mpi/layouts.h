@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/api/point.h"
+#include "engine/spec/point.h"
 
 namespace mbench::test {
 

@@ -1,7 +1,8 @@
 // What a rank allocates on the counting device, and on a simulated machine, is byte for byte and by category
 // what it allocates on the CPU; and after the first iteration no rank asks for raw memory.
+#include "engine/sim/counting.h"
+#include "engine/sim/simulate.h"
 #include "engine/train/data.h"
-#include "engine/train/simulate.h"
 #include "engine/train/trainer.h"
 #include "test/catch.h"
 #include "test/mpi/layout_run.h"

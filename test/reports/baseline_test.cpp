@@ -6,8 +6,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "engine/api/json_reader.h"
 #include "engine/base/error.h"
+#include "engine/base/json_reader.h"
 #include "reports/baseline_store.h"
 #include "reports/comparable.h"
 #include "reports/compare.h"

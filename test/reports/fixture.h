@@ -19,8 +19,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/api/json_reader.h"
-#include "engine/api/result.h"
+#include "engine/base/json_reader.h"
+#include "engine/spec/result.h"
 #include "reports/report.h"
 #include "test/reports/sample.h"
 

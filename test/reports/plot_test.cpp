@@ -4,7 +4,7 @@
 #include <fstream>
 #include <set>
 
-#include "engine/api/json_reader.h"
+#include "engine/base/json_reader.h"
 #include "reports/build_plot.h"
 #include "reports/gnuplot.h"
 #include "reports/outliers.h"

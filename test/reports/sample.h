@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/api/result.h"
+#include "engine/spec/result.h"
 
 namespace mbench::sample {
 

@@ -1,8 +1,8 @@
 // What options and derived names do to tables of every shape, and how long a large file takes.
 #include <ctime>
 
-#include "engine/api/point_builder.h"
 #include "engine/base/error.h"
+#include "engine/spec/point_builder.h"
 #include "reports/builtin_layouts.h"
 #include "test/catch.h"
 #include "test/reports/fixture.h"

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "engine/api/json_reader.h"
+#include "engine/base/json_reader.h"
 #include "reports/gnuplot.h"
 #include "reports/report_plots.h"
 #include "test/catch.h"

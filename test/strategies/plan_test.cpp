@@ -1,6 +1,6 @@
 // What the strategies write into a Plan.
-#include "engine/api/point.h"
 #include "engine/base/error.h"
+#include "engine/spec/point.h"
 #include "strategies/strategies.h"
 #include "test/catch.h"
 

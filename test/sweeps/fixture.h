@@ -8,8 +8,8 @@
 #include <functional>
 #include <string>
 
-#include "engine/api/json_reader.h"
 #include "engine/base/error.h"
+#include "engine/base/json_reader.h"
 #include "sweeps/launcher.h"
 #include "sweeps/spec.h"
 #include "test/catch.h"

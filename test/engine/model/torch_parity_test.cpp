@@ -5,7 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "engine/api/point.h"
+#include "engine/spec/point.h"
 #include "test/catch.h"
 #include "test/engine/train/serial_run.h"
 

@@ -17,7 +17,8 @@
 #include "engine/nn/context.h"
 #include "engine/nn/parameters.h"
 #include "engine/ops/ops.h"
-#include "engine/train/registry.h"
+#include "engine/platform/registry.h"
+#include "engine/sim/counting.h"
 #include "strategies/strategies.h"
 #include "test/catch.h"
 

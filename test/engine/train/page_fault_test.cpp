@@ -1,7 +1,8 @@
 // Allocate once and reuse: after the first iterations a step takes no new pages from the system.
 #include <sys/resource.h>
 
-#include "engine/train/registry.h"
+#include "engine/platform/registry.h"
+#include "engine/sim/counting.h"
 #include "engine/train/trainer.h"
 #include "strategies/strategies.h"
 #include "test/catch.h"

@@ -3,9 +3,10 @@
 #include <memory>
 #include <vector>
 
+#include "engine/platform/registry.h"
+#include "engine/run/run_point.h"
+#include "engine/sim/counting.h"
 #include "engine/train/data.h"
-#include "engine/train/registry.h"
-#include "engine/train/run_point.h"
 #include "engine/train/trainer.h"
 #include "strategies/strategies.h"
 

@@ -1,0 +1,69 @@
+#include "engine/base/atomic_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+
+namespace mbench {
+namespace {
+
+// Writes and flushes; 0, or the errno of what went wrong.
+int write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = ::write(fd, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno;
+    text.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return ::fsync(fd) == 0 ? 0 : errno;
+}
+
+[[noreturn]] void fail_write(const std::string& path, const std::string& folder, std::string_view text,
+                             int error) {
+  struct statvfs room {};
+  const bool known = ::statvfs(folder.c_str(), &room) == 0;
+  fail(ErrorKind::bad_input, path, "could not be written: {}, need {}{}{}", std::strerror(error),
+       format_bytes(text.size()),
+       known ? fmt::format(" and {} are free", format_bytes(std::uint64_t{room.f_bavail} * room.f_frsize))
+             : "",
+       std::filesystem::exists(path) ? "; the older file stands" : "");
+}
+
+}  // namespace
+
+void write_file_atomically(const std::string& path, std::string_view text) {
+  // A rename would replace a device such as /dev/stdout by a plain file.
+  struct stat there {};
+  if (::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode))
+    fail(ErrorKind::bad_input, path, "not a plain file, need the name of a file that may be replaced");
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  const std::string folder = parent.empty() ? std::string(".") : parent;
+  const std::string temporary = fmt::format("{}.tmp-{}", path, ::getpid());
+  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) fail_write(path, folder, text, errno);
+  int error = write_all(fd, text);
+  if (::close(fd) != 0 && error == 0) error = errno;
+  if (error == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
+  if (error != 0) {
+    ::unlink(temporary.c_str());
+    fail_write(path, folder, text, error);
+  }
+  // The rename itself must reach the disk too; a file system that cannot sync a folder has nothing to lose
+  // here.
+  const int directory = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory >= 0) {
+    ::fsync(directory);
+    ::close(directory);
+  }
+}
+
+}  // namespace mbench

@@ -1,0 +1,13 @@
+// Files that are never half written: a reader, and the next start after a crash, see the old text or the new
+// one.
+#pragma once
+#include <string>
+#include <string_view>
+
+namespace mbench {
+
+// Writes a temporary beside `path`, flushes it to disk and renames it. On failure (full disk) the old file stands and
+// the error names the file, what was needed and what is free.
+void write_file_atomically(const std::string& path, std::string_view text);
+
+}  // namespace mbench

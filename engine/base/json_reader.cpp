@@ -1,0 +1,173 @@
+#include "engine/base/json_reader.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <system_error>
+
+namespace mbench {
+namespace {
+
+using nlohmann::ordered_json;
+
+// Follows the parser through the text to know the path of a key that stands twice. nlohmann keeps the last of
+// them without a word, and which of two tp's counts must never be a guess.
+class DuplicateKeys {
+ public:
+  explicit DuplicateKeys(const std::string& file) : file_(file) {}
+  bool operator()(int /*depth*/, ordered_json::parse_event_t event, ordered_json& value) {
+    using Event = ordered_json::parse_event_t;
+    switch (event) {
+      case Event::object_start:
+        levels_.push_back({});
+        break;
+      case Event::object_end:
+        levels_.pop_back();
+        break;
+      case Event::key: {
+        const auto key = value.get<std::string>();
+        if (!levels_.back().seen.insert(key).second)
+          fail(ErrorKind::bad_input, file_ + ": " + path(), "the key \"{}\" stands twice, need it once", key);
+        levels_.back().key = key;
+        break;
+      }
+      default:
+        break;
+    }
+    return true;
+  }
+
+ private:
+  struct Level {
+    std::set<std::string> seen;
+    std::string key;
+  };
+  std::string path() const {
+    std::string path = "$";
+    for (std::size_t i = 0; i + 1 < levels_.size(); ++i) path += "." + levels_[i].key;
+    return path;
+  }
+  const std::string& file_;
+  std::vector<Level> levels_;
+};
+
+}  // namespace
+
+std::string read_text_file(const std::string& path) {
+  errno = 0;
+  std::ifstream in(path, std::ios::binary);
+  std::string text;
+  // In one go where the size is known beforehand, as it is of a file.
+  std::error_code unknown;
+  const auto expected = std::filesystem::file_size(path, unknown);
+  std::size_t block = unknown ? 1 << 16 : static_cast<std::size_t>(expected) + 1;
+  while (in) {
+    const std::size_t size = text.size();
+    text.resize(size + std::exchange(block, 1 << 16));
+    in.read(text.data() + size, static_cast<std::streamsize>(text.size() - size));
+    text.resize(size + static_cast<std::size_t>(in.gcount()));
+  }
+  if (!in.is_open() || in.bad())
+    fail(ErrorKind::bad_input, path, "cannot be read: {}", errno ? std::strerror(errno) : "not a file");
+  return text;
+}
+
+ordered_json parse_json(std::string_view text, const std::string& file) {
+  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
+    fail(ErrorKind::bad_input, file, "the file is empty, need JSON");
+  try {
+    return ordered_json::parse(text.begin(), text.end(), DuplicateKeys(file));
+  } catch (const ordered_json::parse_error& e) {
+    // byte counts from 1 and is one past the text when that ends too early.
+    const std::size_t byte = std::min<std::size_t>(e.byte == 0 ? 0 : e.byte - 1, text.size());
+    if (byte >= text.size())
+      fail(ErrorKind::bad_input, file, "cut short: the file ends at byte {} in the middle of its JSON",
+           text.size());
+    const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(byte), '\n');
+    fail(ErrorKind::bad_input, file, "not JSON at byte {} (line {}), got {}", byte, line,
+         short_json(std::string(text.substr(byte, 20))));
+  } catch (const nlohmann::json::exception& e) {  // a number too large for any type
+    fail(ErrorKind::bad_input, file, "not JSON that can be held: {}", e.what());
+  }
+}
+
+std::string dump_json(const ordered_json& json) {
+  return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+std::string short_json(const nlohmann::json& value) {
+  std::string text = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  if (text.size() > 60) text = text.substr(0, 57) + "...";
+  return text;
+}
+
+std::int64_t read_int(const nlohmann::json& value, const std::string& where, std::int64_t low,
+                      std::int64_t high) {
+  const bool fits = value.is_number_integer() &&
+                    !(value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{INT64_MAX});
+  if (!fits || value.get<std::int64_t>() < low || value.get<std::int64_t>() > high)
+    fail(ErrorKind::bad_input, where, "{}, got {}, need a whole number from {} to {}",
+         value.is_number_integer() ? "out of range" : "wrong type", short_json(value), low, high);
+  return value.get<std::int64_t>();
+}
+
+std::uint64_t read_uint(const nlohmann::json& value, const std::string& where) {
+  if (!value.is_number_integer() || (!value.is_number_unsigned() && value.get<std::int64_t>() < 0))
+    fail(ErrorKind::bad_input, where, "wrong type, got {}, need a whole number from 0 to {}",
+         short_json(value), std::numeric_limits<std::uint64_t>::max());
+  return value.get<std::uint64_t>();
+}
+
+double read_number(const nlohmann::json& value, const std::string& where, double low, double high) {
+  const bool number = value.is_number();
+  const double x = number ? value.get<double>() : 0;
+  if (!number || !std::isfinite(x) || x < low || x > high) {
+    const bool open = high == std::numeric_limits<double>::max();
+    fail(ErrorKind::bad_input, where, "{}, got {}, need a number {}", number ? "out of range" : "wrong type",
+         short_json(value),
+         open ? fmt::format("of {} or more", low) : fmt::format("from {} to {}", low, high));
+  }
+  return x;
+}
+
+bool read_bool(const nlohmann::json& value, const std::string& where) {
+  if (!value.is_boolean())
+    fail(ErrorKind::bad_input, where, "wrong type, got {}, need true or false", short_json(value));
+  return value.get<bool>();
+}
+
+std::string read_string(const nlohmann::json& value, const std::string& where) {
+  if (!value.is_string())
+    fail(ErrorKind::bad_input, where, "wrong type, got {}, need a string", short_json(value));
+  return value.get<std::string>();
+}
+
+ObjectReader::ObjectReader(const nlohmann::json& object, std::string where)
+    : object_(object), where_(std::move(where)) {
+  if (!object.is_object())
+    fail(ErrorKind::bad_input, where_, "wrong type, got {}, need an object", short_json(object));
+}
+
+const nlohmann::json* ObjectReader::find(const std::string& key) {
+  known_.push_back(key);
+  const auto found = object_.find(key);
+  return found == object_.end() ? nullptr : &*found;
+}
+
+const nlohmann::json& ObjectReader::require(const std::string& key, std::string_view need) {
+  if (const nlohmann::json* value = find(key)) return *value;
+  fail(ErrorKind::bad_input, where_, "\"{}\" is missing, need {}", key, need);
+}
+
+void ObjectReader::refuse_unknown() const {
+  for (const auto& [key, value] : object_.items())
+    if (std::find(known_.begin(), known_.end(), key) == known_.end())
+      fail(ErrorKind::bad_input, path(key), "unknown key, got \"{}\", {}", key, nearest_choice(key, known_));
+}
+
+}  // namespace mbench

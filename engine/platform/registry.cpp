@@ -1,0 +1,187 @@
+#include "engine/platform/registry.h"
+
+#include <cblas.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+#include <set>
+#include <thread>
+
+#include "engine/backend/cpu/cpu_device.h"
+#include "engine/backend/cuda/cuda.h"
+#include "engine/base/text.h"
+#include "engine/comm/mpi/mpi_world.h"
+#include "engine/comm/nccl/nccl_world.h"
+#include "engine/comm/staged/staged_world.h"
+#include "engine/platform/nvml/nvml.h"
+#include "engine/platform/nvml/sensors.h"
+
+namespace mbench {
+namespace {
+
+// Divides the cores among the ranks of this host, unless whoever started the job has chosen a number of
+// threads.
+void share_cores(int ranks_here) {
+  if (std::getenv("OMP_NUM_THREADS")) return;
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  omp_set_num_threads(std::clamp(cores / ranks_here, 1, omp_get_max_threads()));
+}
+
+// Groups of GPUs: NCCL where each rank of the job has one of its own, else through host memory.
+class CudaWorld final : public World {
+ public:
+  CudaWorld(World& host, Device& host_device, StreamDevice& device, bool shared, double collective_timeout)
+      : host_(host), staged_(host, host_device) {
+    if (!shared && host.size() > 1) nccl_ = open_nccl_world(host, host_device, device, collective_timeout);
+  }
+  int rank() const override { return host_.rank(); }
+  int size() const override { return host_.size(); }
+  std::unique_ptr<Group> group(Device& device, const std::string& name,
+                               const std::vector<int>& members) override {
+    return nccl_ ? nccl_->group(device, name, members) : staged_.group(device, name, members);
+  }
+
+ private:
+  World& host_;
+  StagedWorld staged_;
+  std::unique_ptr<World> nccl_;
+};
+
+// A number for a GPU that no other has: what a double holds of its UUID's hash.
+double number_of(const Gpu& gpu) {
+  const std::string_view bytes(reinterpret_cast<const char*>(gpu.uuid.data()), gpu.uuid.size());
+  return static_cast<double>(fnv1a(bytes) >> 11);
+}
+
+class MpiJob final : public Job {
+ public:
+  explicit MpiJob(double collective_timeout) : collective_timeout_(collective_timeout) {
+    share_cores(session_.ranks_here());
+  }
+  World& world() override { return world_; }
+  std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit,
+                                      Precision precision) override {
+    return kind == "cuda" ? open_gpu(memory_limit, precision)
+                          : mbench::open_device(kind, memory_limit, precision);
+  }
+  World& world_of(const Device& device) override {
+    return cuda_world_ && &device == gpu_ ? static_cast<World&>(*cuda_world_) : world_;
+  }
+  void abort(int exit_code) override { MpiSession::abort(exit_code); }
+
+ private:
+  std::unique_ptr<Device> open_gpu(std::size_t memory_limit, Precision precision) {
+    const std::vector<Gpu> all = cuda::gpus();
+    if (all.empty())
+      fail(ErrorKind::unsupported, "cuda", "no GPU for rank {}: {}", world_.rank(), cuda::why_none());
+    // Where ranks outnumber GPUs, neighbours share one.
+    const int n = static_cast<int>(all.size()), here = std::max(n, session_.ranks_here());
+    const Gpu& mine = all[static_cast<std::size_t>(session_.rank_here() * n / here)];
+    host_device_ = std::make_unique<cpu::CpuDevice>(0);
+    std::vector<int> everyone(static_cast<std::size_t>(world_.size()));
+    std::iota(everyone.begin(), everyone.end(), 0);
+    const std::vector<double> numbers =
+        world_.group(*host_device_, "hosts", everyone)->host_gather({number_of(mine)});
+    const auto sharing = std::count(numbers.begin(), numbers.end(), number_of(mine));
+    const bool any_shared = std::set<double>(numbers.begin(), numbers.end()).size() < numbers.size();
+    cuda::DeviceOptions options;
+    options.ordinal = mine.ordinal;
+    options.memory_limit = memory_limit;
+    options.tf32 = precision == Precision::tf32;
+    if (sharing > 1)
+      options.note = fmt::format("shared by {} ranks, messages through host memory", sharing);
+    else if (any_shared)
+      options.note = "messages through host memory, since other ranks share a GPU";
+    options.gauge = [pci = mine.pci] { return nvml::watch(pci); };
+    auto device = cuda::open_device(options);
+    cuda_world_ =
+        std::make_unique<CudaWorld>(world_, *host_device_, *device, any_shared, collective_timeout_);
+    gpu_ = device.get();
+    return device;
+  }
+
+  double collective_timeout_;
+  MpiSession session_;
+  MpiWorld world_;
+  std::unique_ptr<Device> host_device_;
+  std::unique_ptr<CudaWorld> cuda_world_;
+  const Device* gpu_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<Job> join_job(double collective_timeout) {
+  return std::make_unique<MpiJob>(collective_timeout);
+}
+
+std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit, Precision precision) {
+  if (kind == "cpu" && precision == Precision::tf32)
+    fail(ErrorKind::unsupported, "device", "the CPU has no tf32, need f32");
+  if (kind == "cpu") return std::make_unique<cpu::CpuDevice>(memory_limit);
+  if (kind == "cuda") {
+    cuda::DeviceOptions options;
+    options.memory_limit = memory_limit;
+    options.tf32 = precision == Precision::tf32;
+    return cuda::open_device(options);
+  }
+  fail(ErrorKind::unsupported, "device", "this binary has no device \"{}\", need cpu or cuda", kind);
+}
+
+double measured_peak_flops(const std::string&, double seconds) {
+  return cpu::measure_gemm_peak(seconds);
+}
+
+std::optional<std::string> why_not_built(const std::string& kind) {
+  if (kind == "cuda" && !cuda::built_in()) return cuda::why_none();
+  return std::nullopt;
+}
+
+std::vector<Gpu> gpus() {
+  return cuda::built_in() ? cuda::gpus() : std::vector<Gpu>();
+}
+
+std::string why_no_gpu() {
+  return cuda::why_none();
+}
+
+std::string describe_gpus() {
+  return nvml::describe(nvml::report());
+}
+
+nlohmann::ordered_json gpu_environment() {
+  const nvml::Report r = nvml::report();
+  nlohmann::ordered_json e = nlohmann::ordered_json::object();
+  if (!r.driver.empty()) e["driver"] = r.driver;
+  const auto add = [&](const char* key, std::optional<double> value) {
+    if (value) e[key] = *value;
+  };
+  if (!r.gpus.empty()) {
+    add("device_memory_mib", r.gpus.front().memory_mib);
+    add("power_cap_w", r.gpus.front().power_cap_w);
+    add("max_clock_mhz", r.gpus.front().max_clock_mhz);
+  }
+  if (r.gpus.size() > 1) e["gpu_links"] = r.links;
+  return e;
+}
+
+std::string cuda_libraries() {
+  if (!cuda::built_in()) return "";
+  const std::string nccl = nccl_library();
+  return fmt::format("{}, {}", cuda::libraries(), nccl.empty() ? "no NCCL" : nccl);
+}
+
+std::string mpi_library() {
+  return MpiSession::library();
+}
+
+std::string blas_library() {
+#ifdef OPENBLAS_VERSION
+  return openblas_get_config();
+#else
+  return "CBLAS";
+#endif
+}
+
+}  // namespace mbench

@@ -1,0 +1,60 @@
+// Where the names of devices meet their code: the one file that knows every backend and communicator.
+#pragma once
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/comm/group.h"
+#include "engine/device/gpu.h"
+#include "engine/spec/point.h"
+
+namespace mbench {
+
+// This process's part of the job that a launcher started (MPI).
+class Job {
+ public:
+  virtual ~Job() = default;
+  // All its ranks, by way of their hosts.
+  virtual World& world() = 0;
+  // This rank's device of that kind, as open_device(); of several GPUs the one that goes with this rank's
+  // place among the ranks of its host. All ranks call it, once.
+  virtual std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit,
+                                              Precision precision) = 0;
+  // All ranks, to make groups for tensors of that device, which this job opened.
+  virtual World& world_of(const Device& device) = 0;
+  // Ends every rank at once: for an error of this rank that the others cannot see.
+  [[noreturn]] virtual void abort(int exit_code) = 0;
+};
+// After `collective_timeout` seconds a collective or message between GPUs that has not ended is an error of
+// kind timed_out that names it.
+std::unique_ptr<Job> join_job(double collective_timeout);
+
+// A device of that kind ("cpu" or "cuda": the first GPU), able to hold at most `memory_limit` bytes (0: all
+// it has). Where `precision` is tf32, f32 matrix products run in it. Unsupported, naming what is missing,
+// where this binary or this machine has no such device.
+std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit,
+                                    Precision precision = Precision::f32);
+
+// What this process's threads reach on a large matrix product: the peak that MFU of a CPU run is held
+// against.
+double measured_peak_flops(const std::string& device, double seconds);
+
+// Why this binary has no device of that kind on any machine; nothing where it has.
+std::optional<std::string> why_not_built(const std::string& kind);
+// The GPUs that a run may use here; none where there is no driver or no CUDA in this binary: why_no_gpu()
+// says which.
+std::vector<Gpu> gpus();
+std::string why_no_gpu();
+// What the driver tells of GPUs and the links between them, as text; whether or not this binary can use them.
+std::string describe_gpus();
+// The same for a result file's environment: the driver, and of the first GPU its memory, power cap and
+// greatest clock.
+nlohmann::ordered_json gpu_environment();
+
+std::string mpi_library();
+std::string cuda_libraries();  // CUDA, cuBLASLt, NCCL, as far as they are built in; empty if none is
+std::string blas_library();
+
+}  // namespace mbench

@@ -1,0 +1,18 @@
+// Dense peaks of GPUs by the name that CUDA gives them: what MFU of a run is held against. From datasheets,
+// each with its source; a GPU or precision that is not listed has none, and its MFU is n/a.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "engine/spec/point.h"
+
+namespace mbench {
+
+struct Peak {
+  double flops = 0;  // per second
+  std::string source;
+};
+
+std::optional<Peak> gpu_peak(const std::string& name, Precision precision);
+
+}  // namespace mbench

@@ -1,0 +1,88 @@
+#include "engine/sim/cluster.h"
+
+#include <algorithm>
+
+#include "engine/sim/device.h"
+#include "engine/sim/world.h"
+
+namespace mbench {
+namespace {
+
+HostTimes host_times(const Point& p, const Machine& m, const Framework& f) {
+  HostTimes t;
+  t.launch = m.launch + f.kernel / m.host_speed;
+  t.collective = m.launch + f.collective / m.host_speed;
+  t.message = m.launch + f.message / m.host_speed;
+  t.synchronize = m.synchronize;
+  t.micro_batch = f.micro_batch / m.host_speed;
+  t.recompute = f.recompute / m.host_speed;
+  t.step = f.step / m.host_speed;
+  // BERT's loader decides for each token whether to mask it.
+  if (p.model.family == Family::bert)
+    t.loader = f.masked_token * static_cast<double>(p.seq * p.micro_batch) / m.host_speed;
+  t.overlap_slowdown = m.communication_multiprocessors / m.multiprocessors;
+  t.messages_block = f.messages_block;
+  t.immediate = m.immediate;
+  return t;
+}
+
+// Peer-to-peer access can be switched off, as NCCL's users do.
+bool direct_links(const Point& point) {
+  const auto off = point.env.find("NCCL_P2P_DISABLE");
+  return off == point.env.end() || off->second == "0";
+}
+
+class Cluster final : public SimulatedCluster {
+ public:
+  Cluster(const Point& point, const Machine& machine, const Framework& framework, int stages,
+          int ranks_per_stage)
+      : point_(point),
+        machine_(machine),
+        framework_(framework),
+        links_(machine, direct_links(point)),
+        network_(stages, ranks_per_stage),
+        clocks_(static_cast<std::size_t>(stages), VirtualClock(host_times(point, machine, framework))) {
+    const int size = stages * ranks_per_stage;
+    for (int s = 0; s < stages; ++s)
+      worlds_.emplace_back(s * ranks_per_stage, size, network_, links_, clocks_[static_cast<std::size_t>(s)]);
+  }
+
+  std::unique_ptr<Device> open_device(int stage, std::size_t memory_limit) override {
+    // The ranks of a node share its processor where that is the device.
+    const int ranks_on_node = std::min<int>(static_cast<int>(point_.world()), machine_.devices_per_node);
+    const double share = machine_.immediate ? 1.0 / ranks_on_node : 1;
+    return std::make_unique<sim::SimDevice>(
+        machine_.name, memory_limit,
+        std::make_unique<sim::CostModel>(machine_, framework_, share, point_.precision),
+        clocks_[static_cast<std::size_t>(stage)]);
+  }
+  World& world(int stage) override { return worlds_[static_cast<std::size_t>(stage)]; }
+  void leave(int stage) override { network_.leave(stage); }
+  bool is_echo(const std::exception_ptr& error) const override {
+    try {
+      std::rethrow_exception(error);
+    } catch (const SimNetwork::Stopped&) {
+      return true;
+    } catch (...) {
+      return false;
+    }
+  }
+
+ private:
+  const Point& point_;
+  const Machine& machine_;
+  const Framework& framework_;
+  Links links_;
+  SimNetwork network_;
+  std::vector<VirtualClock> clocks_;
+  std::vector<SimWorld> worlds_;
+};
+
+}  // namespace
+
+std::unique_ptr<SimulatedCluster> open_cluster(const Point& point, const Machine& machine,
+                                               const Framework& framework, int stages, int ranks_per_stage) {
+  return std::make_unique<Cluster>(point, machine, framework, stages, ranks_per_stage);
+}
+
+}  // namespace mbench

@@ -1,0 +1,28 @@
+// The ranks of a simulated job: one for each pipeline stage, each with its device, clock and world.
+#pragma once
+#include <exception>
+#include <memory>
+
+#include "engine/comm/group.h"
+#include "engine/sim/machine.h"
+#include "engine/spec/point.h"
+
+namespace mbench {
+
+// The ranks of a simulated job: one for each pipeline stage, to be run in a thread of its own. They wait for
+// each other in their groups, so each must leave() when it ends.
+class SimulatedCluster {
+ public:
+  virtual ~SimulatedCluster() = default;
+  // The device of a stage, able to hold so many bytes; opened once.
+  virtual std::unique_ptr<Device> open_device(int stage, std::size_t memory_limit) = 0;
+  virtual World& world(int stage) = 0;
+  virtual void leave(int stage) = 0;
+  // Whether a stage failed only because another one had ended.
+  virtual bool is_echo(const std::exception_ptr& error) const = 0;
+};
+// The machine and framework must outlive it.
+std::unique_ptr<SimulatedCluster> open_cluster(const Point& point, const Machine& machine,
+                                               const Framework& framework, int stages, int ranks_per_stage);
+
+}  // namespace mbench

@@ -1,0 +1,75 @@
+#include "engine/sim/cost_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "engine/base/error.h"
+
+namespace mbench::sim {
+
+CostModel::CostModel(const Machine& machine, const Framework& framework, double share, Precision precision)
+    : machine_(machine),
+      share_(share),
+      tf32_(precision == Precision::tf32),
+      bandwidth_(machine.memory_bandwidth * machine.memory_efficiency * share),
+      streaming_(bandwidth_ * framework.traffic_efficiency),
+      f32_flops_(machine.peak_flops[static_cast<std::size_t>(Precision::f32)] * share) {}
+
+// The units that compute products of a storage type. A device without 16-bit units computes in f32, as the
+// CPU does.
+Precision CostModel::units_of(DType dtype) const {
+  const Precision wanted = dtype == DType::f16    ? Precision::fp16
+                           : dtype == DType::bf16 ? Precision::bf16
+                           : tf32_                ? Precision::tf32
+                                                  : Precision::f32;
+  return machine_.peak_flops[static_cast<std::size_t>(wanted)] > 0 ? wanted : Precision::f32;
+}
+
+double CostModel::sustained_flops(DType dtype) const {
+  const auto i = static_cast<std::size_t>(units_of(dtype));
+  return machine_.peak_flops[i] * machine_.sustained[i] * share_;
+}
+
+double CostModel::tiled(const ProductSize& s) const {
+  const double m = static_cast<double>(s.m), n = static_cast<double>(s.n), k = static_cast<double>(s.k),
+               batch = static_cast<double>(s.batch);
+  const double units = std::max(1.0, machine_.multiprocessors * share_);
+  const double unit_flops = sustained_flops(s.dtype) / units;
+  double best = std::numeric_limits<double>::max();
+  for (const GemmTile& t : machine_.tiles) {
+    const double tiles = std::ceil(m / t.m) * std::ceil(n / t.n) * batch;
+    for (double split = 1; split <= 16; split *= 2) {
+      if (split > 1 && (tiles * split > 2 * units || k / split < 2 * machine_.k_overhead)) break;
+      const double waves = std::ceil(tiles * split / units);
+      double seconds =
+          waves * 2 * t.m * t.n * (k / split + machine_.k_overhead) / (unit_flops * t.efficiency);
+      if (split > 1) seconds += traffic(2 * split * m * n * batch * 4);
+      best = std::min(best, seconds);
+    }
+  }
+  return best;
+}
+
+double CostModel::product_seconds(const ProductSize& size, const Cost& cost) {
+  const auto [it, fresh] = products_.try_emplace(size, 0);
+  if (fresh) it->second = tiled(size);
+  return std::max(it->second, traffic(cost.bytes)) + machine_.kernel_latency;
+}
+
+double CostModel::epilogue_seconds(const Cost& cost) const {
+  return machine_.immediate ? streaming_seconds(cost) : cost.flops / f32_flops_;
+}
+
+double CostModel::attention_seconds(const Cost& cost, DType dtype, bool backward) const {
+  const auto i = static_cast<std::size_t>(units_of(dtype));
+  const double flops =
+      machine_.peak_flops[i] * share_ * (backward ? machine_.attention_backward : machine_.attention_forward);
+  return std::max(cost.flops / flops, traffic(cost.bytes)) + machine_.kernel_latency;
+}
+
+double CostModel::streaming_seconds(const Cost& cost) const {
+  return std::max(cost.bytes / streaming_, cost.flops / f32_flops_) + machine_.kernel_latency;
+}
+
+}  // namespace mbench::sim

@@ -1,0 +1,61 @@
+// How long a kernel takes on a device of a machine file. One model for all products and one for all traffic:
+//
+// Products. The output is cut into tiles that run in waves over the multiprocessors; a tile costs its FLOPs,
+// of k + k_overhead, at the multiprocessor's share of the sustained peak times the tile's efficiency. Too few
+// tiles may be split along k, at the cost of adding the parts up. The best tile of the machine's list counts.
+// Tile and wave quantisation are what makes small and ragged products slow. Everything else, and a lower
+// bound for products: bytes at the bandwidth a large kernel reaches, FLOPs at the f32 peak. Every kernel
+// takes at least the machine's kernel latency besides.
+#pragma once
+#include <unordered_map>
+
+#include "engine/base/dtype.h"
+#include "engine/device/meter.h"
+#include "engine/sim/machine.h"
+
+namespace mbench::sim {
+
+struct ProductSize {
+  std::int64_t m = 0, n = 0, k = 0, batch = 1;
+  DType dtype = DType::f32;
+  bool operator==(const ProductSize&) const = default;
+};
+
+class CostModel {
+ public:
+  // `share`: the part of the device that one rank has (1 but on a machine whose ranks share one processor).
+  // `framework`: whose kernels run. `precision`: with tf32, products of f32 run on the units for that.
+  CostModel(const Machine& machine, const Framework& framework, double share,
+            Precision precision = Precision::f32);
+
+  double product_seconds(const ProductSize& size, const Cost& cost);
+  // What an epilogue adds to its product; `cost` is that of the ops it stands for. On a GPU its arithmetic,
+  // on the f32 units between a tile's last product and its store, and the product's cost() has its bytes; on
+  // the CPU, whose library has no epilogues, it is those ops.
+  double epilogue_seconds(const Cost& cost) const;
+  double attention_seconds(const Cost& cost, DType dtype, bool backward) const;
+  double streaming_seconds(const Cost& cost) const;
+
+ private:
+  struct Hash {
+    std::size_t operator()(const ProductSize& s) const {
+      std::size_t h = static_cast<std::size_t>(s.dtype);
+      for (const std::int64_t v : {s.m, s.n, s.k, s.batch}) h = h * 1000003u ^ static_cast<std::size_t>(v);
+      return h;
+    }
+  };
+  double traffic(double bytes) const { return bytes / bandwidth_; }
+  double tiled(const ProductSize& size) const;
+  Precision units_of(DType dtype) const;
+  double sustained_flops(DType dtype) const;
+
+  Machine machine_;
+  double share_;
+  bool tf32_;
+  double bandwidth_;  // of products
+  double streaming_;  // of everything else
+  double f32_flops_;
+  std::unordered_map<ProductSize, double, Hash> products_;  // a model has a handful of shapes
+};
+
+}  // namespace mbench::sim

@@ -1,0 +1,27 @@
+// Running without computing: what a rank would allocate and execute.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/comm/group.h"
+#include "engine/plan/plan.h"
+
+namespace mbench {
+
+// A device that counts but does not compute, able to hold so many bytes (0: no limit), and a world without peers.
+std::unique_ptr<Device> open_counting_device(std::size_t memory_limit);
+std::unique_ptr<World> lone_world(int rank, int size);
+
+// What a rank of each pipeline stage would allocate at its peak, counted without computing.
+struct MemoryForecast {
+  std::vector<MemoryUse> peak_by_stage;
+  std::vector<std::size_t> reserved_by_stage;
+  std::size_t total_reserved = 0;  // over all ranks
+  double matmul_flops = 0;         // of one step, executed by all ranks, recompute included
+  std::uint64_t launches = 0;      // of one step, of the busiest rank
+};
+// Throws OutOfMemory, naming the allocation, where the point's memory_limit is too small.
+MemoryForecast forecast_memory(const Plan& plan);
+
+}  // namespace mbench

@@ -1,0 +1,68 @@
+// A device without values: the allocator counts, ops cost but do not compute. What a rank allocates here is,
+// byte for byte, what it allocates on a real device, because all of it is decided by the same host code. With
+// a machine, ops advance a virtual clock by what they would take there.
+#pragma once
+#include "engine/ops/epilogue.h"
+#include "engine/ops/ops.h"
+#include "engine/sim/clock.h"
+#include "engine/sim/cost_model.h"
+
+namespace mbench::sim {
+
+// Addresses that nobody follows.
+class CountedMemory final : public RawMemory {
+ public:
+  std::byte* base() const override { return reinterpret_cast<std::byte*>(std::uintptr_t{1} << 40); }
+  bool commit(std::size_t) override { return true; }
+  std::size_t granule() const override { return std::size_t{2} << 20; }
+};
+
+class SimDevice final : public Device {
+ public:
+  // Counts alone; its clock stands still.
+  explicit SimDevice(std::size_t memory_limit);
+  SimDevice(std::string name, std::size_t memory_limit, std::unique_ptr<CostModel> costs,
+            VirtualClock& clock);
+
+  OpTable& ops() override { return ops_; }
+  std::string name() const override { return name_; }
+  bool real() const override { return false; }
+  void write(const Tensor&, std::span<const std::byte>) override;
+  float read(const Tensor&, float declared) override;
+  void read(const Tensor&, std::span<std::byte>) override;
+  double synchronize() override { return clock_ ? clock_->synchronize() : 0; }
+  double now() const override { return clock_ ? clock_->now() : 0; }
+  bool immediate() const override { return false; }
+  void host_work(HostWork work) override;
+
+  template <class Op>
+  void take(const Op& op) {
+    if (!clock_) return;
+    const Interval span = clock_->kernel(seconds_of(*costs_, op));
+    if (timeline()) timeline()->add(Track::compute, Op::name, span.begin, span.end);
+  }
+
+ private:
+  template <class Op>
+  static double seconds_of(CostModel& costs, const Op& op) {
+    return costs.streaming_seconds(op.cost());
+  }
+  static double seconds_of(CostModel& costs, const ops::Matmul& op) {
+    const double product =
+        costs.product_seconds({op.a.rows, op.b.cols, op.a.cols, op.batch, op.a.data.dtype()}, op.cost());
+    return op.has_epilogue() ? product + costs.epilogue_seconds(ops::cost_of_epilogue(op)) : product;
+  }
+  static double seconds_of(CostModel& costs, const ops::Attention& op) {
+    return costs.attention_seconds(op.cost(), op.q.data.dtype(), false);
+  }
+  static double seconds_of(CostModel& costs, const ops::AttentionGrad& op) {
+    return costs.attention_seconds(op.cost(), op.q.data.dtype(), true);
+  }
+
+  std::string name_;
+  std::unique_ptr<CostModel> costs_;
+  VirtualClock* clock_ = nullptr;
+  ForwardedOps<SimDevice> ops_;
+};
+
+}  // namespace mbench::sim

@@ -1,0 +1,89 @@
+#include "engine/sim/links.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace mbench {
+namespace {
+
+// Time as latency and as time on the wire, which add up or overlap differently.
+struct Part {
+  double latency = 0, wire = 0;
+};
+
+Part ring_gather(double bytes, int n, double bandwidth, double latency) {
+  const double steps = n - 1;
+  return {steps * latency, bytes * steps / n / bandwidth};
+}
+
+// All-reduce by a ring (two passes) or by a tree (up and down, in pieces), whichever is faster.
+Part reduce(double bytes, int n, double bandwidth, double latency) {
+  const Part once = ring_gather(bytes, n, bandwidth, latency);
+  const Part ring{2 * once.latency, 2 * once.wire};
+  const Part tree{2 * std::ceil(std::log2(n)) * latency, 2 * bytes / bandwidth};
+  return ring.latency + ring.wire <= tree.latency + tree.wire ? ring : tree;
+}
+
+double total(double base, const std::vector<Part>& parts) {
+  double latency = base, wire = 0;
+  for (const Part& p : parts) latency += p.latency, wire = std::max(wire, p.wire);
+  return latency + wire;
+}
+
+}  // namespace
+
+Link Links::inside(int ranks) const {
+  return direct_ ? machine_.link(ranks) : machine_.host_path;
+}
+
+Links::Reach Links::reach(const std::vector<int>& ranks) const {
+  std::map<int, int> nodes;
+  for (const int r : ranks) ++nodes[node_of(r)];
+  Reach reach{1, static_cast<int>(nodes.size())};
+  for (const auto& [node, count] : nodes) reach.per_node = std::max(reach.per_node, count);
+  return reach;
+}
+
+double Links::all_reduce(double bytes, Reach r) const {
+  std::vector<Part> parts;
+  const Link link = inside(r.per_node);
+  if (r.nodes == 1) {
+    parts.push_back(reduce(bytes, r.per_node, link.bandwidth, link.latency));
+  } else {
+    const Part within = ring_gather(bytes, r.per_node, link.bandwidth, link.latency);
+    parts.push_back({2 * within.latency, 2 * within.wire});
+    parts.push_back(
+        reduce(bytes / r.per_node, r.nodes, machine_.network_bandwidth, machine_.network_latency));
+  }
+  return total(machine_.collective_base, parts);
+}
+
+double Links::all_gather(double bytes, Reach r) const {
+  const Link link = inside(r.per_node);
+  std::vector<Part> parts{ring_gather(bytes, r.per_node, link.bandwidth, link.latency)};
+  if (r.nodes > 1)
+    parts.push_back(
+        ring_gather(bytes / r.per_node, r.nodes, machine_.network_bandwidth, machine_.network_latency));
+  return total(machine_.collective_base, parts);
+}
+
+double Links::broadcast(double bytes, Reach r) const {
+  const Link link = inside(r.per_node);
+  std::vector<Part> parts;
+  if (r.per_node > 1) parts.push_back({(r.per_node - 1) * link.latency, bytes / link.bandwidth});
+  if (r.nodes > 1)
+    parts.push_back(
+        {std::ceil(std::log2(r.nodes)) * machine_.network_latency, bytes / machine_.network_bandwidth});
+  return total(machine_.collective_base, parts);
+}
+
+double Links::message(double bytes, int from, int to) const {
+  if (node_of(from) != node_of(to))
+    return machine_.collective_base + machine_.network_latency + bytes / machine_.network_bandwidth;
+  const Link link = inside(2);
+  return machine_.collective_base + link.latency +
+         bytes / (direct_ ? machine_.p2p_bandwidth : link.bandwidth);
+}
+
+}  // namespace mbench

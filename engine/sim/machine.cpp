@@ -1,0 +1,309 @@
+#include "engine/sim/machine.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/base/embedded.h"
+#include "engine/base/json_reader.h"
+
+namespace mbench {
+// Written by the build from machines/*.json and frameworks/*.json (cmake/embed.cmake).
+namespace machine_files {
+const EmbeddedFiles& files();
+}
+namespace framework_files {
+const EmbeddedFiles& files();
+}
+
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+// A figure and where it comes from: {"value": 900, "source": "..."}.
+struct Figure {
+  double value = 0;
+  std::string source;
+};
+
+Figure read_figure(const json& value, const std::string& where, double high) {
+  ObjectReader object(value, where);
+  Figure f;
+  f.value =
+      read_number(object.require("value", "the figure, a number above 0"), object.path("value"), 0, high);
+  if (!(f.value > 0))
+    fail(ErrorKind::bad_input, object.path("value"), "got {}, need a number above 0", f.value);
+  f.source = read_string(object.require("source", "where the figure comes from"), object.path("source"));
+  if (f.source.empty())
+    fail(ErrorKind::bad_input, object.path("source"), "got nothing, need where the figure comes from");
+  object.refuse_unknown();
+  return f;
+}
+
+// An object of figures; what was never asked for is refused at the end.
+class Figures {
+ public:
+  Figures(const json& object, const std::string& where) : reader_(object, where) {}
+  double get(const std::string& key, double unit = 1, double high = std::numeric_limits<double>::max()) {
+    return read_figure(reader_.require(key, "a figure with its source"), reader_.path(key), high).value *
+           unit;
+  }
+  double share(const std::string& key) { return get(key, 1, 1); }
+  // A count: a whole number above 0.
+  int whole(const std::string& key, int high) {
+    const double value = get(key, 1, high);
+    if (value != std::floor(value))
+      fail(ErrorKind::bad_input, path(key) + ".value", "got {}, need a whole number", value);
+    return static_cast<int>(value);
+  }
+  ObjectReader& object() { return reader_; }
+  std::string path(const std::string& key) const { return reader_.path(key); }
+  void end() { reader_.refuse_unknown(); }
+
+ private:
+  ObjectReader reader_;
+};
+
+constexpr double kMicro = 1e-6, kGiga = 1e9, kTera = 1e12, kMiB = 1048576;
+constexpr double kMostMiB = 1ull << 40;  // bytes then fit in 64 bits
+
+// {"f32": figure, "fp16": figure, ...}
+void read_by_precision(const json& value, const std::string& where, double unit, double high,
+                       std::array<double, kPrecisionCount>& values,
+                       std::array<std::string, kPrecisionCount>* sources) {
+  if (!value.is_object())
+    fail(ErrorKind::bad_input, where, "got {}, need a figure for each precision", short_json(value));
+  std::vector<std::string> names;
+  for (int i = 0; i < kPrecisionCount; ++i) names.emplace_back(name_of(static_cast<Precision>(i)));
+  for (const auto& [key, figure] : value.items()) {
+    const auto it = std::find(names.begin(), names.end(), key);
+    if (it == names.end())
+      fail(ErrorKind::bad_input, where + "." + key, "unknown precision, got \"{}\", {}", key,
+           nearest_choice(key, names));
+    const Figure f = read_figure(figure, where + "." + key, high);
+    values[static_cast<std::size_t>(it - names.begin())] = f.value * unit;
+    if (sources) (*sources)[static_cast<std::size_t>(it - names.begin())] = f.source;
+  }
+  if (values[static_cast<std::size_t>(Precision::f32)] == 0)
+    fail(ErrorKind::bad_input, where + ".f32", "missing, need the figure of f32, which every device has");
+}
+
+void read_device(const json& value, const std::string& where, Machine& m) {
+  Figures f(value, where);
+  read_by_precision(f.object().require("peak_tflops", "the dense peaks by precision"), f.path("peak_tflops"),
+                    kTera, std::numeric_limits<double>::max(), m.peak_flops, &m.peak_sources);
+  m.memory_bytes = static_cast<std::uint64_t>(f.get("memory_mib", kMiB, kMostMiB));
+  m.memory_outside_allocator =
+      static_cast<std::uint64_t>(f.get("memory_outside_allocator_mib", kMiB, kMostMiB));
+  if (m.memory_outside_allocator >= m.memory_bytes)
+    fail(ErrorKind::bad_input, f.path("memory_outside_allocator_mib"),
+         "leaves nothing of the {} MiB, need less", m.memory_bytes >> 20);
+  m.memory_bandwidth = f.get("memory_gbps", kGiga);
+  m.memory_efficiency = f.share("memory_efficiency");
+  m.kernel_latency = f.get("kernel_latency_us", kMicro);
+  m.multiprocessors = f.whole("multiprocessors", 1 << 20);
+  m.communication_multiprocessors = f.get("communication_multiprocessors", 1, m.multiprocessors);
+  f.end();
+}
+
+void read_gemm(const json& value, const std::string& where, Machine& m) {
+  Figures f(value, where);
+  read_by_precision(
+      f.object().require("sustained", "the share of each peak that the largest products keep up"),
+      f.path("sustained"), 1, 1, m.sustained, nullptr);
+  for (int i = 0; i < kPrecisionCount; ++i)
+    if (m.peak_flops[i] > 0 && m.sustained[i] == 0)
+      fail(ErrorKind::bad_input, f.path("sustained"),
+           "missing {}, need one for each precision of peak_tflops", name_of(static_cast<Precision>(i)));
+  const json& tiles = f.object().require("tiles", "an array of {\"m\", \"n\", \"efficiency\"}");
+  if (!tiles.is_array() || tiles.empty())
+    fail(ErrorKind::bad_input, f.path("tiles"), "got {}, need an array of at least one tile",
+         short_json(tiles));
+  for (std::size_t i = 0; i < tiles.size(); ++i) {
+    const std::string path = fmt::format("{}[{}]", f.path("tiles"), i);
+    ObjectReader tile(tiles[i], path);
+    GemmTile t;
+    t.m = static_cast<double>(read_int(tile.require("m", "rows of the tile"), tile.path("m"), 1, 4096));
+    t.n = static_cast<double>(read_int(tile.require("n", "columns of the tile"), tile.path("n"), 1, 4096));
+    t.efficiency =
+        read_figure(tile.require("efficiency", "a figure with its source"), tile.path("efficiency"), 1).value;
+    tile.refuse_unknown();
+    m.tiles.push_back(t);
+  }
+  m.k_overhead = f.get("k_overhead");
+  f.end();
+}
+
+Link read_link(const json& value, const std::string& where, bool counted) {
+  Figures f(value, where);
+  Link link;
+  if (counted) {
+    link.ranks = static_cast<int>(
+        read_int(f.object().require("ranks", "how many devices at most"), f.path("ranks"), 1, 1024));
+    link.name = read_string(f.object().require("name", "what the link is"), f.path("name"));
+  }
+  link.bandwidth = f.get("bus_gbps", kGiga);
+  link.latency = f.get("latency_us", kMicro);
+  f.end();
+  return link;
+}
+
+void read_node(const json& value, const std::string& where, Machine& m) {
+  Figures f(value, where);
+  m.devices_per_node = f.whole("devices", 1024);
+  m.collective_base = f.get("collective_base_us", kMicro);
+  const json& links = f.object().require("links", "an array of links");
+  if (!links.is_array() || links.empty())
+    fail(ErrorKind::bad_input, f.path("links"), "got {}, need an array of at least one link",
+         short_json(links));
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    const std::string path = fmt::format("{}[{}]", f.path("links"), i);
+    m.links.push_back(read_link(links[i], path, true));
+    if (i > 0 && m.links[i].ranks <= m.links[i - 1].ranks)
+      fail(ErrorKind::bad_input, path + ".ranks", "got {} after {}, need them ascending", m.links[i].ranks,
+           m.links[i - 1].ranks);
+  }
+  if (m.links.back().ranks < m.devices_per_node)
+    fail(ErrorKind::bad_input, f.path("links"), "the last is for {} ranks, need one for all {} devices",
+         m.links.back().ranks, m.devices_per_node);
+  m.p2p_bandwidth = f.get("p2p_gbps", kGiga);
+  m.host_path = read_link(f.object().require("pcie", "the path through the host"), f.path("pcie"), false);
+  f.end();
+}
+
+bool is_path(const std::string& name) {
+  return name.find('/') != std::string::npos || name.ends_with(".json");
+}
+
+}  // namespace
+
+const Link& Machine::link(int ranks) const {
+  for (const Link& l : links)
+    if (l.ranks >= ranks) return l;
+  return links.back();
+}
+
+std::string Machine::peak_source(Precision precision) const {
+  return fmt::format("{}, dense {}: {}", name, name_of(precision),
+                     peak_sources[static_cast<std::size_t>(precision)]);
+}
+
+Machine machine_from_json(const ordered_json& root, const std::string& file) {
+  const json copy = root;
+  ObjectReader top(copy, file + ": $");
+  Machine m;
+  m.name = read_string(top.require("name", "the machine's name"), top.path("name"));
+  m.description = read_string(top.require("description", "one line on the machine"), top.path("description"));
+  if (const json* immediate = top.find("immediate"))
+    m.immediate = read_bool(*immediate, top.path("immediate"));
+  read_device(top.require("device", "the device's figures"), top.path("device"), m);
+  read_gemm(top.require("gemm", "how matrix products run"), top.path("gemm"), m);
+  {
+    Figures f(top.require("attention", "how fused attention runs"), top.path("attention"));
+    m.attention_forward = f.share("forward");
+    m.attention_backward = f.share("backward");
+    f.end();
+  }
+  {
+    Figures f(top.require("host", "the host's figures"), top.path("host"));
+    m.launch = f.get("launch_us", kMicro);
+    m.synchronize = f.get("synchronize_us", kMicro);
+    m.host_speed = f.get("speed");
+    f.end();
+  }
+  read_node(top.require("node", "the node's figures"), top.path("node"), m);
+  {
+    const std::string path = top.path("network");
+    Figures f(top.require("network", "the network between nodes"), path);
+    read_string(f.object().require("name", "what the network is"), f.path("name"));
+    m.network_bandwidth = f.get("gbps_per_device", kGiga);
+    m.network_latency = f.get("latency_us", kMicro);
+    f.end();
+  }
+  top.refuse_unknown();
+  return m;
+}
+
+Framework framework_from_json(const ordered_json& root, const std::string& file) {
+  const json copy = root;
+  ObjectReader top(copy, file + ": $");
+  Framework w;
+  w.name = read_string(top.require("name", "the framework's name"), top.path("name"));
+  w.description =
+      read_string(top.require("description", "one line on the framework"), top.path("description"));
+  Figures f(top.require("host_us", "what calls cost the host, in microseconds"), top.path("host_us"));
+  w.kernel = f.get("kernel", kMicro);
+  w.collective = f.get("collective", kMicro);
+  w.message = f.get("message", kMicro);
+  w.micro_batch = f.get("micro_batch", kMicro);
+  w.recompute = f.get("recompute_region", kMicro);
+  w.step = f.get("step", kMicro);
+  w.masked_token = f.get("masked_token", kMicro);
+  f.end();
+  Figures kernels(top.require("kernels", "how good its kernels are"), top.path("kernels"));
+  w.traffic_efficiency = kernels.get("traffic_efficiency", 1, 2);
+  kernels.end();
+  w.messages_block = read_bool(top.require("messages_block", "true or false"), top.path("messages_block"));
+  top.refuse_unknown();
+  return w;
+}
+
+SimulatedDevices parse_simulated(const std::string& device, const std::string& where) {
+  const std::string prefix = "sim:";
+  const std::size_t x = device.find('x', prefix.size());
+  SimulatedDevices d;
+  if (device.starts_with(prefix) && x != std::string::npos) {
+    const std::string digits = device.substr(prefix.size(), x - prefix.size());
+    const bool number =
+        !digits.empty() && digits.size() < 8 && digits.find_first_not_of("0123456789") == std::string::npos;
+    d.count = number ? std::stoi(digits) : 0;
+    d.machine = device.substr(x + 1);
+  }
+  if (d.count < 1 || d.machine.empty())
+    fail(ErrorKind::bad_input, where,
+         "no simulated machine, got \"{}\", need sim:<N>x<MACHINE>, such as sim:8x{}", device,
+         machine_names().empty() ? "MACHINE" : machine_names().front());
+  return d;
+}
+
+namespace {
+
+std::vector<std::string> keys_of(const EmbeddedFiles& files) {
+  std::vector<std::string> keys;
+  for (const auto& [key, text] : files) keys.push_back(key);
+  return keys;
+}
+
+// The JSON of a file by name or path, and the name for messages.
+std::pair<ordered_json, std::string> load(const EmbeddedFiles& files, const std::string& kind,
+                                          const std::string& name, const std::string& where) {
+  if (is_path(name)) return {parse_json(read_text_file(name), name), name};
+  const auto found = files.find(name);
+  if (found == files.end())
+    fail(ErrorKind::bad_input, where, "no such {}, got \"{}\", {} (or the path of a JSON file)", kind, name,
+         nearest_choice(name, keys_of(files)));
+  const std::string file = fmt::format("built-in {} {}", kind, name);
+  return {parse_json(found->second, file), file};
+}
+
+}  // namespace
+
+Machine find_machine(const std::string& name, const std::string& where) {
+  const auto [json, file] = load(machine_files::files(), "machine", name, where);
+  return machine_from_json(json, file);
+}
+
+Framework find_framework(const std::string& name, const std::string& where) {
+  const auto [json, file] = load(framework_files::files(), "framework", name, where);
+  return framework_from_json(json, file);
+}
+
+std::vector<std::string> machine_names() {
+  return keys_of(machine_files::files());
+}
+
+std::vector<std::string> framework_names() {
+  return keys_of(framework_files::files());
+}
+
+}  // namespace mbench

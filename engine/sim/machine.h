@@ -1,0 +1,97 @@
+// A machine to simulate: what its devices, its links and its host can do. Data only, read from a JSON file
+// (machines/README.md explains every key) in which each figure names its source. All rates are per second and
+// in plain units (FLOP/s, bytes/s), all times in seconds.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/spec/point.h"
+
+namespace mbench {
+
+inline constexpr int kPrecisionCount = 5;
+
+struct GemmTile {
+  double m = 0, n = 0;
+  double efficiency = 1;  // of the best tile
+};
+
+// How a group of devices in one node talks: `ranks` of them or fewer.
+struct Link {
+  std::string name;
+  int ranks = 0;
+  double bandwidth = 0;  // bus bandwidth of large collectives, as nccl-tests counts it
+  double latency = 0;    // of one step of a ring
+};
+
+struct Machine {
+  std::string name, description;
+
+  std::array<double, kPrecisionCount> peak_flops{};  // dense, by Precision; 0: the device has none
+  std::string peak_source(Precision precision) const;
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t memory_outside_allocator = 0;  // driver, libraries and communication buffers
+  double memory_bandwidth = 0;                 // peak
+  double memory_efficiency = 0;                // share of it that a large kernel reaches
+  double kernel_latency = 0;                   // the least time of a kernel on the device
+  double multiprocessors = 0;
+  double communication_multiprocessors = 0;  // of these, those that a collective takes from kernels beside it
+
+  std::array<double, kPrecisionCount> sustained{};  // share of the peak that the largest products keep up
+  std::vector<GemmTile> tiles;
+  double k_overhead = 0;  // of starting and ending a tile, as additional length of k
+  double attention_forward = 0, attention_backward = 0;  // share of the peak that fused attention reaches
+
+  double launch = 0, synchronize = 0;
+  double host_speed = 1;   // of one thread, relative to the reference host of the frameworks
+  bool immediate = false;  // the device is the host: no streams, and the ranks of a node share it
+
+  int devices_per_node = 1;
+  double collective_base = 0;
+  std::vector<Link> links;  // by ranks, ascending
+  Link host_path;           // between devices whose direct path is switched off
+  double p2p_bandwidth = 0;
+  double network_bandwidth = 0, network_latency = 0;  // a device's share
+
+  std::array<std::string, kPrecisionCount> peak_sources;
+
+  // The link of a group of so many devices of one node.
+  const Link& link(int ranks) const;
+  // Bytes that the allocator of one device can have.
+  std::uint64_t usable_memory() const { return memory_bytes - memory_outside_allocator; }
+};
+
+// What a framework's calls cost its host, on the reference host (Xeon E5-2686 v4, one thread), and how good
+// its kernels are.
+struct Framework {
+  std::string name, description;
+  double kernel = 0, collective = 0, message = 0;  // seconds, besides the driver's launch
+  double micro_batch = 0, recompute = 0, step = 0;
+  double masked_token = 0;      // a loader's work for a token of masked language modelling, beside the host's
+  bool messages_block = false;  // the host waits for the device at every message
+  double traffic_efficiency = 1;  // of its memory-bound kernels, relative to the machine's
+};
+
+// `where` is the file for messages. bad_input for a missing, unknown or impossible key, by JSON path.
+Machine machine_from_json(const nlohmann::ordered_json& json, const std::string& where);
+Framework framework_from_json(const nlohmann::ordered_json& json, const std::string& where);
+
+// By the name of one that is built in, or the path of a file (it has a "/" or ends in ".json"). bad_input at
+// `where` with the nearest name otherwise.
+Machine find_machine(const std::string& name_or_path, const std::string& where);
+Framework find_framework(const std::string& name_or_path, const std::string& where);
+std::vector<std::string> machine_names();
+std::vector<std::string> framework_names();
+
+// "sim:8xV100-SXM2-16GB": so many devices of that machine.
+struct SimulatedDevices {
+  int count = 1;
+  std::string machine;
+};
+SimulatedDevices parse_simulated(const std::string& device, const std::string& where);
+
+}  // namespace mbench

@@ -1,0 +1,114 @@
+#include "engine/sim/simulate.h"
+
+#include <exception>
+#include <system_error>
+#include <thread>
+
+#include "engine/sim/cluster.h"
+
+namespace mbench {
+namespace {
+
+void check_possible(const Plan& plan, const Machine& machine, int devices) {
+  const Point& p = plan.point;
+  if (p.world() > devices)
+    fail(ErrorKind::infeasible, "sim", "{} ranks on {} devices of {}, need sim:{}x{}", p.world(), devices,
+         machine.name, p.world(), machine.name);
+  // Storage in 16 bits needs no units for it; tf32 is nothing but its units.
+  const bool converted = machine.immediate && p.precision != Precision::tf32;
+  if (machine.peak_flops[static_cast<std::size_t>(p.precision)] > 0 || converted) return;
+  std::string has;
+  for (int i = 0; i < kPrecisionCount; ++i)
+    if (machine.peak_flops[i] > 0)
+      has += (has.empty() ? "" : ", ") + std::string(name_of(static_cast<Precision>(i)));
+  fail(ErrorKind::unsupported, "sim", "{} has no {}, need one of {}", machine.name, name_of(p.precision),
+       has);
+}
+
+std::uint64_t memory_limit(const Point& p, const Machine& machine) {
+  const std::uint64_t all = machine.usable_memory();
+  return p.memory_limit == 0 ? all : std::min(all, p.memory_limit);
+}
+
+double peak_of(const Point& p, const Machine& machine) {
+  const double own = machine.peak_flops[static_cast<std::size_t>(p.precision)];
+  return own > 0 ? own : machine.peak_flops[static_cast<std::size_t>(Precision::f32)];
+}
+
+// What came of one stage.
+struct Stage {
+  PointResult result;
+  MemoryUse peak;
+  std::size_t reserved = 0;
+  Timeline timeline;
+  std::exception_ptr error;
+  bool stopped = false;  // because another stage ended
+};
+
+}  // namespace
+
+Simulation simulate_point(const Plan& plan, const Machine& machine, const Framework& framework, int devices,
+                          bool trace) {
+  check_possible(plan, machine, devices);
+  const Point& p = plan.point;
+  const int stages = plan.mesh.size(Axis::pp), ranks_per_stage = plan.mesh.world() / stages;
+  const auto cluster = open_cluster(plan.point, machine, framework, stages, ranks_per_stage);
+  std::vector<Stage> stage(static_cast<std::size_t>(stages));
+  const auto run_stage = [&](int s) {
+    Stage& mine = stage[static_cast<std::size_t>(s)];
+    try {
+      const auto device = cluster->open_device(s, memory_limit(p, machine));
+      RunOptions options;
+      options.measure_peak_flops = [&](double) { return peak_of(p, machine); };
+      options.peak_source = machine.peak_source(p.precision);
+      if (trace) options.timeline = &mine.timeline;
+      mine.result = run_point(plan, *device, cluster->world(s), options);
+      mine.peak = device->memory().peak();
+      mine.reserved = device->memory().reserved();
+    } catch (...) {
+      mine.error = std::current_exception();
+      mine.stopped = cluster->is_echo(mine.error);
+    }
+    cluster->leave(s);
+  };
+  std::vector<std::thread> threads;
+  std::string no_thread;
+  for (int s = 1; s < stages && no_thread.empty(); ++s) {
+    try {
+      threads.emplace_back(run_stage, s);
+    } catch (const std::system_error& e) {
+      no_thread = e.what();
+      cluster->leave(0);
+      for (int left = s; left < stages; ++left) cluster->leave(left);  // which stops those that have begun
+    }
+  }
+  if (no_thread.empty()) run_stage(0);
+  for (std::thread& t : threads) t.join();
+  if (!no_thread.empty())
+    fail(ErrorKind::launch_failed, "sim",
+         "no thread for stage {} of {}: {}, need fewer stages or a higher limit", threads.size() + 1, stages,
+         no_thread);
+
+  for (int s = 0; s < stages; ++s) {
+    if (!stage[s].error || stage[s].stopped) continue;
+    try {
+      std::rethrow_exception(stage[s].error);
+    } catch (const OutOfMemory& e) {
+      throw OutOfMemory(ErrorKind::out_of_memory, fmt::format("rank {}", s * ranks_per_stage), e.what());
+    }
+  }
+  Simulation simulation;
+  simulation.result = std::move(stage[0].result);
+  const double outside = static_cast<double>(machine.memory_outside_allocator >> 20);
+  if (const auto& reserved = simulation.result.reserved_memory_mib)
+    simulation.result.device_memory_mib = *reserved + outside;
+  for (Stage& s : stage) {
+    simulation.peak_by_stage.push_back(s.peak);
+    simulation.reserved_by_stage.push_back(s.reserved);
+    simulation.total_reserved += s.reserved * static_cast<std::uint64_t>(ranks_per_stage);
+    if (trace) simulation.timeline_by_stage.push_back(std::move(s.timeline));
+  }
+  return simulation;
+}
+
+}  // namespace mbench

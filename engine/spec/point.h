@@ -1,0 +1,100 @@
+// One point of a sweep: everything that decides what is trained and how. Data only; JSON in and out.
+// The fields, their names and values are those of the spec (see README, "The spec").
+#pragma once
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/spec/model_spec.h"
+
+namespace mbench {
+
+enum class Recompute { none, selective, full };
+enum class ScheduleKind { gpipe, one_f_one_b, interleaved };  // "gpipe", "1f1b", "interleaved"
+enum class Precision { f32, bf16, fp16, tf32, fp8 };  // tf32: on GPUs alone; fp8: known, but unsupported
+enum class AttentionKind { core, flash };
+enum class Graph { eager, fused, captured };    // captured is known, but unsupported
+enum class Replicas { ranks, single_process };  // the second is known, but unsupported
+enum class Offload { none, optimizer, all };    // known, but unsupported
+
+struct Point {
+  ModelSpec model;
+  std::int64_t seq = 1024;
+  std::int64_t micro_batch = 1;   // samples per micro batch and data-parallel rank
+  std::int64_t global_batch = 1;  // samples per optimizer step over all ranks
+  std::int64_t iterations = 10;   // measured
+  std::int64_t warmup = 2;        // before them, not measured
+  std::uint64_t seed = 1234;
+  double dropout = 0.1;
+
+  std::int64_t tp = 1, pp = 1, dp = 1, cp = 1, ep = 1;
+  Replicas replicas = Replicas::ranks;  // of dp: a process each, or threads of one that copies weights around
+  bool sequence_parallel = false;
+  Recompute recompute = Recompute::none;
+  std::string strategy;  // the named bundle that set the two fields above; empty if none was named
+  ScheduleKind schedule = ScheduleKind::one_f_one_b;
+  std::int64_t virtual_stages = 1;  // chunks per stage, interleaved only
+  std::int64_t zero = 0;            // 0 to 3; "oss", "oss+sdp" and "fsdp" name 1, 2 and 3
+  Offload offload = Offload::none;
+
+  Precision precision = Precision::f32;
+  // Gradients accumulate and are reduced in f32 in fp16 too (Megatron's
+  // --accumulate-allreduce-grads-in-fp32), as they always are in bf16.
+  bool gradients_in_f32 = false;
+  AttentionKind attention = AttentionKind::core;
+  Graph graph = Graph::fused;
+  std::string data = "synthetic";
+
+  double learning_rate = 1.5e-4;
+  std::int64_t lr_warmup = 0;  // steps of linear learning-rate warm-up
+  double weight_decay = 0.01;
+  double clip_grad = 1.0;  // 0 switches clipping off
+
+  std::uint64_t memory_limit = 0;  // bytes; 0: what the device has
+  double max_seconds = 0;          // 0: no limit
+  std::map<std::string, std::string> env;
+
+  // Whose host costs a simulation charges: the name of a framework, or the path of its file.
+  std::string framework = "mbench";
+  std::string device = "cpu";  // "cpu", "cuda" or "sim:<N>x<MACHINE>"
+
+  std::int64_t world() const { return tp * pp * dp * cp; }
+  bool simulated() const { return device.starts_with("sim:"); }
+  std::int64_t micro_batches() const { return global_batch / (micro_batch * dp); }
+  bool operator==(const Point&) const = default;
+};
+
+// Reads a point from JSON. `where` names the file and JSON path for messages ("p.json: $"). An unknown key, a
+// wrong type, an unknown choice or a value out of range is bad_input with the nearest valid choice. Whether
+// the layout can be is not judged here: see why_infeasible.
+Point point_from_json(const nlohmann::json& json, const std::string& where);
+// Every field, in the order of the declaration; point_from_json(point_to_json(p)) == p.
+nlohmann::ordered_json point_to_json(const Point& point);
+
+// The keys a point may have, for spec expansion and messages.
+const std::vector<std::string>& point_keys();
+
+// Sixteen hex digits that name the configuration: equal points have equal ids on any machine. The names of
+// the model and of the strategy are labels and do not count; fields at their default do not either, so that a
+// field added later keeps the ids of stored baselines.
+std::string point_id(const Point& point);
+
+// Why this layout cannot be (tp does not divide heads, seq over positions, ...), or nothing.
+std::optional<std::string> why_infeasible(const Point& point);
+// Why this binary cannot run it though the layout is valid (an axis or mode that it does not have), or
+// nothing.
+std::optional<std::string> why_unsupported(const Point& point);
+
+std::string_view name_of(Family);
+std::string_view name_of(Recompute);
+std::string_view name_of(ScheduleKind);
+std::string_view name_of(Precision);
+std::string_view name_of(AttentionKind);
+std::string_view name_of(Graph);
+std::string_view name_of(Replicas);
+std::string_view name_of(Offload);
+
+}  // namespace mbench

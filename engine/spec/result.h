@@ -1,0 +1,81 @@
+// What came of a point, and the result file. Records hold SI numbers or MiB as their names say; what is
+// unknown is null ("n/a" in a table), never guessed.
+#pragma once
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/base/atomic_file.h"
+#include "engine/base/error.h"
+#include "engine/spec/point.h"
+
+namespace mbench {
+
+enum class Outcome { ok, oom, infeasible, unsupported, timeout, crashed, wrong, launch_failed };
+std::string_view name_of(Outcome);
+
+struct Statistics {  // of samples, milliseconds
+  double mean = 0, stddev = 0, median = 0, p95 = 0, min = 0, max = 0;
+  std::vector<double> samples;
+};
+// stddev is the sample one (n - 1); p95 and median interpolate linearly between ranks.
+Statistics statistics_of(std::vector<double> samples);
+
+struct MemoryAnatomy {  // MiB at the moment of the peak, on the rank with the highest peak
+  double weights = 0, gradients = 0, optimizer = 0, activations = 0, workspace = 0, other = 0;
+};
+
+struct PointResult {
+  Point point;
+  std::string id;
+  std::int64_t world = 1;
+  std::string device;
+  bool simulated = false;
+  Outcome outcome = Outcome::ok;
+  std::string reason;  // one line; empty for ok unless there is something to say
+
+  // Where ok:
+  std::optional<Statistics> iteration_ms;
+  std::optional<double> samples_per_s, samples_per_s_stddev, tokens_per_s;
+  std::optional<double> tflops_per_device, mfu, mfu_causal, hfu, peak_tflops;
+  std::string peak_source;
+  std::optional<double> peak_memory_mib;
+  std::vector<double> peak_memory_by_rank_mib;
+  std::optional<MemoryAnatomy> memory_anatomy_mib;
+  std::optional<double> reserved_memory_mib, device_memory_mib;
+  std::optional<double> communication_fraction, bubble_fraction;
+  std::vector<double> losses;
+  std::vector<double> gradient_norms;
+  std::optional<std::int64_t> skipped_steps;  // fp16 steps whose gradients overflowed
+  std::optional<std::int64_t> parameters;
+  // What sensors told during the measured steps: means over them and over the ranks' devices.
+  std::optional<double> power_w, utilization, clock_mhz;
+  std::string throttle_reasons;  // what held clocks down, in nvidia-smi's words, or "none"; empty: unknown
+};
+
+// The row of a point that did not run to its end: what came of it, and why.
+PointResult not_run(const Point& point, Outcome outcome, const std::string& reason);
+// What an error makes of its point; nothing for one that is no outcome, such as bad input.
+std::optional<Outcome> outcome_of(ErrorKind kind);
+
+nlohmann::ordered_json result_to_json(const PointResult& result);
+PointResult result_from_json(const nlohmann::json& json, const std::string& where);
+
+// results.json as a whole.
+struct ResultFile {
+  static constexpr const char* kSchema = "mbench.results/1";
+  nlohmann::ordered_json spec;
+  nlohmann::ordered_json environment;
+  std::vector<PointResult> points;
+};
+
+// Reads and checks a result file: unreadable, empty, cut short, another major schema, duplicate ids are
+// bad_input naming the file and JSON path.
+ResultFile read_result_file(const std::string& path);
+// Atomically: a temporary beside it, flushed to disk, then renamed. On failure (full disk) the old file
+// stands.
+void write_result_file(const std::string& path, const ResultFile& file);
+
+}  // namespace mbench

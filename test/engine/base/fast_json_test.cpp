@@ -1,0 +1,105 @@
+// What the quick reader takes must be what the general one reads; the rest it must leave to it.
+#include "engine/base/fast_json.h"
+
+#include "test/catch.h"
+
+using namespace mbench;
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+namespace {
+
+bool taken(const std::string& text) {
+  json value;
+  ordered_json ordered;
+  FastJson in(text), in_order(text);
+  const bool whole = in.value(value) && in.at_end();
+  const bool whole_in_order = in_order.value(ordered) && in_order.at_end();
+  INFO(text);
+  CHECK(whole == whole_in_order);
+  if (!whole) return false;
+  CHECK(value == json::parse(text));
+  CHECK(value.dump() == json::parse(text).dump());
+  CHECK(ordered.dump() == ordered_json::parse(text).dump());
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("plain JSON is read as the general parser reads it") {
+  for (const char* text : {"null",
+                           "true",
+                           "false",
+                           "0",
+                           "-0",
+                           "-0.0",
+                           "12",
+                           "-7",
+                           "1.5",
+                           "-2.25e3",
+                           "1E+2",
+                           "5e-324",
+                           "9223372036854775807",
+                           "18446744073709551615",
+                           "-9223372036854775808",
+                           "0.1",
+                           "123456789.123456789",
+                           "\"\"",
+                           "\"a b\"",
+                           "\"\\n\\\"\\\\ \\u00e9 \\ud83d\\ude80\"",
+                           "\"\xe6\xa8\xa1\"",
+                           "[]",
+                           "{}",
+                           "[1, [2, []], {}]",
+                           " {\"b\": 1,\n\t\"a\": {\"x\": [1.5, null, \"s\"]}, \"\": false}\r\n",
+                           "[[[[[[1]]]]]]"})
+    CHECK(taken(text));
+}
+
+TEST_CASE("what is no plain JSON is left to the general parser") {
+  for (const char* text : {"",
+                           " ",
+                           "nul",
+                           "tru",
+                           "NaN",
+                           "nan",
+                           "Infinity",
+                           "-",
+                           "+1",
+                           "01",
+                           "1.",
+                           ".5",
+                           "1e",
+                           "1e+",
+                           "0x1",
+                           "1 2",
+                           "18446744073709551616",
+                           "-9223372036854775809",
+                           "1e999",
+                           "\"",
+                           "\"a",
+                           "\"\\",
+                           "\"\\x\"",
+                           "\"\n\"",
+                           "\"\xff\"",
+                           "\"\\ud800\"",
+                           "[",
+                           "[1",
+                           "[1,",
+                           "[1,]",
+                           "[,1]",
+                           "[1 2]",
+                           "{",
+                           "{\"a\"",
+                           "{\"a\":",
+                           "{\"a\":1",
+                           "{\"a\":1,}",
+                           "{a:1}",
+                           "{\"a\":1,\"a\":2}",
+                           "{1:2}",
+                           "]",
+                           "}",
+                           "// c\n1"})
+    CHECK_FALSE(taken(text));
+  CHECK_FALSE(taken(std::string(100, '[') + std::string(100, ']')));
+}

@@ -1,0 +1,93 @@
+// The FLOPs of a step: numbers worked out by hand, and what the engine's meter really counted.
+#include "engine/run/flops.h"
+
+#include "engine/spec/model_spec.h"
+#include "test/catch.h"
+#include "test/engine/train/serial_run.h"
+
+using namespace mbench;
+using namespace mbench::test;
+
+namespace {
+
+Point preset(const char* name, std::int64_t seq, std::int64_t batch) {
+  Point p;
+  p.model = find_preset(name, "test");
+  p.seq = seq;
+  p.global_batch = batch;
+  return p;
+}
+
+// A model whose vocabulary needs no padding, so that executed and model FLOPs can be equal.
+Point tiny(Family family) {
+  Point p;
+  p.model = {"tiny", family, 3, 32, 4, 96, 128, 32};
+  p.seq = 16;
+  p.micro_batch = 2;
+  p.global_batch = 4;
+  return p;
+}
+
+double executed(Point p, Recompute recompute, Graph graph, AttentionKind attention) {
+  p.recompute = recompute;
+  p.graph = graph;
+  p.attention = attention;
+  SerialRun run(p);
+  run.device->meter().reset();
+  run.trainer.step();
+  return run.device->meter().matmul_flops;
+}
+
+}  // namespace
+
+TEST_CASE("model FLOPs by hand") {
+  // A token of GPT-2 124M: 12 layers of 12 * 768^2 = 84,934,656 weights, logits of 768 * 50257 = 38,597,376;
+  // six times both is 741,192,192. Attention 12 * 12 * 768 * 1024 = 113,246,208. 1024 tokens.
+  CHECK(model_flops(preset("gpt2-124m", 1024, 1)) == 874944921600.0);
+  CHECK(model_flops_causal(preset("gpt2-124m", 1024, 1)) == 816962863104.0);
+  CHECK(model_flops(preset("gpt-1.3b", 1024, 512)) == 4440349791485952.0);
+  // BERT 345M, 4 samples of 512: 512 * (6 * (24 * 12 * 1024^2 + 1024 * 30522 + 1024^2) + 12 * 24 * 1024 *
+  // 512)
+  // + 6 * (1024^2 + 2 * 1024) a sample.
+  CHECK(model_flops(preset("bert-345m", 512, 4)) == 4417055145984.0);
+  CHECK(model_flops_causal(preset("bert-345m", 512, 4)) == model_flops(preset("bert-345m", 512, 4)));
+}
+
+TEST_CASE("parameter counts of the presets") {
+  // Published: GPT-2 small has 124,439,808 with its vocabulary of 50257; 47 rows of padding make it 50304.
+  CHECK(parameter_count(find_preset("gpt2-124m", "test"), 1) == 124439808 + 47 * 768);
+  CHECK(parameter_count(find_preset("gpt-1.3b", "test"), 1) == 1313722368);
+  // GPT-2 medium: 354,823,168 and padding.
+  CHECK(parameter_count(find_preset("gpt2-345m", "test"), 1) == 354823168 + 47 * 1024);
+}
+
+TEST_CASE("the parameters a model has are those that are counted") {
+  for (const Family family : {Family::gpt, Family::bert}) {
+    const SerialRun run(tiny(family));
+    std::int64_t n = 0;
+    for (const auto& p : run.trainer.parameters().all())
+      if (p->counted) n += p->shape.numel();
+    CHECK(n == parameter_count(run.plan.point.model, 1));
+  }
+}
+
+TEST_CASE("what the engine executes is what the formula says, plus what is computed again") {
+  for (const Family family : {Family::gpt, Family::bert}) {
+    INFO(name_of(family));
+    const Point p = tiny(family);
+    const double tokens = 4 * 16, layers = 3, h = 32, f = 96, s = 16;
+    // A forward of what recompute drops; of a fused causal core, half the square.
+    const double core = tokens * layers * 4 * h * s, fused_core = family == Family::gpt ? core / 2 : core;
+    const double layer_weights = tokens * layers * 2 * (4 * h * h + 2 * h * f);
+    const AttentionKind keep = AttentionKind::core, flash = AttentionKind::flash;
+    CHECK(executed(p, Recompute::none, Graph::eager, keep) == model_flops(p));
+    CHECK(executed(p, Recompute::selective, Graph::eager, keep) == model_flops(p) + core);
+    CHECK(executed(p, Recompute::full, Graph::eager, keep) == model_flops(p) + core + layer_weights);
+    CHECK(executed(p, Recompute::none, Graph::fused, keep) == model_flops_causal(p));
+    CHECK(executed(p, Recompute::selective, Graph::fused, keep) == model_flops_causal(p) + fused_core);
+    CHECK(executed(p, Recompute::full, Graph::fused, keep) ==
+          model_flops_causal(p) + fused_core + layer_weights);
+    // Flash computes the scores once more in its backward: half of a core's forward.
+    CHECK(executed(p, Recompute::none, Graph::fused, flash) == model_flops_causal(p) + fused_core / 2);
+  }
+}

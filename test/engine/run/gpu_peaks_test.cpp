@@ -1,0 +1,35 @@
+// The peaks that measured MFU is held against are those of the machine files, by the names that CUDA gives
+// the GPUs.
+#include "engine/run/gpu_peaks.h"
+
+#include "engine/sim/machine.h"
+#include "test/catch.h"
+
+using namespace mbench;
+
+TEST_CASE("peaks of GPUs are those of the machines to simulate") {
+  const std::pair<const char*, const char*> pairs[] = {
+      {"NVIDIA H200", "H200-SXM5-141GB"},          {"NVIDIA H100 80GB HBM3", "H100-SXM5-80GB"},
+      {"NVIDIA A100-SXM4-80GB", "A100-SXM4-80GB"}, {"NVIDIA A100-SXM4-40GB", "A100-SXM4-40GB"},
+      {"Tesla V100-SXM2-16GB", "V100-SXM2-16GB"},  {"Tesla V100-SXM2-32GB", "V100-SXM2-32GB"},
+      {"NVIDIA TITAN RTX", "TITAN-RTX"},
+  };
+  for (const auto& [gpu, machine] : pairs) {
+    const Machine m = find_machine(machine, "test");
+    for (const Precision p :
+         {Precision::f32, Precision::tf32, Precision::bf16, Precision::fp16, Precision::fp8}) {
+      INFO(gpu << " " << name_of(p));
+      const auto peak = gpu_peak(gpu, p);
+      const double expected = m.peak_flops[static_cast<std::size_t>(p)];
+      CHECK(peak.has_value() == (expected > 0));
+      if (peak) CHECK(peak->flops == Approx(expected));
+      if (peak) CHECK(peak->source.find("dense") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("a GPU that is not listed, or is shared, has no peak") {
+  CHECK_FALSE(gpu_peak("NVIDIA H2000", Precision::bf16));
+  CHECK_FALSE(gpu_peak("NVIDIA H200 (shared by 2 ranks, messages through host memory)", Precision::bf16));
+  CHECK_FALSE(gpu_peak("", Precision::f32));
+}

@@ -1,0 +1,94 @@
+// The two clocks of a simulated rank: what the host pays, when the stream runs, and who waits for whom.
+#include "engine/sim/clock.h"
+
+#include "test/catch.h"
+
+using namespace mbench;
+
+namespace {
+
+HostTimes times() {
+  HostTimes t;
+  t.launch = 1;
+  t.synchronize = 0.5;
+  return t;
+}
+
+}  // namespace
+
+TEST_CASE("long kernels hide what the host needs to launch them") {
+  VirtualClock clock(times());
+  CHECK(clock.kernel(10).begin == 1);
+  const Interval second = clock.kernel(10);
+  CHECK(second.begin == 11);
+  CHECK(second.end == 21);
+  CHECK(clock.now() == 21);
+}
+
+TEST_CASE("short kernels wait for the host to launch them") {
+  VirtualClock clock(times());
+  for (int i = 0; i < 10; ++i) clock.kernel(0.25);
+  CHECK(clock.now() == 10.25);
+  clock.host(5);
+  CHECK(clock.kernel(0.25).begin == 16);
+}
+
+TEST_CASE("a host that synchronizes has waited for the stream, and pays for it") {
+  VirtualClock clock(times());
+  clock.kernel(10);
+  CHECK(clock.synchronize() == 11.5);
+  // The launches to come are no longer hidden.
+  CHECK(clock.kernel(10).begin == 12.5);
+}
+
+TEST_CASE("the stream waits until what it waits for has ended, and the host goes on") {
+  VirtualClock clock(times());
+  clock.wait_until(100);
+  clock.wait_until(50);
+  CHECK(clock.now() == 100);
+  CHECK(clock.kernel(1).begin == 100);
+  for (int i = 0; i < 20; ++i) clock.kernel(1);
+  CHECK(clock.now() == 121);
+}
+
+TEST_CASE("a kernel is slower for as long as a collective runs beside it") {
+  HostTimes t = times();
+  t.overlap_slowdown = 0.2;
+  VirtualClock clock(t);
+  clock.overlap({5, 8});
+  const Interval beside = clock.kernel(10);  // from 1 to 11, three of them beside the collective
+  CHECK(beside.end == Approx(11.6));
+  CHECK(clock.kernel(10).end == Approx(21.6));
+  VirtualClock alone(t);
+  alone.overlap({50, 60});
+  CHECK(alone.kernel(10).end == 11);
+}
+
+TEST_CASE("where the device is the host, a call has ended when it returns") {
+  HostTimes t = times();
+  t.immediate = true;
+  VirtualClock clock(t);
+  clock.kernel(10);
+  CHECK(clock.kernel(10).begin == 12);
+  clock.wait_until(30);
+  CHECK(clock.kernel(10).begin == 31);
+}
+
+TEST_CASE("a step is no shorter than what its loader takes, and the two blur where they are near") {
+  HostTimes t;
+  t.loader = 10;
+  const auto step_of = [&](double host_seconds, int micro_batches) {
+    VirtualClock clock(t);
+    clock.host(5);
+    clock.begin_step();
+    for (int i = 0; i < micro_batches; ++i) clock.micro_batch();
+    clock.host(host_seconds);
+    clock.wait_for_loader();
+    return clock.now() - 5;
+  };
+  CHECK(step_of(100, 0) == 100);
+  CHECK(step_of(100, 1) == Approx(100));
+  CHECK(step_of(100, 20) == Approx(200).epsilon(1e-4));
+  CHECK(step_of(100, 10) > 100);
+  CHECK(step_of(100, 10) < 110);
+}

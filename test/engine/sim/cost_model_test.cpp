@@ -1,0 +1,206 @@
+// What kernels of a simulated device cost: the rules of the model, on a machine with round figures.
+#include "engine/sim/cost_model.h"
+
+#include "test/catch.h"
+
+using namespace mbench;
+using sim::CostModel;
+using sim::ProductSize;
+
+namespace {
+
+constexpr double kFlops = 100e12, kSustained = 0.8, kBandwidth = 1e12, kLatency = 2e-6;
+constexpr double kOverhead = 64;
+constexpr std::int64_t kUnits = 100, kTile = 128;
+
+std::size_t at(Precision p) {
+  return static_cast<std::size_t>(p);
+}
+
+// One tile of efficiency 1, so that every formula is short. No bf16 units.
+Machine round_machine() {
+  Machine m;
+  m.peak_flops[at(Precision::fp16)] = kFlops;
+  m.sustained[at(Precision::fp16)] = kSustained;
+  m.peak_flops[at(Precision::f32)] = kFlops / 8;
+  m.sustained[at(Precision::f32)] = 1;
+  m.memory_bandwidth = 2 * kBandwidth;
+  m.memory_efficiency = 0.5;
+  m.kernel_latency = kLatency;
+  m.multiprocessors = kUnits;
+  m.tiles = {{kTile, kTile, 1}};
+  m.k_overhead = kOverhead;
+  m.attention_forward = 0.5;
+  m.attention_backward = 0.25;
+  return m;
+}
+
+Framework plain_framework() {
+  Framework f;
+  f.traffic_efficiency = 1;
+  return f;
+}
+
+Cost cost_of(const ProductSize& s, double element = 2) {
+  const double m = static_cast<double>(s.m), n = static_cast<double>(s.n), k = static_cast<double>(s.k),
+               b = static_cast<double>(s.batch);
+  return {2 * m * n * k * b, element * b * (m * k + k * n + m * n), true};
+}
+
+double product(const Machine& machine, const ProductSize& s) {
+  return CostModel(machine, plain_framework(), 1).product_seconds(s, cost_of(s));
+}
+
+// A matrix times a vector; on a device of a hundred times the FLOP/s, bound by reading the matrix.
+constexpr ProductSize kThin{1, 65536, 65536, 1, DType::f16};
+Machine eager_to_compute() {
+  Machine m = round_machine();
+  m.peak_flops[at(Precision::fp16)] = 100 * kFlops;
+  return m;
+}
+
+// A wave of tiles of length k on all multiprocessors.
+double wave(double k) {
+  return 2.0 * kTile * kTile * (k + kOverhead) / (kFlops * kSustained / kUnits);
+}
+
+}  // namespace
+
+TEST_CASE("a large product reaches the sustained peak but for the overhead of its tiles") {
+  // 80 x 80 tiles are 64 full waves.
+  const ProductSize s{80 * kTile, 80 * kTile, 8192, 1, DType::f16};
+  const double rate = cost_of(s).flops / product(round_machine(), s);
+  CHECK(rate < kFlops * kSustained);
+  CHECK(rate == Approx(kFlops * kSustained * 8192 / (8192 + kOverhead)).epsilon(1e-3));
+}
+
+TEST_CASE("one tile more than a full wave costs a wave more") {
+  const auto seconds = [](std::int64_t tiles) {
+    return product(round_machine(), {kTile, tiles * kTile, 8192, 1, DType::f16});
+  };
+  const double full = seconds(kUnits);
+  CHECK(full == Approx(wave(8192) + kLatency));
+  // A partial wave costs no less. (More than half full, so that splitting along k cannot fill it up.)
+  CHECK(seconds(kUnits - 10) == full);
+  CHECK(seconds(2 * kUnits) == Approx(2 * wave(8192) + kLatency));
+  const double more = product(round_machine(), {kTile, kUnits * kTile + 1, 8192, 1, DType::f16});
+  CHECK(more > 1.5 * full);
+  CHECK(more <= seconds(2 * kUnits));
+}
+
+TEST_CASE("a ragged edge costs a whole tile") {
+  const auto seconds = [](std::int64_t m) {
+    return product(round_machine(), {m, 90 * kTile, 256, 1, DType::f16});
+  };
+  CHECK(seconds(kTile - 100) == seconds(kTile));
+}
+
+TEST_CASE("a product of a batch fills waves with all its members") {
+  Machine machine = round_machine();
+  machine.memory_bandwidth *= 10;  // or single tiles would be bound by it
+  CHECK(product(machine, {kTile, kTile, 512, kUnits, DType::f16}) == Approx(wave(512) + kLatency));
+  CHECK(product(machine, {kTile, kTile, 512, 3 * kUnits, DType::f16}) == Approx(3 * wave(512) + kLatency));
+}
+
+TEST_CASE("a thin product takes the time of its traffic") {
+  CHECK(product(eager_to_compute(), kThin) == Approx(cost_of(kThin).bytes / kBandwidth + kLatency));
+  CHECK(product(round_machine(), kThin) > 1.5 * cost_of(kThin).bytes / kBandwidth);
+}
+
+TEST_CASE("splitting along k helps a product of few tiles that is tall in k, and adding the parts up costs") {
+  const ProductSize s{kTile, kTile, 65536, 1, DType::f16};
+  const double unsplit = wave(65536) + kLatency;
+  const double split = product(round_machine(), s);
+  CHECK(split < unsplit / 8);
+  CHECK(split >= wave(65536.0 / 16) + kLatency);
+  // Where k is short there is nothing to split.
+  const ProductSize flat{kTile, kTile, 64, 1, DType::f16};
+  CHECK(product(round_machine(), flat) == Approx(wave(64) + kLatency));
+  // A full wave is not split either.
+  CHECK(product(round_machine(), {10 * kTile, 20 * kTile, 65536, 1, DType::f16}) ==
+        Approx(2 * wave(65536) + kLatency));
+}
+
+TEST_CASE("the best tile of the machine counts") {
+  Machine machine = round_machine();
+  machine.tiles.push_back({32, 32, 0.5});
+  const ProductSize small{32, 32, 128, 1, DType::f16}, large{80 * kTile, 80 * kTile, 8192, 1, DType::f16};
+  CHECK(product(machine, small) < product(round_machine(), small));
+  CHECK(product(machine, large) == product(round_machine(), large));
+}
+
+TEST_CASE("no kernel takes less than the kernel latency") {
+  CostModel model(round_machine(), plain_framework(), 1);
+  CHECK(model.streaming_seconds({1, 4, false}) == Approx(kLatency).epsilon(1e-3));
+  CHECK(model.streaming_seconds({1, 4, false}) > kLatency);
+  const ProductSize one{1, 1, 1, 1, DType::f16};
+  CHECK(model.product_seconds(one, cost_of(one)) > kLatency);
+  CHECK(model.attention_seconds({1, 4, true}, DType::f16, false) > kLatency);
+}
+
+TEST_CASE(
+    "everything else takes its bytes at the bandwidth or its FLOPs at the f32 peak, whichever is longer") {
+  CostModel model(round_machine(), plain_framework(), 1);
+  CHECK(model.streaming_seconds({1e9, 1e9, false}) == Approx(1e9 / kBandwidth + kLatency));
+  CHECK(model.streaming_seconds({1e12, 1e9, false}) == Approx(1e12 / (kFlops / 8) + kLatency));
+  Framework slow = plain_framework();
+  slow.traffic_efficiency = 0.5;
+  CHECK(CostModel(round_machine(), slow, 1).streaming_seconds({0, 1e9, false}) ==
+        Approx(2e9 / kBandwidth + kLatency));
+  // A framework's products are the library's, not its own.
+  CHECK(CostModel(eager_to_compute(), slow, 1).product_seconds(kThin, cost_of(kThin)) ==
+        product(eager_to_compute(), kThin));
+}
+
+TEST_CASE("fused attention takes its shares of the peak, forward and backward") {
+  CostModel model(round_machine(), plain_framework(), 1);
+  CHECK(model.attention_seconds({1e12, 1e6, true}, DType::f16, false) ==
+        Approx(1e12 / (0.5 * kFlops) + kLatency));
+  CHECK(model.attention_seconds({1e12, 1e6, true}, DType::f16, true) ==
+        Approx(1e12 / (0.25 * kFlops) + kLatency));
+  CHECK(model.attention_seconds({1, 1e9, true}, DType::f16, false) == Approx(1e9 / kBandwidth + kLatency));
+}
+
+TEST_CASE("a type without units of its own is computed in f32") {
+  const Machine m = round_machine();
+  const ProductSize f32{80 * kTile, 80 * kTile, 8192, 1, DType::f32};
+  ProductSize bf16 = f32, f16 = f32;
+  bf16.dtype = DType::bf16;
+  f16.dtype = DType::f16;
+  CHECK(product(m, bf16) == Approx(product(m, f32)).epsilon(1e-6));
+  CHECK(product(m, f16) < product(m, f32) / 5);
+}
+
+TEST_CASE("a rank that has a share of the device has that share of every rate") {
+  CostModel whole(round_machine(), plain_framework(), 1), half(round_machine(), plain_framework(), 0.5);
+  CHECK(half.streaming_seconds({0, 1e9, false}) == Approx(2e9 / kBandwidth + kLatency));
+  const ProductSize s{80 * kTile, 80 * kTile, 8192, 1, DType::f16};
+  CHECK(half.product_seconds(s, cost_of(s)) ==
+        Approx(2 * whole.product_seconds(s, cost_of(s))).epsilon(1e-3));
+}
+
+TEST_CASE("products of f32 run on the units for tf32 where the point says so") {
+  Machine m = round_machine();
+  m.peak_flops[at(Precision::tf32)] = kFlops / 2;
+  m.sustained[at(Precision::tf32)] = kSustained;
+  ProductSize f32{80 * kTile, 80 * kTile, 8192, 1, DType::f32}, f16 = f32;
+  f16.dtype = DType::f16;
+  const Cost cost{1, 1, true};
+  CostModel plain(m, plain_framework(), 1), tf32(m, plain_framework(), 1, Precision::tf32);
+  // Of sustained peaks, 1/8 and 0.5 * 0.8.
+  CHECK((plain.product_seconds(f32, cost) - kLatency) / (tf32.product_seconds(f32, cost) - kLatency) ==
+        Approx(0.4 / 0.125));
+  CHECK(tf32.product_seconds(f16, cost) == plain.product_seconds(f16, cost));
+  CHECK(tf32.attention_seconds({1e12, 1e6, true}, DType::f32, false) ==
+        Approx(1e12 / (0.5 * kFlops / 2) + kLatency));
+  CHECK(tf32.streaming_seconds({1e12, 1e9, false}) == plain.streaming_seconds({1e12, 1e9, false}));
+}
+
+TEST_CASE("an epilogue is arithmetic on a GPU, and ops of its own where the library has none") {
+  Machine m = round_machine();
+  const Cost gelu{12e9, 2e9};
+  CHECK(CostModel(m, plain_framework(), 1).epilogue_seconds(gelu) == Approx(12e9 / (kFlops / 8)));
+  m.immediate = true;
+  CostModel cpu(m, plain_framework(), 1);
+  CHECK(cpu.epilogue_seconds(gelu) == cpu.streaming_seconds(gelu));
+}

@@ -1,0 +1,108 @@
+// How long communication takes: closed formulas on a machine with round figures.
+#include "engine/sim/links.h"
+
+#include "test/catch.h"
+
+using namespace mbench;
+
+namespace {
+
+constexpr double kBase = 5e-6, kBus = 100e9, kStep = 2e-6;  // eight devices of a node
+constexpr double kPairBus = 20e9;                           // two of them
+constexpr double kHostBus = 10e9, kHostStep = 6e-6;         // through the host
+constexpr double kP2p = 25e9, kNetwork = 10e9, kHop = 20e-6;
+constexpr double kGiB = 1073741824;
+
+Machine round_machine() {
+  Machine m;
+  m.devices_per_node = 8;
+  m.collective_base = kBase;
+  m.links = {{"pair", 2, kPairBus, kStep}, {"all", 8, kBus, kStep}};
+  m.host_path = {"", 0, kHostBus, kHostStep};
+  m.p2p_bandwidth = kP2p;
+  m.network_bandwidth = kNetwork;
+  m.network_latency = kHop;
+  return m;
+}
+
+const Machine kMachine = round_machine();
+const Links kDirect(kMachine, true), kThroughHost(kMachine, false);
+
+}  // namespace
+
+TEST_CASE("reach counts nodes and the members of the fullest node") {
+  const auto reach = [](const std::vector<int>& ranks) {
+    const Links::Reach r = kDirect.reach(ranks);
+    return std::pair(r.per_node, r.nodes);
+  };
+  CHECK(reach({0}) == std::pair(1, 1));
+  CHECK(reach({0, 1, 2, 3, 4, 5, 6, 7}) == std::pair(8, 1));
+  CHECK(reach({0, 8, 16, 24}) == std::pair(1, 4));
+  CHECK(reach({4, 5, 6, 7, 8, 9, 10, 11}) == std::pair(4, 2));
+  CHECK(reach({6, 7, 8, 9, 10, 11}) == std::pair(4, 2));
+}
+
+TEST_CASE("a large all-reduce within a node is a ring: 2 (k - 1) / k of the bytes at the bus bandwidth") {
+  for (const int k : {4, 8}) {
+    INFO(k << " ranks");
+    const double share = 2.0 * (k - 1) / k;
+    CHECK(kDirect.all_reduce(kGiB, {k, 1}) == Approx(kBase + 2 * (k - 1) * kStep + share * kGiB / kBus));
+  }
+  // Two devices have the link of two.
+  CHECK(kDirect.all_reduce(kGiB, {2, 1}) == Approx(kBase + 2 * kStep + kGiB / kPairBus));
+}
+
+TEST_CASE("a small all-reduce is a tree: its latency grows with the logarithm of the ranks") {
+  CHECK(kDirect.all_reduce(8, {8, 1}) == Approx(kBase + 2 * 3 * kStep + 16 / kBus));
+  // In between the faster of the two counts, so more bytes never take less time.
+  double before = 0;
+  for (double bytes = 8; bytes < kGiB; bytes *= 2) {
+    const double now = kDirect.all_reduce(bytes, {8, 1});
+    CHECK(now > before);
+    CHECK(now <= Approx(kBase + 2 * 7 * kStep + 1.75 * bytes / kBus));
+    before = now;
+  }
+}
+
+TEST_CASE("an all-gather is half a ring all-reduce") {
+  CHECK(kDirect.all_gather(kGiB, {8, 1}) == Approx(kBase + 7 * kStep + 7.0 / 8 * kGiB / kBus));
+}
+
+TEST_CASE("a broadcast sends all bytes down the ring") {
+  CHECK(kDirect.broadcast(kGiB, {8, 1}) == Approx(kBase + 7 * kStep + kGiB / kBus));
+  CHECK(kDirect.broadcast(kGiB, {1, 4}) == Approx(kBase + 2 * kHop + kGiB / kNetwork));
+}
+
+TEST_CASE("across nodes the slowest level's bandwidth counts and every level's latency") {
+  // 4 nodes of 8: an eighth of the bytes per device crosses the network, 2 (4 - 1) / 4 of it, and that is the
+  // slower part.
+  const double network = 1.5 * kGiB / 8 / kNetwork, inside = 1.75 * kGiB / kBus;
+  REQUIRE(network > inside);
+  CHECK(kDirect.all_reduce(kGiB, {8, 4}) == Approx(kBase + 2 * 7 * kStep + 2 * 3 * kHop + network));
+  CHECK(kDirect.all_gather(kGiB, {8, 4}) ==
+        Approx(kBase + 7 * kStep + 3 * kHop + 0.75 * kGiB / 8 / kNetwork));
+  // With a network as fast as that, the node's link is the slower part.
+  Machine fast = round_machine();
+  fast.network_bandwidth = 1000e9;
+  const Links links(fast, true);
+  CHECK(links.all_reduce(kGiB, {8, 4}) == Approx(kBase + 2 * 7 * kStep + 2 * 3 * kHop + inside));
+}
+
+TEST_CASE("a group with one member a node is a ring over the network alone") {
+  CHECK(kDirect.all_reduce(kGiB, {1, 4}) == Approx(kBase + 2 * 3 * kHop + 1.5 * kGiB / kNetwork));
+  CHECK(kDirect.all_gather(kGiB, {1, 4}) == Approx(kBase + 3 * kHop + 0.75 * kGiB / kNetwork));
+}
+
+TEST_CASE("with peer-to-peer off a node's devices talk through the host") {
+  CHECK(kThroughHost.all_reduce(kGiB, {8, 1}) == Approx(kBase + 2 * 7 * kHostStep + 1.75 * kGiB / kHostBus));
+  CHECK(kThroughHost.all_gather(kGiB, {8, 1}) == Approx(kBase + 7 * kHostStep + 7.0 / 8 * kGiB / kHostBus));
+  CHECK(kThroughHost.message(kGiB, 0, 1) == Approx(kBase + kHostStep + kGiB / kHostBus));
+  // Between nodes it makes no difference to a message.
+  CHECK(kThroughHost.message(kGiB, 0, 8) == kDirect.message(kGiB, 0, 8));
+}
+
+TEST_CASE("a message takes the peer-to-peer path inside a node and the network between nodes") {
+  CHECK(kDirect.message(kGiB, 0, 7) == Approx(kBase + kStep + kGiB / kP2p));
+  CHECK(kDirect.message(kGiB, 7, 8) == Approx(kBase + kHop + kGiB / kNetwork));
+  CHECK(kDirect.message(kGiB, 8, 7) == kDirect.message(kGiB, 7, 8));
+}

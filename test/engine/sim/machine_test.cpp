@@ -1,0 +1,214 @@
+// Machine and framework files: what is built in reads, and what is broken is refused where it is broken.
+#include "engine/sim/machine.h"
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <set>
+
+#include "engine/base/json_reader.h"
+#include "test/catch.h"
+
+using namespace mbench;
+using Catch::Contains;
+using nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path kRoot = fs::path(MBENCH_SOURCE_DIR) / "engine/sim";
+
+// Stems of the .json files of a folder.
+std::set<std::string> stems(const fs::path& folder) {
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.path().extension() == ".json") names.insert(entry.path().stem().string());
+  return names;
+}
+
+ordered_json file_of(const std::string& path) {
+  return parse_json(read_text_file((kRoot / path).string()), path);
+}
+
+// The message of the bad_input that `call` throws; a failed check if it throws none.
+std::string refusal(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& e) {
+    CHECK(e.kind() == ErrorKind::bad_input);
+    return e.what();
+  }
+  FAIL_CHECK("nothing was refused");
+  return "";
+}
+
+// The V100 with a change, read as broken.json.
+std::string refused(const std::function<void(ordered_json&)>& change) {
+  ordered_json json = file_of("machines/V100-SXM2-16GB.json");
+  change(json);
+  return refusal([&] { machine_from_json(json, "broken.json"); });
+}
+
+std::string refused_framework(const std::function<void(ordered_json&)>& change) {
+  ordered_json json = file_of("frameworks/megatron.json");
+  change(json);
+  return refusal([&] { framework_from_json(json, "broken.json"); });
+}
+
+}  // namespace
+
+TEST_CASE("every built-in machine reads and is named as its file") {
+  const auto names = machine_names();
+  CHECK(std::set<std::string>(names.begin(), names.end()) == stems(kRoot / "machines"));
+  for (const std::string& name : names) {
+    INFO(name);
+    const Machine m = find_machine(name, "test");
+    CHECK(m.name == name);
+    CHECK_FALSE(m.description.empty());
+    CHECK(m.usable_memory() > 0);
+    CHECK(m.usable_memory() < m.memory_bytes);
+    CHECK(m.peak_flops[static_cast<std::size_t>(Precision::f32)] > 0);
+    CHECK(m.links.back().ranks >= m.devices_per_node);
+    for (int i = 0; i < kPrecisionCount; ++i)
+      CHECK((m.sustained[static_cast<std::size_t>(i)] > 0) ==
+            (m.peak_flops[static_cast<std::size_t>(i)] > 0));
+  }
+}
+
+TEST_CASE("every built-in framework reads and is named as its file") {
+  const auto names = framework_names();
+  CHECK(std::set<std::string>(names.begin(), names.end()) == stems(kRoot / "frameworks"));
+  for (const std::string& name : names) {
+    INFO(name);
+    const Framework f = find_framework(name, "test");
+    CHECK(f.name == name);
+    CHECK(f.kernel > 0);
+  }
+}
+
+TEST_CASE("figures come in plain units: FLOP/s, bytes and seconds") {
+  const Machine m = find_machine("V100-SXM2-16GB", "test");
+  CHECK(m.peak_flops[static_cast<std::size_t>(Precision::fp16)] == Approx(125e12));
+  CHECK(m.peak_flops[static_cast<std::size_t>(Precision::bf16)] == 0);
+  CHECK(m.memory_bandwidth == Approx(900e9));
+  CHECK(m.memory_bytes == std::uint64_t{16152} << 20);
+  CHECK(m.kernel_latency > 1e-7);
+  CHECK(m.kernel_latency < 1e-5);
+  CHECK_THAT(m.peak_source(Precision::fp16), Contains("V100-SXM2-16GB, dense fp16: NVIDIA"));
+  CHECK(m.link(1).ranks == m.links.front().ranks);
+  CHECK(m.link(m.links.front().ranks + 1).ranks == m.links[1].ranks);
+  CHECK(m.link(8).ranks == 8);
+}
+
+TEST_CASE("a device without an f32 peak is refused") {
+  CHECK_THAT(refused([](auto& j) { j["device"]["peak_tflops"].erase("f32"); }),
+             Contains("[broken.json: $.device.peak_tflops.f32] missing"));
+}
+
+TEST_CASE("a figure that is zero, negative or above its range is refused at its value") {
+  CHECK_THAT(refused([](auto& j) { j["device"]["memory_gbps"]["value"] = 0; }),
+             Contains("[broken.json: $.device.memory_gbps.value] got 0, need a number above 0"));
+  CHECK_THAT(refused([](auto& j) { j["network"]["latency_us"]["value"] = -1; }),
+             Contains("[broken.json: $.network.latency_us.value]") && Contains("-1"));
+  CHECK_THAT(refused([](auto& j) { j["device"]["memory_efficiency"]["value"] = 1.2; }),
+             Contains("[broken.json: $.device.memory_efficiency.value]") && Contains("1.2"));
+  CHECK_THAT(refused([](auto& j) { j["device"]["communication_multiprocessors"]["value"] = 81; }),
+             Contains("[broken.json: $.device.communication_multiprocessors.value]") && Contains("80"));
+}
+
+TEST_CASE("what is counted is refused where it is no whole number, and memory that no machine has") {
+  CHECK_THAT(refused([](auto& j) { j["node"]["devices"]["value"] = 0.5; }),
+             Contains("[broken.json: $.node.devices.value] got 0.5, need a whole number"));
+  CHECK_THAT(refused([](auto& j) { j["device"]["multiprocessors"]["value"] = 80.5; }),
+             Contains("[broken.json: $.device.multiprocessors.value] got 80.5, need a whole number"));
+  CHECK_THAT(refused([](auto& j) { j["device"]["memory_mib"]["value"] = 1e200; }),
+             Contains("[broken.json: $.device.memory_mib.value]") && Contains("1e+200"));
+}
+
+TEST_CASE("an unknown precision is refused with the nearest one") {
+  CHECK_THAT(
+      refused([](auto& j) { j["device"]["peak_tflops"]["fp61"] = j["device"]["peak_tflops"]["fp16"]; }),
+      Contains("[broken.json: $.device.peak_tflops.fp61] unknown precision, got \"fp61\"") &&
+          Contains("did you mean \"fp16\"?"));
+  CHECK_THAT(refused([](auto& j) { j["gemm"]["sustained"].erase("fp16"); }),
+             Contains("[broken.json: $.gemm.sustained] missing fp16"));
+}
+
+TEST_CASE("a figure without its source is refused") {
+  CHECK_THAT(refused([](auto& j) { j["host"]["launch_us"].erase("source"); }),
+             Contains("[broken.json: $.host.launch_us") && Contains("\"source\""));
+  CHECK_THAT(refused([](auto& j) { j["host"]["launch_us"]["source"] = ""; }),
+             Contains("[broken.json: $.host.launch_us.source] got nothing"));
+  CHECK_THAT(refused([](auto& j) { j["node"]["links"][1]["bus_gbps"].erase("source"); }),
+             Contains("[broken.json: $.node.links[1].bus_gbps"));
+}
+
+TEST_CASE("an unknown key is refused with the nearest one, at every level") {
+  CHECK_THAT(refused([](auto& j) { j["devise"] = 1; }),
+             Contains("[broken.json: $") && Contains("devise") && Contains("did you mean \"device\"?"));
+  CHECK_THAT(refused([](auto& j) { j["device"]["memory_gbp"] = j["device"]["memory_gbps"]; }),
+             Contains("[broken.json: $.device") && Contains("did you mean \"memory_gbps\"?"));
+  CHECK_THAT(refused([](auto& j) { j["gemm"]["tiles"][2]["o"] = 1; }),
+             Contains("[broken.json: $.gemm.tiles[2]") && Contains("\"o\""));
+  CHECK_THAT(refused([](auto& j) { j["node"]["links"][0]["rank"] = 2; }),
+             Contains("[broken.json: $.node.links[0]") && Contains("did you mean \"ranks\"?"));
+}
+
+TEST_CASE("a missing key is refused by its name") {
+  for (const char* part : {"device", "gemm", "attention", "host", "node", "network", "description"}) {
+    INFO(part);
+    CHECK_THAT(refused([&](auto& j) { j.erase(part); }),
+               Contains("[broken.json: $") && Contains(std::string("\"") + part + "\""));
+  }
+  CHECK_THAT(refused([](auto& j) { j["node"].erase("p2p_gbps"); }),
+             Contains("[broken.json: $.node") && Contains("\"p2p_gbps\""));
+}
+
+TEST_CASE("links that do not ascend, or do not reach all devices, are refused") {
+  CHECK_THAT(refused([](auto& j) { j["node"]["links"][2]["ranks"] = 4; }),
+             Contains("[broken.json: $.node.links[2].ranks] got 4 after 4, need them ascending"));
+  CHECK_THAT(refused([](auto& j) { j["node"]["links"].erase(2); }),
+             Contains("[broken.json: $.node.links] the last is for 4 ranks, need one for all 8 devices"));
+  CHECK_THAT(refused([](auto& j) { j["node"]["links"] = ordered_json::array(); }),
+             Contains("[broken.json: $.node.links] got []"));
+}
+
+TEST_CASE("memory outside the allocator that leaves nothing is refused") {
+  CHECK_THAT(
+      refused([](auto& j) { j["device"]["memory_outside_allocator_mib"]["value"] = 16152; }),
+      Contains("[broken.json: $.device.memory_outside_allocator_mib] leaves nothing of the 16152 MiB"));
+}
+
+TEST_CASE("broken framework files are refused too") {
+  CHECK_THAT(refused_framework([](auto& j) { j["host_us"]["kernel"]["value"] = 0; }),
+             Contains("[broken.json: $.host_us.kernel.value] got 0"));
+  CHECK_THAT(refused_framework([](auto& j) { j["host_us"].erase("message"); }),
+             Contains("[broken.json: $.host_us") && Contains("\"message\""));
+  CHECK_THAT(refused_framework([](auto& j) { j["message_block"] = true; }),
+             Contains("did you mean \"messages_block\"?"));
+}
+
+TEST_CASE("a machine is found by name or by path, and a name that is none by the nearest") {
+  const std::string unknown = refusal([] { find_machine("V100-SXM2-16G", "--on"); });
+  CHECK_THAT(unknown, Contains("[--on] no such machine, got \"V100-SXM2-16G\"") &&
+                          Contains("did you mean \"V100-SXM2-16GB\"?"));
+  CHECK_THAT(refusal([] { find_framework("megatorn", "framework"); }),
+             Contains("[framework] no such framework") && Contains("did you mean \"megatron\"?"));
+  CHECK(find_machine((kRoot / "machines/TITAN-RTX.json").string(), "--on").name == "TITAN-RTX");
+  CHECK_THAT(refusal([] { find_machine("nowhere/at-all.json", "--on"); }),
+             Contains("[nowhere/at-all.json] cannot be read"));
+}
+
+TEST_CASE("a simulated device is a count and a machine") {
+  const SimulatedDevices eight = parse_simulated("sim:8xV100-SXM2-16GB", "--on");
+  CHECK(eight.count == 8);
+  CHECK(eight.machine == "V100-SXM2-16GB");
+  CHECK(parse_simulated("sim:1024x./box/mine.json", "--on").machine == "./box/mine.json");
+  for (const char* bad : {"", "sim:", "cpu", "sim:8", "sim:x", "sim:8x", "sim:0xcpu", "sim:-1xcpu",
+                          "sim:1e3xcpu", "sim:99999999xcpu", "sim:4 xcpu", "8xcpu"}) {
+    INFO(bad);
+    CHECK_THAT(refusal([&] { parse_simulated(bad, "--on"); }),
+               Contains(std::string("[--on] no simulated machine, got \"") + bad + "\"") &&
+                   Contains("need sim:<N>x<MACHINE>"));
+  }
+}

@@ -1,0 +1,201 @@
+// A simulated step: the same in every run, refused where it cannot be, and slower where it has to be.
+#include "engine/sim/simulate.h"
+
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "test/catch.h"
+#include "test/engine/sim/simulated_run.h"
+
+using namespace mbench;
+using namespace mbench::test;
+using Catch::Contains;
+
+namespace {
+
+constexpr const char* kV100 = "V100-SXM2-16GB";
+
+Point gpt(std::int64_t tp, std::int64_t pp, std::int64_t dp) {
+  Point p;
+  p.model = find_preset("gpt2-345m", "test");
+  p.seq = 1024;
+  p.micro_batch = 2;
+  p.global_batch = 16;
+  p.precision = Precision::fp16;
+  p.tp = tp, p.pp = pp, p.dp = dp;
+  return p;
+}
+
+ErrorKind kind_of(const Point& point, const std::string& machine, int devices) {
+  try {
+    simulated(point, find_machine(machine, "test"), find_framework("mbench", "test"), devices);
+  } catch (const Error& e) {
+    return e.kind();
+  }
+  FAIL_CHECK("nothing was refused");
+  return ErrorKind::internal;
+}
+
+}  // namespace
+
+TEST_CASE("a simulation says that it is one, and knows no losses") {
+  const Simulation s = simulated(gpt(4, 2, 1), kV100);
+  const PointResult& r = s.result;
+  CHECK(r.outcome == Outcome::ok);
+  CHECK(r.simulated);
+  CHECK(r.device == kV100);
+  CHECK(r.world == 8);
+  CHECK(r.losses.empty());
+  CHECK(r.gradient_norms.empty());
+  CHECK_FALSE(r.skipped_steps);
+  REQUIRE(r.iteration_ms);
+  CHECK(r.iteration_ms->samples.size() == 1);
+  CHECK(r.iteration_ms->stddev == 0);
+  CHECK(r.mfu.value() > 0);
+  CHECK(r.mfu.value() < 1);
+  CHECK(r.peak_tflops.value() == Approx(125));
+  CHECK_THAT(r.peak_source, Contains(std::string(kV100) + ", dense fp16"));
+  REQUIRE(r.peak_memory_by_rank_mib.size() == 8);
+  REQUIRE(s.peak_by_stage.size() == 2);
+  for (std::size_t rank = 0; rank < 8; ++rank)
+    CHECK(r.peak_memory_by_rank_mib[rank] == static_cast<double>(s.peak_by_stage[rank / 4].total) / 1048576);
+  CHECK(s.total_reserved == 4 * (s.reserved_by_stage[0] + s.reserved_by_stage[1]));
+  CHECK(r.device_memory_mib.value() == r.reserved_memory_mib.value() + 1100);
+  CHECK(s.timeline_by_stage.empty());
+}
+
+TEST_CASE("a simulation is the same to the last bit in every run") {
+  Point interleaved = gpt(2, 4, 2);
+  interleaved.schedule = ScheduleKind::interleaved;
+  interleaved.virtual_stages = 3;
+  interleaved.sequence_parallel = true;
+  Point full = gpt(1, 8, 1);
+  full.recompute = Recompute::full;
+  for (const Point& p : {gpt(8, 1, 1), gpt(2, 4, 1), full, interleaved}) {
+    INFO("tp " << p.tp << ", pp " << p.pp << ", dp " << p.dp);
+    const Simulation first = simulated(p, kV100);
+    for (int i = 0; i < 10; ++i) {
+      const Simulation again = simulated(p, kV100);
+      CHECK(step_ms(again) == step_ms(first));
+      CHECK(again.result.communication_fraction == first.result.communication_fraction);
+      CHECK(again.result.bubble_fraction == first.result.bubble_fraction);
+      CHECK(again.result.peak_memory_by_rank_mib == first.result.peak_memory_by_rank_mib);
+      CHECK(again.reserved_by_stage == first.reserved_by_stage);
+    }
+  }
+}
+
+TEST_CASE("a step that does not fit names the first rank that is full, the same in every run") {
+  // Of two stages the last holds the head and its logits in f32 besides: it alone is too small.
+  Point p = gpt(4, 2, 1);
+  p.schedule = ScheduleKind::gpipe;
+  p.graph = Graph::eager;
+  const Simulation fits = simulated(p, kV100);
+  REQUIRE(fits.reserved_by_stage[1] > fits.reserved_by_stage[0] + (64 << 20));
+  const auto refusal = [&](std::uint64_t limit) -> std::string {
+    p.memory_limit = limit;
+    try {
+      simulated(p, kV100);
+    } catch (const OutOfMemory& e) {
+      CHECK(e.kind() == ErrorKind::out_of_memory);
+      return e.what();
+    }
+    return "";
+  };
+  CHECK(refusal(fits.reserved_by_stage[1]).empty());
+  for (const auto& [limit, rank] :
+       {std::pair{fits.reserved_by_stage[0], "[rank 4] "}, std::pair{std::size_t{64} << 20, "[rank 0] "}}) {
+    const std::string first = refusal(limit);
+    CHECK_THAT(first,
+               Catch::StartsWith(rank) && Contains("out of memory at") && Contains(format_bytes(limit)));
+    for (int i = 0; i < 20; ++i) CHECK(refusal(limit) == first);
+  }
+}
+
+TEST_CASE("the machine's memory is the limit where the point names none, and never more than that") {
+  Point p = gpt(1, 1, 1);
+  p.micro_batch = p.global_batch = 16;
+  CHECK(kind_of(p, kV100, 1) == ErrorKind::out_of_memory);
+  p.memory_limit = std::uint64_t{1} << 40;
+  CHECK(kind_of(p, kV100, 1) == ErrorKind::out_of_memory);
+  p.memory_limit = 0;
+  CHECK(simulated(p, "A100-SXM4-80GB").result.outcome == Outcome::ok);
+}
+
+TEST_CASE("what the machine cannot do is refused, not bent") {
+  CHECK(kind_of(gpt(4, 2, 1), kV100, 7) == ErrorKind::infeasible);
+  Point bf16 = gpt(1, 1, 1);
+  bf16.precision = Precision::bf16;
+  CHECK(kind_of(bf16, kV100, 8) == ErrorKind::unsupported);
+  try {
+    simulated(bf16, kV100);
+  } catch (const Error& e) {
+    CHECK_THAT(e.what(), Contains("V100-SXM2-16GB has no bf16, need one of f32, fp16"));
+  }
+  CHECK(simulated(bf16, "A100-SXM4-40GB").result.outcome == Outcome::ok);
+}
+
+TEST_CASE("without peer-to-peer access tensor parallelism is slower") {
+  Point p = gpt(8, 1, 1);
+  const double direct = step_ms(simulated(p, kV100));
+  p.env = {{"NCCL_P2P_DISABLE", "0"}};
+  CHECK(step_ms(simulated(p, kV100)) == direct);
+  p.env = {{"NCCL_P2P_DISABLE", "1"}};
+  const Simulation through_host = simulated(p, kV100);
+  CHECK(step_ms(through_host) > 1.5 * direct);
+  CHECK(through_host.result.communication_fraction.value() > 0.5);
+}
+
+TEST_CASE("a host that needs longer for a kernel slows a short step down and a long one not") {
+  Machine machine = find_machine("A100-SXM4-80GB", "test");
+  Framework quick = find_framework("mbench", "test"), slow = quick;
+  slow.kernel += 20e-6;
+  const auto ratio = [&](const Point& p) {
+    return step_ms(simulated(p, machine, slow)) / step_ms(simulated(p, machine, quick));
+  };
+  Point small = gpt(1, 1, 1), large = small;
+  small.model.hidden = 64, small.model.heads = 4, small.model.ffn = 256;
+  small.seq = 64;
+  large.model.layers = 4, large.model.hidden = 8192, large.model.heads = 64, large.model.ffn = 32768;
+  large.seq = 1024, large.micro_batch = 4, large.global_batch = 4;
+  CHECK(ratio(small) > 3);
+  CHECK(ratio(large) < 1.01);
+  CHECK(ratio(large) >= 1);
+}
+
+TEST_CASE("a pipeline and replicas over the network are slower than within a node") {
+  for (const Point& p : {gpt(1, 4, 1), gpt(1, 1, 4)}) {
+    Machine machine = find_machine(kV100, "test");
+    const Framework framework = find_framework("mbench", "test");
+    const double inside = step_ms(simulated(p, machine, framework));
+    machine.devices_per_node = 1;
+    CHECK(step_ms(simulated(p, machine, framework)) > 1.1 * inside);
+  }
+}
+
+TEST_CASE("tf32 speeds up products on machines that have it, and is refused on others") {
+  Point p = gpt(1, 1, 1);
+  p.precision = Precision::f32;
+  const Simulation f32 = simulated(p, "A100-SXM4-80GB");
+  p.precision = Precision::tf32;
+  p.device = "sim:1xA100-SXM4-80GB";
+  const Simulation tf32 = simulated(p, "A100-SXM4-80GB");
+  CHECK(step_ms(tf32) < 0.5 * step_ms(f32));
+  CHECK(tf32.result.peak_tflops.value() == Approx(156));
+  CHECK(tf32.peak_by_stage[0].total == f32.peak_by_stage[0].total);  // stored in f32
+  CHECK(kind_of(p, kV100, 1) == ErrorKind::unsupported);
+  CHECK(kind_of(p, "cpu", 1) == ErrorKind::unsupported);
+}
+
+TEST_CASE("a fused step takes less time than its epilogues as ops of their own, and the same memory") {
+  Point p = gpt(1, 1, 1);
+  Plan plan = strategies::make_plan(p);
+  const Machine machine = find_machine("A100-SXM4-80GB", "test");
+  const Framework framework = find_framework("mbench", "test");
+  const Simulation fused = simulate_point(plan, machine, framework, 1);
+  plan.graph.fused_epilogues = false;
+  const Simulation apart = simulate_point(plan, machine, framework, 1);
+  CHECK(step_ms(fused) < 0.97 * step_ms(apart));
+  CHECK(fused.peak_by_stage[0].total == apart.peak_by_stage[0].total);
+  // Executed FLOPs of products are the same: a rate is time's alone.
+  CHECK(fused.result.hfu.value() * step_ms(fused) == Approx(apart.result.hfu.value() * step_ms(apart)));
+}

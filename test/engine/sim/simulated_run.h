@@ -1,0 +1,68 @@
+// Points simulated on machines of the tests' own making: what the tests of simulation share.
+#pragma once
+#include <nlohmann/json.hpp>
+
+#include "engine/base/json_reader.h"
+#include "engine/sim/simulate.h"
+#include "strategies/strategies.h"
+
+namespace mbench::test {
+
+inline nlohmann::ordered_json machine_file(const std::string& path) {
+  return parse_json(read_text_file(MBENCH_SOURCE_DIR "/engine/sim/" + path), path);
+}
+
+// Only fp16 matrix products take time, and they run at the peak: memory, links and host are next to free.
+inline Machine ideal_machine() {
+  nlohmann::ordered_json j = machine_file("machines/V100-SXM2-16GB.json");
+  const double free = 1e-6, infinite = 1e9;  // us, GB/s
+  j["name"] = "ideal";
+  j["device"]["memory_mib"]["value"] = 1 << 20;
+  j["device"]["memory_gbps"]["value"] = infinite;
+  j["device"]["kernel_latency_us"]["value"] = free;
+  j["device"]["multiprocessors"]["value"] = 1;
+  j["device"]["communication_multiprocessors"]["value"] = free;
+  j["device"]["peak_tflops"]["fp16"]["value"] = 100;
+  j["device"]["peak_tflops"]["f32"]["value"] = infinite;  // of all that is no product
+  for (const char* precision : {"f32", "fp16"}) j["gemm"]["sustained"][precision]["value"] = 1;
+  for (const char* direction : {"forward", "backward"}) j["attention"][direction]["value"] = 1;
+  nlohmann::ordered_json tile = j["gemm"]["tiles"][0];
+  tile["m"] = tile["n"] = 1;
+  tile["efficiency"]["value"] = 1;
+  j["gemm"]["tiles"] = nlohmann::ordered_json::array({tile});
+  j["gemm"]["k_overhead"]["value"] = free;
+  j["host"]["launch_us"]["value"] = j["host"]["synchronize_us"]["value"] = free;
+  j["node"]["collective_base_us"]["value"] = free;
+  for (auto& link : j["node"]["links"]) {
+    link["bus_gbps"]["value"] = infinite;
+    link["latency_us"]["value"] = free;
+  }
+  j["node"]["p2p_gbps"]["value"] = infinite;
+  j["network"]["gbps_per_device"]["value"] = infinite;
+  j["network"]["latency_us"]["value"] = free;
+  return machine_from_json(j, "ideal.json");
+}
+
+// A host whose calls are next to free.
+inline Framework ideal_framework() {
+  nlohmann::ordered_json j = machine_file("frameworks/mbench.json");
+  j["name"] = "ideal";
+  for (auto& figure : j["host_us"]) figure["value"] = 1e-6;
+  return framework_from_json(j, "ideal.json");
+}
+
+inline Simulation simulated(const Point& point, const Machine& machine, const Framework& framework,
+                            int devices = 4096, bool trace = false) {
+  return simulate_point(strategies::make_plan(point), machine, framework, devices, trace);
+}
+
+inline Simulation simulated(const Point& point, const std::string& machine,
+                            const std::string& framework = "mbench") {
+  return simulated(point, find_machine(machine, "test"), find_framework(framework, "test"));
+}
+
+inline double step_ms(const Simulation& simulation) {
+  return simulation.result.iteration_ms.value().mean;
+}
+
+}  // namespace mbench::test

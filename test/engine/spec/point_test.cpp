@@ -1,0 +1,287 @@
+#include "engine/spec/point.h"
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "engine/base/error.h"
+#include "test/catch.h"
+
+using namespace mbench;
+using nlohmann::json;
+
+namespace {
+
+std::string message_of(const std::function<void()>& f, ErrorKind kind = ErrorKind::bad_input) {
+  try {
+    f();
+  } catch (const Error& e) {
+    CHECK(e.kind() == kind);
+    return e.what();
+  }
+  FAIL("no error was thrown");
+  return "";
+}
+
+std::string refusal(const std::string& text) {
+  return message_of([&] { point_from_json(json::parse(text), "p.json: $"); });
+}
+
+Point point_of(const std::string& text) {
+  return point_from_json(json::parse(text), "p.json: $");
+}
+
+Point tiny() {
+  return point_of(R"({"model": "gpt-bytes-tiny", "seq": 64})");
+}
+
+}  // namespace
+
+TEST_CASE("a point of only a model has the defaults") {
+  const Point p = point_of(R"({"model": "gpt2-345m"})");
+  CHECK(p.model == find_preset("gpt2-345m", "test"));
+  CHECK(p.seq == 1024);
+  CHECK(p.graph == Graph::fused);
+  CHECK(p.recompute == Recompute::none);
+  CHECK(p.memory_limit == 0);
+  CHECK(p.device == "cpu");
+}
+
+TEST_CASE("every field is read and written back") {
+  const Point p = point_of(R"({
+    "model": {"family": "bert", "layers": 8, "hidden": 96, "heads": 6, "vocab": 300, "positions": 512},
+    "seq": 128, "micro_batch": 3, "global_batch": 12, "iterations": 7, "warmup": 0, "seed": 18446744073709551615,
+    "dropout": 0.25, "tp": 2, "pp": 4, "dp": 2, "cp": 3, "ep": 5,
+    "replicas": "single_process", "strategy": "sequence_parallel+selective",
+    "schedule": "interleaved", "virtual_stages": 2, "zero": "oss+sdp", "offload": "all", "precision": "fp8",
+    "attention": "flash", "graph": "captured", "data": "text:a b.txt", "learning_rate": 0.1, "lr_warmup": 4,
+    "weight_decay": 0, "clip_grad": 2.5, "memory_limit": "2GiB", "max_seconds": 1.5,
+    "env": {"NCCL_P2P_DISABLE": 1, "A": "b c"}, "framework": "megatron", "device": "sim:8xv100"})");
+  CHECK(p.model.name == "custom");
+  CHECK(p.model.ffn == 4 * 96);
+  CHECK(p.seed == 18446744073709551615ull);
+  CHECK(p.sequence_parallel);
+  CHECK(p.recompute == Recompute::selective);
+  CHECK(p.schedule == ScheduleKind::interleaved);
+  CHECK(p.zero == 2);
+  CHECK(p.offload == Offload::all);
+  CHECK(p.replicas == Replicas::single_process);
+  CHECK(p.precision == Precision::fp8);
+  CHECK(p.graph == Graph::captured);
+  CHECK(p.memory_limit == 2ull << 30);
+  CHECK(p.env == std::map<std::string, std::string>{{"NCCL_P2P_DISABLE", "1"}, {"A", "b c"}});
+  CHECK(p.framework == "megatron");
+  CHECK(p.device == "sim:8xv100");
+  const nlohmann::ordered_json written = point_to_json(p);
+  CHECK(written.size() == point_keys().size());
+  CHECK(point_from_json(json(written), "again: $") == p);
+  CHECK(point_from_json(json(point_to_json(tiny())), "again: $") == tiny());
+}
+
+TEST_CASE("a model takes fields over from a preset") {
+  const Point p = point_of(R"({"model": {"preset": "gpt2-345m", "positions": 2048}, "seq": 2048})");
+  CHECK(p.model.name == "gpt2-345m");
+  CHECK(p.model.positions == 2048);
+  CHECK(p.model.layers == 24);
+  CHECK_FALSE(why_infeasible(p));
+  CHECK(point_from_json(json(point_to_json(p)), "again: $") == p);
+  CHECK(point_of(R"({"model": {"preset": "gpt2-345m", "hidden": 512}})").model.ffn == 2048);
+  CHECK(point_of(R"({"model": {"preset": "gpt2-345m", "hidden": 512, "ffn": 100}})").model.ffn == 100);
+}
+
+TEST_CASE("a model of experts and grouped heads is read and written back, and its sizes count in the id") {
+  const char* text = R"({"model": {"family": "mixtral", "layers": 4, "hidden": 64, "heads": 4, "kv_heads": 2,
+    "vocab": 256, "positions": 64, "experts": 4, "active_experts": 2, "shared_experts": 1, "expert_ffn": 32},
+    "seq": 64})";
+  const Point p = point_of(text);
+  CHECK(p.model.kv_heads == 2);
+  CHECK(p.model.experts == 4);
+  CHECK(p.model.active_experts == 2);
+  CHECK(p.model.shared_experts == 1);
+  CHECK(p.model.expert_ffn == 32);
+  CHECK(point_from_json(json(point_to_json(p)), "again: $") == p);
+  for (std::int64_t ModelSpec::*size : {&ModelSpec::kv_heads, &ModelSpec::experts, &ModelSpec::active_experts,
+                                        &ModelSpec::shared_experts, &ModelSpec::expert_ffn}) {
+    Point other = p;
+    other.model.*size += 1;
+    CHECK(point_id(other) != point_id(p));
+  }
+  CHECK(point_to_json(point_of(R"({"model": "deepseek-v3"})")).at("model") == "deepseek-v3");
+  CHECK_THAT(refusal(R"({"model": {"preset": "mixtral-8x7b", "active_experts": 9}})"),
+             Catch::Contains("[p.json: $.model.active_experts] more than there are, got 9, need at most 8"));
+}
+
+TEST_CASE("every strategy sets both its fields, and contradictions are refused") {
+  struct Case {
+    const char* name;
+    bool sp;
+    Recompute recompute;
+  };
+  for (const Case& c :
+       {Case{"baseline", false, Recompute::none}, Case{"sequence_parallel", true, Recompute::none},
+        Case{"selective", false, Recompute::selective},
+        Case{"sequence_parallel+selective", true, Recompute::selective},
+        Case{"full", false, Recompute::full}}) {
+    const Point p = point_from_json(json{{"model", "gpt-bytes-tiny"}, {"strategy", c.name}}, "p: $");
+    INFO(c.name);
+    CHECK(p.strategy == c.name);
+    CHECK(p.sequence_parallel == c.sp);
+    CHECK(p.recompute == c.recompute);
+  }
+  CHECK(point_of(R"({"model": "gpt-bytes-tiny", "strategy": "full", "recompute": "full"})").recompute ==
+        Recompute::full);
+  CHECK(
+      refusal(R"({"model": "gpt-bytes-tiny", "strategy": "full", "recompute": "none"})") ==
+      "[p.json: $.recompute] contradicts the strategy \"full\", got \"none\", need \"full\" or no strategy");
+  CHECK(
+      refusal(R"({"model": "gpt-bytes-tiny", "strategy": "full", "sequence_parallel": true})") ==
+      "[p.json: $.sequence_parallel] contradicts the strategy \"full\", got true, need false or no strategy");
+}
+
+TEST_CASE("what is wrong with a point is said with its path and the nearest choice") {
+  const auto with = [](const std::string& fields) {
+    return refusal(R"({"model": "gpt-bytes-tiny", )" + fields + "}");
+  };
+  using Catch::Contains;
+  CHECK_THAT(with(R"("sequence_paralel": true)"),
+             Contains("[p.json: $.sequence_paralel] unknown key, got \"sequence_paralel\"") &&
+                 Contains("did you mean \"sequence_parallel\"?"));
+  CHECK(with(R"("tp": 0)") == "[p.json: $.tp] out of range, got 0, need a whole number from 1 to 32768");
+  CHECK(with(R"("tp": 1.5)") == "[p.json: $.tp] wrong type, got 1.5, need a whole number from 1 to 32768");
+  CHECK(with(R"("tp": "2")") == "[p.json: $.tp] wrong type, got \"2\", need a whole number from 1 to 32768");
+  CHECK_THAT(with(R"("seq": 99999999999999999999)"), Contains("[p.json: $.seq]"));
+  CHECK_THAT(with(R"("seq": 18446744073709551615)"), Contains("[p.json: $.seq] out of range"));
+  CHECK(with(R"("dropout": 1)") == "[p.json: $.dropout] out of range, got 1, need a number from 0 to 0.999");
+  CHECK(with(R"("learning_rate": -1)") ==
+        "[p.json: $.learning_rate] out of range, got -1, need a number of 0 or more");
+  CHECK(with(R"("seed": -1)").find("[p.json: $.seed] wrong type, got -1") == 0);
+  CHECK(with(R"("sequence_parallel": 1)") ==
+        "[p.json: $.sequence_parallel] wrong type, got 1, need true or false");
+  CHECK(with(R"("recompute": "ful")") ==
+        "[p.json: $.recompute] no such choice, got \"ful\", need one of none, "
+        "selective, full; did you mean \"full\"?");
+  CHECK_THAT(with(R"("precision": "fp32")"), Contains("need one of f32, tf32, bf16, fp16, fp8"));
+  CHECK_THAT(with(R"("zero": "fdsp")"), Contains("did you mean \"fsdp\"?"));
+  CHECK_THAT(with(R"("zero": 4)"), Contains("need a whole number from 0 to 3"));
+  CHECK_THAT(with(R"("strategy": "selectiv")"), Contains("did you mean \"selective\"?"));
+  CHECK_THAT(with(R"("data": "text:")"), Contains("need synthetic, text:FILE or tokens:FILE"));
+  CHECK_THAT(with(R"("device": "sim:x")"), Contains("need cpu, cuda or sim:<N>x<MACHINE>"));
+  CHECK_THAT(with(R"("memory_limit": "2 gallons")"),
+             Contains("[p.json: $.memory_limit] not a size in bytes"));
+  CHECK_THAT(with(R"("env": {"A=B": "1"})"), Contains("[p.json: $.env.A=B]"));
+  CHECK_THAT(with(R"("env": {"A": []})"), Contains("[p.json: $.env.A] wrong type, got []"));
+  CHECK_THAT(with(R"("iterations": null)"), Contains("[p.json: $.iterations] wrong type, got null"));
+  CHECK(refusal("{}") == "[p.json: $] \"model\" is missing, need the name of a preset or an object");
+  CHECK_THAT(refusal("[]"), Contains("[p.json: $] wrong type, got []"));
+  CHECK_THAT(refusal(R"({"model": "gpt2-345"})"), Contains("did you mean \"gpt2-345m\"?"));
+  CHECK_THAT(refusal(R"({"model": 3})"), Contains("[p.json: $.model] wrong type, got 3"));
+  CHECK_THAT(refusal(R"({"model": {"preset": "gpt2-345m", "layer": 3}})"),
+             Contains("[p.json: $.model.layer] unknown key") && Contains("did you mean \"layers\"?"));
+  CHECK_THAT(refusal(R"({"model": {"layers": 3}})"), Contains("[p.json: $.model] \"family\" is missing"));
+  CHECK_THAT(refusal(R"({"model": {"family": "gpt", "layers": 3}})"), Contains("\"hidden\" is missing"));
+  CHECK_THAT(refusal(R"({"model": {"preset": "gpt2-345m", "heads": 0}})"),
+             Contains("[p.json: $.model.heads]"));
+}
+
+TEST_CASE("an id names the configuration, not its labels") {
+  const Point p = tiny();
+  CHECK(point_id(p).size() == 16);
+  CHECK(point_id(p) == point_id(tiny()));
+  // A stored baseline is found by its id: a change of this constant orphans every baseline there is.
+  CHECK(point_id(p) == "4fbd9e17d79ca497");
+  Point q = p;
+  q.strategy = "baseline";  // which sets what are the defaults
+  q.model.name = "mine";
+  CHECK(point_id(q) == point_id(p));
+  std::set<std::string> ids = {point_id(p)};
+  const auto differs = [&](auto change) {
+    Point other = p;
+    change(other);
+    return ids.insert(point_id(other)).second;
+  };
+  CHECK(differs([](Point& x) { x.tp = 2; }));
+  CHECK(differs([](Point& x) { x.pp = 2; }));
+  CHECK(differs([](Point& x) { x.seed = 1; }));
+  CHECK(differs([](Point& x) { x.dropout = 0; }));
+  CHECK(differs([](Point& x) { x.graph = Graph::eager; }));
+  CHECK(differs([](Point& x) { x.sequence_parallel = true; }));
+  CHECK(differs([](Point& x) { x.env.emplace("A", "1"); }));
+  CHECK(differs([](Point& x) { x.device = "cuda"; }));
+  CHECK(differs([](Point& x) { x.model.positions = 64; }));
+  CHECK(differs([](Point& x) { x.data = "text:a"; }));
+}
+
+TEST_CASE("layouts that cannot be are told with what could") {
+  using Catch::Contains;
+  const auto why = [](auto change) {
+    Point p = tiny();  // 4 layers, hidden 64, 4 heads, ffn 256, 256 positions
+    change(p);
+    return why_infeasible(p).value_or("");
+  };
+  CHECK(why([](Point&) {}) == "");
+  CHECK(why([](Point& p) { p.tp = 3; }) == "tp 3 does not divide the 4 heads, need tp 2 or 4");
+  CHECK(why([](Point& p) { p.tp = 8; }) == "tp 8 does not divide the 4 heads, need tp 4");
+  CHECK(why([](Point& p) { p.tp = 4, p.model.ffn = 250; }) == "tp 4 does not divide ffn 250, need tp 2 or 5");
+  CHECK(why([](Point& p) { p.model.heads = 3; }) == "heads 3 does not divide hidden 64, need 2 or 4");
+  CHECK(why([](Point& p) { p.model.kv_heads = 3; }) == "kv_heads 3 does not divide heads 4, need 2 or 4");
+  CHECK(why([](Point& p) { p.model.experts = 6, p.ep = 4; }) ==
+        "ep 4 does not divide the 6 experts, need ep 3 or 6");
+  CHECK(why([](Point& p) { p.pp = 3, p.model.family = Family::llama; }) == "");  // not of this engine
+  CHECK(why([](Point& p) { p.pp = 3; }) == "pp 3 does not divide the 4 layers, need pp 2 or 4");
+  CHECK_THAT(why([](Point& p) { p.seq = 257; }), Contains("seq 257 is longer than the 256 positions"));
+  CHECK(why([](Point& p) { p.micro_batch = 2, p.dp = 2, p.global_batch = 6; }) ==
+        "global_batch 6 is no multiple of micro_batch 2 x dp 2, need 4 or 8");
+  CHECK(why([](Point& p) { p.sequence_parallel = true, p.tp = 4, p.seq = 62; }) ==
+        "sequence_parallel needs seq 62 to be a multiple of tp 4, need seq 60 or 64");
+  CHECK(why([](Point& p) { p.sequence_parallel = true, p.seq = 63; }) == "");
+  CHECK_THAT(why([](Point& p) { p.virtual_stages = 2; }), Contains("virtual_stages 2 with schedule 1f1b"));
+  const auto interleaved = [&](std::int64_t pp, std::int64_t stages, std::int64_t batches) {
+    return why([&](Point& p) {
+      p.schedule = ScheduleKind::interleaved, p.pp = pp, p.virtual_stages = stages, p.global_batch = batches;
+    });
+  };
+  CHECK(interleaved(2, 2, 4) == "");
+  CHECK_THAT(interleaved(1, 2, 4), Contains("with pp 1, need pp of 2 or more"));
+  CHECK_THAT(interleaved(2, 1, 4), Contains("with virtual_stages 1, need 2 or more"));
+  CHECK_THAT(interleaved(2, 2, 3), Contains("the 3 micro batches to be a multiple of pp 2, need 2 or 4"));
+  CHECK_THAT(interleaved(2, 4, 4),
+             Contains("pp 2 x virtual_stages 4 does not divide the 4 layers, need their product"));
+}
+
+TEST_CASE("what this binary does not have is told, not refused as bad input") {
+  using Catch::Contains;
+  const auto why = [](const std::string& fields) {
+    const Point p = point_of(R"({"model": "gpt-bytes-tiny", "seq": 64, )" + fields + "}");
+    return why_unsupported(p).value_or("");
+  };
+  CHECK(why(R"("precision": "fp16")") == "");
+  CHECK(why(R"("attention": "flash")") == "");
+  CHECK(why(R"("precision": "fp8")") ==
+        "precision fp8 is not built into this binary, need f32, bf16 or fp16");
+  for (const char* fields :
+       {R"("zero": 1)", R"("zero": "fsdp")", R"("offload": "optimizer")", R"("cp": 2)", R"("ep": 2)",
+        R"("graph": "captured")", R"("framework": "megatron")", R"("replicas": "single_process")"}) {
+    INFO(fields);
+    CHECK(why(fields) != "");
+  }
+  // TF32 is what a GPU has, real or simulated.
+  CHECK(why(R"("precision": "tf32")") ==
+        "precision tf32 is the arithmetic of a GPU's tensor cores, and the device is cpu, need f32");
+  CHECK(why(R"("precision": "tf32", "device": "cuda")") == "");
+  CHECK(why(R"("precision": "tf32", "device": "sim:1xA100-SXM4-40GB")") == "");
+  CHECK(why(R"("attention": "flash", "device": "cuda", "precision": "bf16", "dropout": 0)") == "");
+  CHECK(why(R"("attention": "core", "device": "cuda")") == "");
+  CHECK(why(R"("attention": "flash", "device": "sim:1xH200-SXM5-141GB")") == "");
+  CHECK_THAT(why(R"("attention": "flash", "device": "cuda", "dropout": 0)"),
+             Contains("flash in f32 on a GPU") && Contains("need precision bf16 or fp16, or attention core"));
+  CHECK_THAT(why(R"("attention": "flash", "device": "cuda", "precision": "fp16", "dropout": 0.1)"),
+             Contains("with dropout 0.1, need dropout 0 or attention core"));
+  const auto of = [](const char* model) {
+    return why_unsupported(point_from_json(json{{"model", model}}, "p: $")).value_or("");
+  };
+  CHECK(of("llama-3-8b") == "the model family llama is not built into this binary, need gpt or bert");
+  CHECK(of("mixtral-8x7b") == "the model family mixtral is not built into this binary, need gpt or bert");
+  CHECK(of("deepseek-v3") == "the model family deepseek is not built into this binary, need gpt or bert");
+  CHECK(why_unsupported(point_of(R"({"model": {"preset": "gpt-bytes-tiny", "kv_heads": 2}})")) ==
+        "gpt with kv_heads or experts is not built into this binary, need gpt or bert");
+}
