@@ -122,6 +122,8 @@ int run(const Options& options) {
            point.pp, point.dp, point.world());
     if (const auto why = why_not_built(point.device)) fail(ErrorKind::unsupported, "device", "{}", *why);
     plan = strategies::make_plan(point);
+    if (const auto why = why_unsupported_on(point.device, point))
+      fail(ErrorKind::unsupported, "plan", "{}", *why);
   } catch (const Error& e) {
     if (e.kind() == ErrorKind::bad_input) {
       if (!first) return Exit::kBadInput;
@@ -142,10 +144,9 @@ int run(const Options& options) {
     set_peak(point, *device, run_options);
     Timeline timeline;
     if (!options.trace.empty()) run_options.timeline = &timeline;
-    const PointResult result = run_point(plan, *device, devices, run_options);
+    const PointResult result = run_point(point, plan, *device, devices, run_options);
     if (!options.trace.empty()) {
-      const auto all =
-          devices.group(*device, "trace", plan.mesh.members(0, {Axis::tp, Axis::cp, Axis::dp, Axis::pp}));
+      const auto all = devices.group(*device, "trace", plan.mesh.members(0, kDenseAxes));
       write_trace(options.trace, timeline, plan.mesh.coordinate(world.rank(), Axis::pp), devices, *all);
     }
     if (first) hand_over(options, result);

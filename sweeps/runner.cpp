@@ -190,8 +190,6 @@ class Sweep {
 
 Forecast forecast_of(const Point& point, const RunnerOptions& options) {
   if (point.simulated()) return {};  // the simulation itself finds out, as fast
-  if (const auto why = why_infeasible(point)) return {Outcome::infeasible, *why, {}};
-  if (const auto why = why_unsupported(point)) return {Outcome::unsupported, *why, {}};
   return options.preflight ? options.preflight(point) : Forecast{};
 }
 

@@ -21,45 +21,54 @@ struct Measured {
   Readings readings;   // during them
 };
 
+// A trace changes what it looks at: it gets a step of its own, which is in no record.
+void trace_a_step(Device& device, Trainer& trainer, Timeline* timeline) {
+  if (!timeline) return;
+  trainer.all_ranks().barrier();
+  device.synchronize();
+  device.trace(timeline);
+  trainer.step();
+  device.synchronize();
+  device.trace(nullptr);
+}
+
 // Runs warm-up and measured steps on this rank; fills losses and norms, stops at max_seconds after at least
 // one measured step on all ranks alike.
-Measured measure(const Plan& plan, Device& device, Trainer& trainer, bool chatty, const RunOptions& options,
+Measured measure(const Point& p, Device& device, Trainer& trainer, bool chatty, const RunOptions& options,
                  PointResult& result) {
-  const Point& p = plan.point;
   // A simulated step is the same every time.
   const std::int64_t warmups = device.real() ? p.warmup : 0, iterations = device.real() ? p.iterations : 1;
   Measured m;
   std::int64_t skipped = 0;
   std::unique_ptr<Gauge> gauge;
   const double begin = device.synchronize();
-  double last = begin;
   for (std::int64_t i = 0; i < warmups + iterations; ++i) {
     const bool warmup = i < warmups;
+    trainer.all_ranks().barrier();
+    const double start = device.synchronize();
     if (i == warmups) {
-      trainer.all_ranks().barrier();
-      last = device.synchronize();
       device.meter().reset();
-      device.trace(options.timeline);
+      if (!device.real()) device.trace(options.timeline);
       gauge = device.gauge();
     }
     const StepResult step = trainer.step();
-    const double now = device.synchronize(), seconds = now - last;
+    const double now = device.synchronize(), seconds = now - start;
     device.trace(nullptr);
-    last = now;
+    // The sample has ended; what follows is in none.
+    const float loss = trainer.mean_loss();
     if (device.real()) {
-      result.losses.push_back(step.loss);
+      result.losses.push_back(loss);
       result.gradient_norms.push_back(step.gradient_norm);
     }
     skipped += step.skipped ? 1 : 0;
     if (!warmup) m.step_seconds.push_back(seconds);
     if (chatty && options.progress)
-      options.progress({warmup, warmup ? i + 1 : i + 1 - warmups, warmup ? warmups : iterations,
-                        seconds * 1e3, step.loss});
-    if (device.real() &&
-        (!std::isfinite(step.loss) || (!std::isfinite(step.gradient_norm) && !step.skipped))) {
+      options.progress(
+          {warmup, warmup ? i + 1 : i + 1 - warmups, warmup ? warmups : iterations, seconds * 1e3, loss});
+    if (device.real() && (!std::isfinite(loss) || (!std::isfinite(step.gradient_norm) && !step.skipped))) {
       result.outcome = Outcome::wrong;
-      result.reason = fmt::format("loss {} and gradient norm {} at iteration {}, need finite numbers",
-                                  step.loss, step.gradient_norm, i + 1);
+      result.reason = fmt::format("loss {} and gradient norm {} at iteration {}, need finite numbers", loss,
+                                  step.gradient_norm, i + 1);
       break;
     }
     if (p.max_seconds > 0 && !warmup && trainer.all_ranks().host_max(now - begin) > p.max_seconds) break;
@@ -67,7 +76,10 @@ Measured measure(const Plan& plan, Device& device, Trainer& trainer, bool chatty
   for (const double s : m.step_seconds) m.seconds += s;
   m.meter = device.meter();
   if (gauge) m.readings = gauge->read();
-  if (device.real()) result.skipped_steps = skipped;
+  if (device.real()) {
+    result.skipped_steps = skipped;
+    trace_a_step(device, trainer, options.timeline);
+  }
   return m;
 }
 
@@ -136,8 +148,8 @@ void add_readings(const Readings& mine, Group& all, PointResult& r) {
 
 }  // namespace
 
-PointResult run_point(const Plan& plan, Device& device, World& world, const RunOptions& options) {
-  const Point& p = plan.point;
+PointResult run_point(const Point& p, const Plan& plan, Device& device, World& world,
+                      const RunOptions& options) {
   check(world.size() == plan.mesh.world(), "run", "{} ranks, the plan needs {}", world.size(),
         plan.mesh.world());
   PointResult r;
@@ -151,7 +163,7 @@ PointResult run_point(const Plan& plan, Device& device, World& world, const RunO
   if (device.real()) data = open_data(p.data, p.model.vocab, p.seq, p.seed);
   Trainer trainer(plan, device, world, data.get());
   Group& all = trainer.all_ranks();
-  const Measured mine = measure(plan, device, trainer, world.rank() == 0, options, r);
+  const Measured mine = measure(p, device, trainer, world.rank() == 0, options, r);
   add_readings(mine.readings, all, r);
   const double peak = options.measure_peak_flops ? options.measure_peak_flops(0.1) : 0;
 

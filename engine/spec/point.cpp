@@ -12,11 +12,6 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr Choices<Family, 5> kFamilies = {{{"gpt", Family::gpt},
-                                           {"bert", Family::bert},
-                                           {"llama", Family::llama},
-                                           {"mixtral", Family::mixtral},
-                                           {"deepseek", Family::deepseek}}};
 constexpr Choices<Recompute, 3> kRecomputes = {
     {{"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}}};
 constexpr Choices<ScheduleKind, 3> kSchedules = {{{"gpipe", ScheduleKind::gpipe},
@@ -41,78 +36,6 @@ constexpr Choices<std::int64_t, 3> kZeroBundles = {{{"oss", 1}, {"oss+sdp", 2}, 
 // Bounds that keep every product of sizes (world, parameters, FLOPs) inside 64 bits.
 constexpr std::int64_t kMaxAxis = 32768;
 constexpr std::int64_t kMaxCount = 16777216;
-
-// Sizes that a dense model with full attention does not have.
-struct OptionalSize {
-  const char* key;
-  std::int64_t ModelSpec::*field;
-  std::int64_t high;
-};
-constexpr OptionalSize kOptionalSizes[] = {{"kv_heads", &ModelSpec::kv_heads, 1 << 16},
-                                           {"experts", &ModelSpec::experts, 1 << 16},
-                                           {"active_experts", &ModelSpec::active_experts, 1 << 16},
-                                           {"shared_experts", &ModelSpec::shared_experts, 1 << 16},
-                                           {"expert_ffn", &ModelSpec::expert_ffn, 1 << 22}};
-
-ModelSpec read_model(const json& value, const std::string& where) {
-  if (value.is_string()) return find_preset(value.get<std::string>(), where);
-  if (!value.is_object())
-    fail(ErrorKind::bad_input, where, "wrong type, got {}, need the name of a preset or an object",
-         short_json(value));
-  ObjectReader object(value, where);
-  ModelSpec m;
-  m.name = "custom";
-  const json* preset = object.find("preset");
-  if (preset) m = find_preset(read_string(*preset, object.path("preset")), object.path("preset"));
-  if (const json* name = object.find("name")) m.name = read_string(*name, object.path("name"));
-  if (const json* family = object.find("family"))
-    m.family = read_choice(*family, object.path("family"), kFamilies);
-  else if (!preset)
-    object.require("family",
-                   "one of gpt, bert, llama, mixtral, deepseek, or \"preset\" with the model it starts from");
-  const auto size = [&](const char* key, std::int64_t& field, std::int64_t high) {
-    const json* given = object.find(key);
-    if (given)
-      field = read_int(*given, object.path(key), 1, high);
-    else if (!preset)
-      object.require(key, "a whole number");
-    return given != nullptr;
-  };
-  size("layers", m.layers, 16384);
-  const bool widened = size("hidden", m.hidden, 1 << 20);
-  size("heads", m.heads, 1 << 16);
-  if (const json* ffn = object.find("ffn"))
-    m.ffn = read_int(*ffn, object.path("ffn"), 1, 1 << 22);
-  else if (widened)
-    m.ffn = 4 * m.hidden;
-  size("vocab", m.vocab, kMaxCount);
-  size("positions", m.positions, kMaxCount);
-  for (const OptionalSize& s : kOptionalSizes)
-    if (const json* given = object.find(s.key)) m.*s.field = read_int(*given, object.path(s.key), 0, s.high);
-  if (m.active_experts > m.experts)
-    fail(ErrorKind::bad_input, object.path("active_experts"), "more than there are, got {}, need at most {}",
-         m.active_experts, m.experts);
-  object.refuse_unknown();
-  return m;
-}
-
-// Those that are not 0 alone, so that ids of models without them stay what they were.
-template <class Json>
-void add_optional_sizes(Json& sizes, const ModelSpec& m) {
-  for (const OptionalSize& s : kOptionalSizes)
-    if (m.*s.field != 0) sizes[s.key] = m.*s.field;
-}
-
-ordered_json write_model(const ModelSpec& m) {
-  for (const ModelSpec& preset : model_presets())
-    if (preset == m) return m.name;
-  ordered_json sizes = {{"name", m.name},     {"family", name_of(m.family)},
-                        {"layers", m.layers}, {"hidden", m.hidden},
-                        {"heads", m.heads},   {"ffn", m.ffn},
-                        {"vocab", m.vocab},   {"positions", m.positions}};
-  add_optional_sizes(sizes, m);
-  return sizes;
-}
 
 std::int64_t read_zero(const json& value, const std::string& where) {
   if (value.is_string()) return read_choice(value, where, kZeroBundles);
@@ -245,9 +168,6 @@ const std::vector<Field>& fields() {
 
 }  // namespace
 
-std::string_view name_of(Family v) {
-  return choice_name(v, kFamilies);
-}
 std::string_view name_of(Recompute v) {
   return choice_name(v, kRecomputes);
 }
@@ -341,15 +261,7 @@ std::string point_id(const Point& point) {
   json canonical = json::object();
   for (const auto& [key, value] : all.items())
     if (key != "model" && key != "strategy" && value != defaults.at(key)) canonical[key] = json(value);
-  const ModelSpec& m = point.model;
-  canonical["model"] = {{"family", name_of(m.family)},
-                        {"layers", m.layers},
-                        {"hidden", m.hidden},
-                        {"heads", m.heads},
-                        {"ffn", m.ffn},
-                        {"vocab", m.vocab},
-                        {"positions", m.positions}};
-  add_optional_sizes(canonical["model"], m);
+  canonical["model"] = model_identity(point.model);
   return fmt::format("{:016x}", fnv1a(canonical.dump(-1, ' ', false, json::error_handler_t::replace)));
 }
 

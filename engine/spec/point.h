@@ -69,7 +69,7 @@ struct Point {
 
 // Reads a point from JSON. `where` names the file and JSON path for messages ("p.json: $"). An unknown key, a
 // wrong type, an unknown choice or a value out of range is bad_input with the nearest valid choice. Whether
-// the layout can be is not judged here: see why_infeasible.
+// the layout can be is not judged here: see strategies/strategies.h.
 Point point_from_json(const nlohmann::json& json, const std::string& where);
 // Every field, in the order of the declaration; point_from_json(point_to_json(p)) == p.
 nlohmann::ordered_json point_to_json(const Point& point);
@@ -82,13 +82,6 @@ const std::vector<std::string>& point_keys();
 // field added later keeps the ids of stored baselines.
 std::string point_id(const Point& point);
 
-// Why this layout cannot be (tp does not divide heads, seq over positions, ...), or nothing.
-std::optional<std::string> why_infeasible(const Point& point);
-// Why this binary cannot run it though the layout is valid (an axis or mode that it does not have), or
-// nothing.
-std::optional<std::string> why_unsupported(const Point& point);
-
-std::string_view name_of(Family);
 std::string_view name_of(Recompute);
 std::string_view name_of(ScheduleKind);
 std::string_view name_of(Precision);
