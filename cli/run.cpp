@@ -80,9 +80,7 @@ void hand_over(const Options& options, const PointResult& r) {
 }
 
 int exit_code(Outcome outcome) {
-  const bool failed = outcome == Outcome::wrong || outcome == Outcome::crashed ||
-                      outcome == Outcome::timeout || outcome == Outcome::launch_failed;
-  return failed ? Exit::kFailed : Exit::kDone;
+  return is_failure(outcome) ? Exit::kFailed : Exit::kDone;
 }
 
 // What MFU is held against: measured on a CPU, from its datasheet for a GPU; where none is known, MFU is n/a.

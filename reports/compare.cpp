@@ -29,12 +29,6 @@ double loss_tolerance(Precision precision) {
   return 0;
 }
 
-// A failure of the program, where oom, infeasible and unsupported are answers.
-bool is_failure(Outcome outcome) {
-  return outcome == Outcome::crashed || outcome == Outcome::timeout || outcome == Outcome::wrong ||
-         outcome == Outcome::launch_failed;
-}
-
 std::string told(const PointResult& point) {
   return outcome_text(point.outcome) + (point.reason.empty() ? "" : ": " + point.reason);
 }

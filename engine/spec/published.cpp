@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/json_reader.h"
+#include "engine/spec/metrics.h"
 #include "engine/spec/point_builder.h"
 
 namespace mbench {
@@ -100,21 +101,12 @@ PublishedRow read_row(const json& value, const std::string& where) {
 }  // namespace
 
 const std::vector<std::string>& published_metrics() {
-  static const std::vector<std::string> names = {"iteration_ms",
-                                                 "samples_per_s",
-                                                 "tokens_per_s",
-                                                 "tflops_per_device",
-                                                 "mfu",
-                                                 "mfu_causal",
-                                                 "hfu",
-                                                 "peak_memory_mib",
-                                                 "reserved_memory_mib",
-                                                 "device_memory_mib",
-                                                 "communication_fraction",
-                                                 "bubble_fraction",
-                                                 "power_w",
-                                                 "utilization",
-                                                 "parameters"};
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> publishable;
+    for (const Metric& metric : metrics())
+      if (metric.publishable) publishable.push_back(metric.name);
+    return publishable;
+  }();
   return names;
 }
 
