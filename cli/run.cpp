@@ -7,6 +7,7 @@
 
 #include "cli/cli.h"
 #include "cli/environment.h"
+#include "cli/seconds.h"
 #include "cli/simulation.h"
 #include "cli/trace_file.h"
 #include "engine/base/json_reader.h"
@@ -182,7 +183,7 @@ void add_run(CLI::App& app, Exit& exit) {
           "After so many seconds a collective or message between GPUs that has not ended hangs: the point "
           "ends as timeout, naming it; default 300")
       ->type_name("SECONDS")
-      ->check(CLI::PositiveNumber);
+      ->check(seconds_between(0.001, 1e9));
   command->add_flag("--progress", options->progress,
                     "Print progress as JSON lines, for a program that reads them");
   command->callback([options, &exit] { exit.code = run(*options); });

@@ -12,9 +12,6 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-// A strategy is the fields it bundles, named or not.
-constexpr const char* kBundled[] = {"sequence_parallel", "recompute"};
-
 constexpr Choices<bool, 1> kOutcomes = {{{"oom", true}}};
 
 void read_where(const json& value, const std::string& where, PublishedRow& row) {
@@ -33,8 +30,8 @@ void read_where(const json& value, const std::string& where, PublishedRow& row) 
     builder.set("model", "gpt-bytes-tiny", path);
     builder.set(field, wanted, path);
     const ordered_json fields = point_to_json(builder.finish(path));
-    if (field == "strategy")
-      for (const char* part : kBundled) row.where.emplace_back(part, fields.at(part));
+    if (field == "strategy")  // is the fields it bundles, named or not
+      for (const std::string& part : bundled_keys()) row.where.emplace_back(part, fields.at(part));
     else
       row.where.emplace_back(field, fields.at(field));
   }
