@@ -7,6 +7,7 @@
 
 #include "cli/cli.h"
 #include "cli/environment.h"
+#include "cli/seconds.h"
 #include "cli/simulation.h"
 #include "cli/trace_file.h"
 #include "engine/base/json_reader.h"
@@ -80,9 +81,7 @@ void hand_over(const Options& options, const PointResult& r) {
 }
 
 int exit_code(Outcome outcome) {
-  const bool failed = outcome == Outcome::wrong || outcome == Outcome::crashed ||
-                      outcome == Outcome::timeout || outcome == Outcome::launch_failed;
-  return failed ? Exit::kFailed : Exit::kDone;
+  return is_failure(outcome) ? Exit::kFailed : Exit::kDone;
 }
 
 // What MFU is held against: measured on a CPU, from its datasheet for a GPU; where none is known, MFU is n/a.
@@ -185,7 +184,7 @@ void add_run(CLI::App& app, Exit& exit) {
           "After so many seconds a collective or message between GPUs that has not ended hangs: the point "
           "ends as timeout, naming it; default 300")
       ->type_name("SECONDS")
-      ->check(CLI::PositiveNumber);
+      ->check(seconds_between(0.001, 1e9));
   command->add_flag("--progress", options->progress,
                     "Print progress as JSON lines, for a program that reads them");
   command->callback([options, &exit] { exit.code = run(*options); });

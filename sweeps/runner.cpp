@@ -17,11 +17,6 @@
 namespace mbench::sweeps {
 namespace {
 
-bool is_failure(Outcome outcome) {
-  return outcome == Outcome::crashed || outcome == Outcome::timeout || outcome == Outcome::wrong ||
-         outcome == Outcome::launch_failed;
-}
-
 // "1 infeasible, 2 oom"; empty if all can run.
 std::string count_outcomes(const std::vector<Forecast>& forecasts) {
   std::map<std::string, int> counts;

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
+#include <numeric>
 
 #include "engine/run/flops.h"
+#include "engine/spec/metrics.h"
 #include "engine/train/data.h"
 #include "engine/train/trainer.h"
 
@@ -109,8 +110,11 @@ void add_utilisation(const Point& p, double executed_flops, double peak, const s
   r.hfu = executed_flops / (r.iteration_ms->mean * 1e-3) / static_cast<double>(r.world) / peak;
 }
 
-MemoryAnatomy anatomy_of(const double* mib) {
-  return {mib[0], mib[1], mib[2], mib[3], mib[4], mib[5]};
+// One figure of every rank, of a table with a row of `width` for each.
+std::vector<double> column(const std::vector<double>& table, std::size_t width, std::size_t figure) {
+  std::vector<double> out;
+  for (std::size_t i = figure; i < table.size(); i += width) out.push_back(table[i]);
+  return out;
 }
 
 // What the sensors of all ranks' devices told, each figure null unless all told it.
@@ -120,27 +124,16 @@ void add_readings(const Readings& mine, Group& all, PointResult& r) {
                                        mine.clock_mhz.value_or(unknown), mine.memory_mib.value_or(unknown),
                                        mine.throttle ? static_cast<double>(*mine.throttle) : unknown};
   const std::vector<double> table = all.host_gather(figures);
-  const auto fold = [&](std::size_t figure, auto&& merge) -> std::optional<double> {
-    double sum = table[figure];
-    for (std::size_t i = figure + figures.size(); i < table.size(); i += figures.size())
-      sum = std::isnan(table[i]) || std::isnan(sum) ? unknown : merge(sum, table[i]);
-    return std::isnan(sum) ? std::nullopt : std::optional(sum);
-  };
-  const auto mean = [&](std::size_t figure) {
-    auto sum = fold(figure, std::plus<double>());
-    if (sum) *sum /= static_cast<double>(all.size());
-    return sum;
-  };
-  r.power_w = mean(0);
-  r.utilization = mean(1);
-  r.clock_mhz = mean(2);
-  if (const auto most = fold(3, [](double a, double b) { return std::max(a, b); }))
-    r.device_memory_mib = most;
-  const auto bits = fold(4, [](double a, double b) {
-    return static_cast<double>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));
-  });
-  if (!bits) return;
-  const auto seen = static_cast<std::uint32_t>(*bits);
+  const auto of_ranks = [&](std::size_t figure) { return column(table, figures.size(), figure); };
+  r.power_w = merge_ranks("power_w", of_ranks(0));
+  r.utilization = merge_ranks("utilization", of_ranks(1));
+  r.clock_mhz = merge_ranks("clock_mhz", of_ranks(2));
+  r.device_memory_mib = merge_ranks("device_memory_mib", of_ranks(3));
+  std::uint32_t seen = 0;  // what any of them told, once all did
+  for (const double bits : of_ranks(4)) {
+    if (std::isnan(bits)) return;
+    seen |= static_cast<std::uint32_t>(bits);
+  }
   r.throttle_reasons = seen == 0 ? "none" : fmt::format("{}", fmt::join(throttle_names(seen), ", "));
   if (const auto faults = throttle_names(seen, true); !faults.empty() && r.reason.empty())
     r.reason = fmt::format("the clock was held down: {}", fmt::join(faults, ", "));
@@ -186,22 +179,22 @@ PointResult run_point(const Point& p, const Plan& plan, Device& device, World& w
     double& s = slowest[i % slowest.size()];
     s = std::max(s, times[i]);
   }
-  double executed = 0, slowest_peak = peak, communication = 0, bubble = 0;
-  std::size_t fullest = 0;
-  for (std::size_t rank = 0; rank < static_cast<std::size_t>(world.size()); ++rank) {
-    const double* f = &table[rank * row];
-    r.peak_memory_by_rank_mib.push_back(f[0]);
-    if (f[0] > r.peak_memory_by_rank_mib[fullest]) fullest = rank;
-    r.reserved_memory_mib = std::max(r.reserved_memory_mib.value_or(0), f[1]);
-    communication = std::max(communication, f[2]);
-    bubble = std::max(bubble, f[3]);
-    executed += f[4];
-    slowest_peak = std::min(slowest_peak, f[5]);
-  }
-  r.peak_memory_mib = r.peak_memory_by_rank_mib[fullest];
-  r.memory_anatomy_mib = anatomy_of(&table[fullest * row + 6]);
-  r.communication_fraction = communication;
-  r.bubble_fraction = bubble;
+  const auto of_ranks = [&](std::size_t figure) { return column(table, row, figure); };
+  r.peak_memory_by_rank_mib = of_ranks(0);
+  r.peak_memory_mib = merge_ranks("peak_memory_mib", r.peak_memory_by_rank_mib);
+  r.reserved_memory_mib = merge_ranks("reserved_memory_mib", of_ranks(1));
+  r.communication_fraction = merge_ranks("communication_fraction", of_ranks(2));
+  r.bubble_fraction = merge_ranks("bubble_fraction", of_ranks(3));
+  const std::vector<double> flops = of_ranks(4);
+  const double executed = std::accumulate(flops.begin(), flops.end(), 0.0);
+  const double slowest_peak = merge_ranks("peak_tflops", of_ranks(5)).value_or(0);
+  // The anatomy is that of the first of the fullest ranks.
+  const auto fullest = std::max_element(r.peak_memory_by_rank_mib.begin(), r.peak_memory_by_rank_mib.end()) -
+                       r.peak_memory_by_rank_mib.begin();
+  MemoryAnatomy anatomy;
+  std::copy_n(table.begin() + fullest * static_cast<std::ptrdiff_t>(row) + 6, anatomy.mib.size(),
+              anatomy.mib.begin());
+  r.memory_anatomy_mib = anatomy;
   r.parameters = parameter_count(p.model, p.tp);
   if (r.outcome != Outcome::ok || slowest.empty()) return r;
   add_time(p, slowest, r);
