@@ -146,7 +146,7 @@ int run(const Options& options) {
     if (!options.trace.empty()) {
       const auto all =
           devices.group(*device, "trace", plan.mesh.members(0, {Axis::tp, Axis::cp, Axis::dp, Axis::pp}));
-      write_trace(options.trace, timeline, plan.mesh.coordinate(world.rank(), Axis::pp), devices, *all);
+      write_trace(options.trace, timeline, plan.mesh.coordinate(world.rank(), Axis::pp), *all);
     }
     if (first) hand_over(options, result);
     return exit_code(result.outcome);

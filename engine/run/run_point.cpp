@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <limits>
 
+#include "engine/comm/gather.h"
 #include "engine/run/flops.h"
 #include "engine/train/data.h"
 #include "engine/train/trainer.h"
@@ -97,42 +97,56 @@ void add_utilisation(const Point& p, double executed_flops, double peak, const s
   r.hfu = executed_flops / (r.iteration_ms->mean * 1e-3) / static_cast<double>(r.world) / peak;
 }
 
-MemoryAnatomy anatomy_of(const double* mib) {
-  return {mib[0], mib[1], mib[2], mib[3], mib[4], mib[5]};
+double mib(std::size_t bytes) {
+  return static_cast<double>(bytes) / kMiB;
 }
 
-// What the sensors of all ranks' devices told, each figure null unless all told it.
+MemoryAnatomy anatomy_of(const MemoryUse& use) {
+  const auto of = [&](Category c) { return mib(use.by_category[static_cast<std::size_t>(c)]); };
+  return {of(Category::weights),     of(Category::gradients), of(Category::optimizer),
+          of(Category::activations), of(Category::workspace), of(Category::other)};
+}
+
+// The merged figure of all ranks' devices; null unless all told it.
+template <class T, class Merge>
+std::optional<T> fold(const std::vector<Readings>& ranks, std::optional<T> Readings::*figure,
+                      const Merge& merge) {
+  std::optional<T> result = ranks.front().*figure;
+  for (std::size_t r = 1; r < ranks.size(); ++r) {
+    const std::optional<T>& theirs = ranks[r].*figure;
+    result = result && theirs ? std::optional<T>(merge(*result, *theirs)) : std::nullopt;
+  }
+  return result;
+}
+
+// What the sensors of all ranks' devices told.
 void add_readings(const Readings& mine, Group& all, PointResult& r) {
-  constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
-  const std::vector<double> figures = {mine.power_w.value_or(unknown), mine.utilization.value_or(unknown),
-                                       mine.clock_mhz.value_or(unknown), mine.memory_mib.value_or(unknown),
-                                       mine.throttle ? static_cast<double>(*mine.throttle) : unknown};
-  const std::vector<double> table = all.host_gather(figures);
-  const auto fold = [&](std::size_t figure, auto&& merge) -> std::optional<double> {
-    double sum = table[figure];
-    for (std::size_t i = figure + figures.size(); i < table.size(); i += figures.size())
-      sum = std::isnan(table[i]) || std::isnan(sum) ? unknown : merge(sum, table[i]);
-    return std::isnan(sum) ? std::nullopt : std::optional(sum);
-  };
-  const auto mean = [&](std::size_t figure) {
-    auto sum = fold(figure, std::plus<double>());
-    if (sum) *sum /= static_cast<double>(all.size());
+  const std::vector<Readings> ranks = gather_all(all, mine);
+  const auto mean = [&](std::optional<double> Readings::*figure) {
+    auto sum = fold(ranks, figure, std::plus<double>());
+    if (sum) *sum /= static_cast<double>(ranks.size());
     return sum;
   };
-  r.power_w = mean(0);
-  r.utilization = mean(1);
-  r.clock_mhz = mean(2);
-  if (const auto most = fold(3, [](double a, double b) { return std::max(a, b); }))
+  r.power_w = mean(&Readings::power_w);
+  r.utilization = mean(&Readings::utilization);
+  r.clock_mhz = mean(&Readings::clock_mhz);
+  if (const auto most = fold(ranks, &Readings::memory_mib, [](double a, double b) { return std::max(a, b); }))
     r.device_memory_mib = most;
-  const auto bits = fold(4, [](double a, double b) {
-    return static_cast<double>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));
-  });
-  if (!bits) return;
-  const auto seen = static_cast<std::uint32_t>(*bits);
-  r.throttle_reasons = seen == 0 ? "none" : fmt::format("{}", fmt::join(throttle_names(seen), ", "));
-  if (const auto faults = throttle_names(seen, true); !faults.empty() && r.reason.empty())
+  const auto seen = fold(ranks, &Readings::throttle, std::bit_or<std::uint32_t>());
+  if (!seen) return;
+  r.throttle_reasons = *seen == 0 ? "none" : fmt::format("{}", fmt::join(throttle_names(*seen), ", "));
+  if (const auto faults = throttle_names(*seen, true); !faults.empty() && r.reason.empty())
     r.reason = fmt::format("the clock was held down: {}", fmt::join(faults, ", "));
 }
+
+// What a rank tells the others of its run.
+struct Figures {
+  MemoryUse peak;
+  std::size_t reserved = 0;
+  double communication_fraction = 0, bubble_fraction = 0;  // of the measured time
+  double matmul_flops = 0;                                 // of a step, executed
+  double peak_flops = 0;                                   // of the device, per second
+};
 
 }  // namespace
 
@@ -155,39 +169,38 @@ PointResult run_point(const Plan& plan, Device& device, World& world, const RunO
   add_readings(mine.readings, all, r);
   const double peak = options.measure_peak_flops ? options.measure_peak_flops(0.1) : 0;
 
-  // One row of figures a rank, gathered on all.
-  const double n = std::max<double>(1, static_cast<double>(mine.step_seconds.size()));
-  std::vector<double> figures = {static_cast<double>(device.memory().peak().total) / kMiB,
-                                 static_cast<double>(device.memory().reserved()) / kMiB,
-                                 mine.seconds > 0 ? mine.meter.communication_seconds / mine.seconds : 0,
-                                 mine.seconds > 0 ? mine.meter.bubble_seconds / mine.seconds : 0,
-                                 mine.meter.matmul_flops / n,
-                                 peak};
-  for (const std::size_t bytes : device.memory().peak().by_category)
-    figures.push_back(static_cast<double>(bytes) / kMiB);
-  const std::size_t row = figures.size();
-  const std::vector<double> table = all.host_gather(figures);
-  const std::vector<double> times = all.host_gather(mine.step_seconds);
+  Figures figures;
+  figures.peak = device.memory().peak();
+  figures.reserved = device.memory().reserved();
+  if (mine.seconds > 0) {
+    figures.communication_fraction = mine.meter.communication_seconds / mine.seconds;
+    figures.bubble_fraction = mine.meter.bubble_seconds / mine.seconds;
+  }
+  figures.matmul_flops =
+      mine.meter.matmul_flops / std::max<double>(1, static_cast<double>(mine.step_seconds.size()));
+  figures.peak_flops = peak;
+  const std::vector<Figures> ranks = gather_all(all, figures);
 
   std::vector<double> slowest(mine.step_seconds.size(), 0);
-  for (std::size_t i = 0; i < times.size(); ++i) {
-    double& s = slowest[i % slowest.size()];
-    s = std::max(s, times[i]);
+  for (const std::vector<double>& times : gather_all(all, mine.step_seconds)) {
+    check(times.size() == slowest.size(), "run", "{} steps on a rank, need {} as on this one", times.size(),
+          slowest.size());
+    for (std::size_t i = 0; i < times.size(); ++i) slowest[i] = std::max(slowest[i], times[i]);
   }
   double executed = 0, slowest_peak = peak, communication = 0, bubble = 0;
   std::size_t fullest = 0;
-  for (std::size_t rank = 0; rank < static_cast<std::size_t>(world.size()); ++rank) {
-    const double* f = &table[rank * row];
-    r.peak_memory_by_rank_mib.push_back(f[0]);
-    if (f[0] > r.peak_memory_by_rank_mib[fullest]) fullest = rank;
-    r.reserved_memory_mib = std::max(r.reserved_memory_mib.value_or(0), f[1]);
-    communication = std::max(communication, f[2]);
-    bubble = std::max(bubble, f[3]);
-    executed += f[4];
-    slowest_peak = std::min(slowest_peak, f[5]);
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const Figures& f = ranks[rank];
+    r.peak_memory_by_rank_mib.push_back(mib(f.peak.total));
+    if (f.peak.total > ranks[fullest].peak.total) fullest = rank;
+    r.reserved_memory_mib = std::max(r.reserved_memory_mib.value_or(0), mib(f.reserved));
+    communication = std::max(communication, f.communication_fraction);
+    bubble = std::max(bubble, f.bubble_fraction);
+    executed += f.matmul_flops;
+    slowest_peak = std::min(slowest_peak, f.peak_flops);
   }
   r.peak_memory_mib = r.peak_memory_by_rank_mib[fullest];
-  r.memory_anatomy_mib = anatomy_of(&table[fullest * row + 6]);
+  r.memory_anatomy_mib = anatomy_of(ranks[fullest].peak);
   r.communication_fraction = communication;
   r.bubble_fraction = bubble;
   r.parameters = parameter_count(p.model, p.tp);
