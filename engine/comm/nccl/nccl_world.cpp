@@ -154,27 +154,32 @@ class NcclGroup final : public Group {
                       });
   }
 
-  // The parts to and from all others as one operation; this rank's own is copied beside it.
+  // The parts to and from all others as one operation; this rank's own is copied before it.
   ncclResult_t exchange(const Tensor& in, const Tensor& out, const Rows& rows, ncclComm_t comm,
                         cudaStream_t stream) {
+    struct Part {
+      Tensor to, from;
+    };
+    std::vector<Part> parts;
     std::int64_t sent = 0, received = 0;
+    for (std::size_t r = 0; r < rows.send.size(); ++r) {
+      parts.push_back({in.slice(sent, rows.send[r]), out.slice(received, rows.receive[r])});
+      sent += rows.send[r], received += rows.receive[r];
+    }
+    const Part& own = parts[static_cast<std::size_t>(rank())];
+    if (own.to.bytes() > 0)
+      need_cuda(
+          cudaMemcpyAsync(own.from.data(), own.to.data(), own.to.bytes(), cudaMemcpyDeviceToDevice, stream),
+          name());
     ncclResult_t worst = ncclGroupStart();
     const auto note = [&](ncclResult_t code) {
       if (code != ncclSuccess && code != ncclInProgress && worst == ncclSuccess) worst = code;
     };
-    for (std::size_t r = 0; r < rows.send.size(); ++r) {
-      const Tensor to = in.slice(sent, rows.send[r]), from = out.slice(received, rows.receive[r]);
-      sent += rows.send[r], received += rows.receive[r];
-      const int peer = static_cast<int>(r);
-      if (peer == rank()) {
-        if (to.bytes() > 0)
-          need_cuda(cudaMemcpyAsync(from.data(), to.data(), to.bytes(), cudaMemcpyDeviceToDevice, stream),
-                    name());
-        continue;
-      }
-      if (to.bytes() > 0) note(ncclSend(to.data(), count(to), type_of(to.dtype()), peer, comm, stream));
-      if (from.bytes() > 0)
-        note(ncclRecv(from.data(), count(from), type_of(from.dtype()), peer, comm, stream));
+    for (int r = 0; r < size(); ++r) {
+      const auto& [to, from] = parts[static_cast<std::size_t>(r)];
+      if (r == rank()) continue;
+      if (to.bytes() > 0) note(ncclSend(to.data(), count(to), type_of(to.dtype()), r, comm, stream));
+      if (from.bytes() > 0) note(ncclRecv(from.data(), count(from), type_of(from.dtype()), r, comm, stream));
     }
     const ncclResult_t code = ncclGroupEnd();
     return worst == ncclSuccess ? code : worst;
