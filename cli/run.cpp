@@ -146,7 +146,7 @@ int run(const Options& options) {
     const PointResult result = run_point(point, plan, *device, devices, run_options);
     if (!options.trace.empty()) {
       const auto all = devices.group(*device, "trace", plan.mesh.members(0, kDenseAxes));
-      write_trace(options.trace, timeline, plan.mesh.coordinate(world.rank(), Axis::pp), devices, *all);
+      write_trace(options.trace, timeline, plan.mesh.coordinate(world.rank(), Axis::pp), *all);
     }
     if (first) hand_over(options, result);
     return exit_code(result.outcome);

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "engine/base/json_reader.h"
+#include "engine/comm/gather.h"
 #include "engine/run/trace.h"
 
 namespace mbench::cli {
@@ -36,23 +37,13 @@ PointResult simulate_with_trace(Simulator& simulator, const Point& point, const 
   return result;
 }
 
-void write_trace(const std::string& path, const Timeline& mine, int stage, World& world, Group& all) {
+void write_trace(const std::string& path, const Timeline& mine, int stage, Group& all) {
   // Clocks of different nodes have nothing in common: each rank counts from the start of its own step, which
   // all began together, after a barrier.
-  const auto part = [&](int rank) { return fmt::format("{}.rank{}", path, rank); };
-  write_file_atomically(
-      part(world.rank()),
-      chrome_events({world.rank(), fmt::format("rank {}, stage {}", world.rank(), stage), mine},
-                    start_of(mine)));
-  all.barrier();
-  if (world.rank() != 0) return;
-  std::vector<std::string> events;
-  for (int r = 0; r < world.size(); ++r) {
-    events.push_back(read_text_file(part(r)));
-    std::error_code ignored;
-    fs::remove(part(r), ignored);
-  }
-  write_file_atomically(path, chrome_file(events));
+  const std::string events =
+      chrome_events({all.rank(), fmt::format("rank {}, stage {}", all.rank(), stage), mine}, start_of(mine));
+  const std::vector<std::string> ranks = gather_text(all, events, 0);
+  if (all.rank() == 0) write_file_atomically(path, chrome_file(ranks));
 }
 
 }  // namespace mbench::cli

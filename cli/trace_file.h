@@ -13,7 +13,8 @@ std::string trace_path(const std::string& file, const sweeps::Spec& spec, const 
 
 PointResult simulate_with_trace(Simulator& simulator, const Point& point, const std::string& path);
 
-// Of the ranks of an MPI job: each writes a part beside the file, rank 0 joins them.
-void write_trace(const std::string& path, const Timeline& mine, int stage, World& world, Group& all);
+// Of the ranks of an MPI job, who are `all`: rank 0 gathers their timelines and writes the file, so that its
+// place need not be one that other nodes see.
+void write_trace(const std::string& path, const Timeline& mine, int stage, Group& all);
 
 }  // namespace mbench::cli

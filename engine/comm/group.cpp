@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <numeric>
+
 namespace mbench {
 namespace {
 
@@ -51,61 +54,76 @@ class NothingPending final : public Pending {
 
 }  // namespace
 
+// The whole of a collective, charged and timed.
+template <class Call>
+void Group::collective(std::string_view what, std::size_t bytes, const Call& call) {
+  Meter& meter = device_.meter();
+  meter.communication_bytes += static_cast<double>(bytes);
+  Stopwatch watch(device_, meter.communication_seconds, name_, what);
+  call();
+}
+
+// Its start, as what is waited for later. Both names outlive it.
+template <class Start>
+std::unique_ptr<Pending> Group::started(std::string_view start, std::string_view wait, std::size_t bytes,
+                                        const Start& call) {
+  Meter& meter = device_.meter();
+  meter.communication_bytes += static_cast<double>(bytes);
+  Stopwatch watch(device_, meter.communication_seconds, name_, start);
+  return std::make_unique<TimedPending>(call(), device_, meter.communication_seconds, name_, wait);
+}
+
 void Group::all_reduce(const Tensor& x, ReduceOp op) {
   if (size_ == 1) return;
-  Meter& meter = device_.meter();
-  meter.communication_bytes += static_cast<double>(x.bytes());
-  Stopwatch watch(device_, meter.communication_seconds, name_, "all_reduce");
-  do_all_reduce(x, op);
+  collective("all_reduce", x.bytes(), [&] { do_all_reduce(x, op); });
 }
 
 std::unique_ptr<Pending> Group::start_all_reduce(const Tensor& x) {
   if (size_ == 1) return std::make_unique<NothingPending>();
-  Meter& meter = device_.meter();
-  meter.communication_bytes += static_cast<double>(x.bytes());
-  Stopwatch watch(device_, meter.communication_seconds, name_, "start all_reduce");
-  return std::make_unique<TimedPending>(do_start_all_reduce(x), device_, meter.communication_seconds, name_,
-                                        "wait all_reduce");
+  return started("start all_reduce", "wait all_reduce", x.bytes(), [&] { return do_start_all_reduce(x); });
 }
 
+// `part` is apart from `whole`, or this rank's place in it.
 void Group::check_parts(std::string_view what, const Tensor& part, const Tensor& whole) const {
-  if (whole.numel() == part.numel() * size_ && whole.dtype() == part.dtype()) return;
-  fail(ErrorKind::internal, fmt::format("{} {}", name_, what), "sizes, got {} and {} over {} ranks",
-       part.shape().str(), whole.shape().str(), size_);
+  if (whole.numel() != part.numel() * size_ || whole.dtype() != part.dtype())
+    fail(ErrorKind::internal, fmt::format("{} {}", name_, what), "sizes, got {} and {} over {} ranks",
+         part.shape().str(), whole.shape().str(), size_);
+  if (overlap(part, whole) && part.data() != whole.data() + static_cast<std::size_t>(rank_) * part.bytes())
+    fail(ErrorKind::internal, fmt::format("{} {}", name_, what),
+         "{} lies within {} but not where the part of rank {} of {} does", part.shape().str(),
+         whole.shape().str(), rank_, size_);
 }
 
 void Group::all_gather(const Tensor& in, const Tensor& out) {
   check_parts("all_gather", in, out);
-  Meter& meter = device_.meter();
-  meter.communication_bytes += static_cast<double>(out.bytes());
-  Stopwatch watch(device_, meter.communication_seconds, name_, "all_gather");
-  do_all_gather(in, out);
+  if (size_ == 1) return device_.copy(in, out);
+  collective("all_gather", out.bytes(), [&] { do_all_gather(in, out); });
 }
 
 std::unique_ptr<Pending> Group::start_all_gather(const Tensor& in, const Tensor& out) {
   check_parts("all_gather", in, out);
-  Meter& meter = device_.meter();
-  meter.communication_bytes += static_cast<double>(out.bytes());
-  Stopwatch watch(device_, meter.communication_seconds, name_, "start all_gather");
-  return std::make_unique<TimedPending>(do_start_all_gather(in, out), device_, meter.communication_seconds,
-                                        name_, "wait all_gather");
+  if (size_ == 1) {
+    device_.copy(in, out);
+    return std::make_unique<NothingPending>();
+  }
+  return started("start all_gather", "wait all_gather", out.bytes(),
+                 [&] { return do_start_all_gather(in, out); });
 }
 
 void Group::reduce_scatter(const Tensor& in, const Tensor& out) {
   check_parts("reduce_scatter", out, in);
-  Meter& meter = device_.meter();
-  meter.communication_bytes += static_cast<double>(in.bytes());
-  Stopwatch watch(device_, meter.communication_seconds, name_, "reduce_scatter");
-  do_reduce_scatter(in, out);
+  if (size_ == 1) return device_.copy(in, out);
+  collective("reduce_scatter", in.bytes(), [&] { do_reduce_scatter(in, out); });
 }
 
 std::unique_ptr<Pending> Group::start_reduce_scatter(const Tensor& in, const Tensor& out) {
   check_parts("reduce_scatter", out, in);
-  Meter& meter = device_.meter();
-  meter.communication_bytes += static_cast<double>(in.bytes());
-  Stopwatch watch(device_, meter.communication_seconds, name_, "start reduce_scatter");
-  return std::make_unique<TimedPending>(do_start_reduce_scatter(in, out), device_,
-                                        meter.communication_seconds, name_, "wait reduce_scatter");
+  if (size_ == 1) {
+    device_.copy(in, out);
+    return std::make_unique<NothingPending>();
+  }
+  return started("start reduce_scatter", "wait reduce_scatter", in.bytes(),
+                 [&] { return do_start_reduce_scatter(in, out); });
 }
 
 std::unique_ptr<Pending> Group::do_start_all_gather(const Tensor& in, const Tensor& out) {
@@ -118,15 +136,80 @@ std::unique_ptr<Pending> Group::do_start_reduce_scatter(const Tensor& in, const 
   return std::make_unique<NothingPending>();
 }
 
+Group::Rows Group::equal_rows(const Tensor& in, const Tensor& out) const {
+  const std::int64_t rows = in.shape().rank() == 0 ? 1 : in.shape()[0];
+  if (in.shape() == out.shape() && in.dtype() == out.dtype() && rows % size_ == 0 && !overlap(in, out)) {
+    const std::vector<std::int64_t> part(static_cast<std::size_t>(size_), rows / size_);
+    return {part, part, true};
+  }
+  fail(ErrorKind::internal, fmt::format("{} all_to_all", name_),
+       "got {} and {}, need two tensors alike and apart, of equal parts for {} ranks", in.shape().str(),
+       out.shape().str(), size_);
+}
+
+Group::Rows Group::checked_rows(const Tensor& in, const Tensor& out, std::span<const std::int64_t> send_rows,
+                                std::span<const std::int64_t> receive_rows) const {
+  const auto fits = [&](const Tensor& x, std::span<const std::int64_t> rows) {
+    return x.shape().rank() > 0 && rows.size() == static_cast<std::size_t>(size_) &&
+           std::accumulate(rows.begin(), rows.end(), std::int64_t{0}) == x.shape()[0] &&
+           *std::min_element(rows.begin(), rows.end()) >= 0;
+  };
+  Shape row = in.shape();  // in and out are alike but for how many rows they have
+  if (row.rank() > 0 && out.shape().rank() > 0) row[0] = out.shape()[0];
+  const std::size_t me = static_cast<std::size_t>(rank_);
+  if (!fits(in, send_rows) || !fits(out, receive_rows) || row != out.shape() || in.dtype() != out.dtype() ||
+      overlap(in, out) || send_rows[me] != receive_rows[me])
+    fail(ErrorKind::internal, fmt::format("{} all_to_all", name_),
+         "got {} in rows {} and {} in rows {} on rank {}, need rows of the same shape, a count for each of "
+         "{} ranks, as many to itself as from itself, and memory apart",
+         in.shape().str(), fmt::join(send_rows, "+"), out.shape().str(), fmt::join(receive_rows, "+"), rank_,
+         size_);
+  return {{send_rows.begin(), send_rows.end()}, {receive_rows.begin(), receive_rows.end()}, false};
+}
+
+void Group::exchange(const Tensor& in, const Tensor& out, const Rows& rows) {
+  if (size_ == 1) return device_.copy(in, out);
+  collective("all_to_all", in.bytes(), [&] { do_all_to_all(in, out, rows); });
+}
+
+std::unique_ptr<Pending> Group::start_exchange(const Tensor& in, const Tensor& out, const Rows& rows) {
+  if (size_ == 1) {
+    device_.copy(in, out);
+    return std::make_unique<NothingPending>();
+  }
+  return started("start all_to_all", "wait all_to_all", in.bytes(),
+                 [&] { return do_start_all_to_all(in, out, rows); });
+}
+
+void Group::all_to_all(const Tensor& in, const Tensor& out) {
+  exchange(in, out, equal_rows(in, out));
+}
+std::unique_ptr<Pending> Group::start_all_to_all(const Tensor& in, const Tensor& out) {
+  return start_exchange(in, out, equal_rows(in, out));
+}
+void Group::all_to_all(const Tensor& in, const Tensor& out, std::span<const std::int64_t> send_rows,
+                       std::span<const std::int64_t> receive_rows) {
+  exchange(in, out, checked_rows(in, out, send_rows, receive_rows));
+}
+std::unique_ptr<Pending> Group::start_all_to_all(const Tensor& in, const Tensor& out,
+                                                 std::span<const std::int64_t> send_rows,
+                                                 std::span<const std::int64_t> receive_rows) {
+  return start_exchange(in, out, checked_rows(in, out, send_rows, receive_rows));
+}
+
 void Group::broadcast(const Tensor& x, int root) {
   if (size_ == 1) return;
-  Meter& meter = device_.meter();
-  meter.communication_bytes += static_cast<double>(x.bytes());
-  Stopwatch watch(device_, meter.communication_seconds, name_, "broadcast");
-  do_broadcast(x, root);
+  collective("broadcast", x.bytes(), [&] { do_broadcast(x, root); });
+}
+
+void Group::check_peer(std::string_view what, int peer) const {
+  if (peer < 0 || peer >= size_ || peer == rank_)
+    fail(ErrorKind::internal, fmt::format("{} {}", name_, what), "rank, got {}, need another of {} than {}",
+         peer, size_, rank_);
 }
 
 std::unique_ptr<Pending> Group::start_send(const Tensor& x, int to, int tag) {
+  check_peer("send", to);
   Meter& meter = device_.meter();
   meter.communication_bytes += static_cast<double>(x.bytes());
   Stopwatch watch(device_, meter.communication_seconds, name_, "start send");
@@ -134,13 +217,33 @@ std::unique_ptr<Pending> Group::start_send(const Tensor& x, int to, int tag) {
                                         "wait send");
 }
 
+std::unique_ptr<Pending> Group::start_receive(const Tensor& x, int from, int tag) {
+  check_peer("receive", from);
+  double& seconds = device_.meter().bubble_seconds;
+  Stopwatch watch(device_, seconds, name_, "start receive");
+  return std::make_unique<TimedPending>(do_start_receive(x, from, tag), device_, seconds, name_,
+                                        "wait receive");
+}
+
 void Group::receive(const Tensor& x, int from, int tag) {
+  check_peer("receive", from);
   Stopwatch watch(device_, device_.meter().bubble_seconds, name_, "receive");
-  do_receive(x, from, tag);
+  do_start_receive(x, from, tag)->wait();
 }
 
 void Group::barrier() {
   if (size_ > 1) do_barrier();
+}
+
+double Group::host_max(double value) {
+  return size_ == 1 ? value : do_host_max(value);
+}
+
+std::vector<Group::Bytes> Group::host_gather(std::span<const std::byte> mine, int to) {
+  if (size_ == 1) return {Bytes(mine.begin(), mine.end())};
+  std::vector<Bytes> all = do_host_gather(mine, to);
+  if (to != kEveryRank && to != rank_) all.clear();
+  return all;
 }
 
 }  // namespace mbench

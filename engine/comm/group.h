@@ -1,11 +1,23 @@
 // Communication among the ranks of one mesh axis (or of the whole job).
 //
-// Group is the one front: it returns at once where there is nobody to talk to (a group of one), charges the
-// meter and calls the backend. Collectives are in stream order with the device's ops. All ranks of a group
-// make the same calls in the same order; results are the same bits on every rank and in every run.
+// Group is the one front: it checks, charges the meter and calls the backend. Collectives are in stream order
+// with the device's ops. All ranks of a group make the same calls in the same order; results are the same
+// bits on every rank and in every run.
+//
+// A group of one keeps every promise here without a backend: what a collective would bring is copied on the
+// device (Device::copy, which costs what a copy costs, on simulated devices too; nothing where the place is
+// the same), no communication is charged, and what was started is finished already. A message has nobody to
+// go to there and is refused.
+//
+// Tensors are cut and joined along dim 0, their outermost, where the part of a rank is contiguous: "rows" are
+// its entries. Who gathers or scatters along another dim brings it there first.
 #pragma once
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/device/device.h"
@@ -14,15 +26,21 @@ namespace mbench {
 
 enum class ReduceOp { sum, max };
 
-// Communication under way. wait() completes it in stream order; the tensors it works on must live until then.
+// Communication under way. wait() completes it in stream order and is called once; the tensors it works on
+// must live until then.
 class Pending {
  public:
   virtual ~Pending() = default;
   virtual void wait() = 0;
 };
 
+// Of host_gather: all ranks get what was gathered.
+inline constexpr int kEveryRank = -1;
+
 class Group {
  public:
+  using Bytes = std::vector<std::byte>;
+
   Group(Device& device, std::string name, int rank, int size)
       : device_(device), name_(std::move(name)), rank_(rank), size_(size) {}
   virtual ~Group() = default;
@@ -33,43 +51,82 @@ class Group {
   int size() const { return size_; }
   const std::string& name() const { return name_; }
 
+  // What start_...() gives is the same, not waited for: it overlaps with what is enqueued until wait().
+
   // x = op over ranks of x.
   void all_reduce(const Tensor& x, ReduceOp op = ReduceOp::sum);
-  // The same, not waited for: overlaps with what is enqueued until wait().
   std::unique_ptr<Pending> start_all_reduce(const Tensor& x);
-  // out = the ranks' `in`, one after the other along dim 0.
+  // out = the ranks' `in`, one after the other along dim 0. `in` may be this rank's part of `out`.
   void all_gather(const Tensor& in, const Tensor& out);
   std::unique_ptr<Pending> start_all_gather(const Tensor& in, const Tensor& out);
-  // out = this rank's part along dim 0 of the sum of the ranks' `in`.
+  // out = this rank's part along dim 0 of the sum of the ranks' `in`. `out` may be this rank's part of `in`;
+  // what `in` holds besides is lost then.
   void reduce_scatter(const Tensor& in, const Tensor& out);
   std::unique_ptr<Pending> start_reduce_scatter(const Tensor& in, const Tensor& out);
+  // The equal parts of `in` along dim 0 go to the ranks, the i-th to rank i; out = what the ranks sent here,
+  // in their order.
+  void all_to_all(const Tensor& in, const Tensor& out);
+  std::unique_ptr<Pending> start_all_to_all(const Tensor& in, const Tensor& out);
+  // The same with parts of send_rows[i] rows to rank i and receive_rows[i] from it, which may be none. What a
+  // rank sends to another, that one must expect.
+  void all_to_all(const Tensor& in, const Tensor& out, std::span<const std::int64_t> send_rows,
+                  std::span<const std::int64_t> receive_rows);
+  std::unique_ptr<Pending> start_all_to_all(const Tensor& in, const Tensor& out,
+                                            std::span<const std::int64_t> send_rows,
+                                            std::span<const std::int64_t> receive_rows);
   void broadcast(const Tensor& x, int root);
-  // Messages between two ranks of the group arrive in the order sent (per tag).
+  // Messages between two ranks of the group are received in the order sent, per tag: the receive that was
+  // started first gets the message that was started first.
   std::unique_ptr<Pending> start_send(const Tensor& x, int to, int tag);
+  std::unique_ptr<Pending> start_receive(const Tensor& x, int from, int tag);
   void receive(const Tensor& x, int from, int tag);
   void barrier();
 
   // Host values, for decisions and metrics; not in stream order.
-  virtual double host_max(double value) = 0;
-  virtual std::vector<double> host_gather(
-      const std::vector<double>& values) = 0;  // all ranks' values, on every rank
+  double host_max(double value);
+  // Every rank's bytes in the order of the ranks, of any length each: on rank `to`, or on every rank; the
+  // others get nothing. engine/comm/gather.h has it for values of a type.
+  std::vector<Bytes> host_gather(std::span<const std::byte> mine, int to = kEveryRank);
 
  protected:
+  // How an all_to_all cuts dim 0.
+  struct Rows {
+    std::vector<std::int64_t> send, receive;
+    bool equal = true;  // all ranks have asked for equal parts
+  };
+
   Device& device() { return device_; }
   virtual void do_all_reduce(const Tensor& x, ReduceOp op) = 0;
   virtual std::unique_ptr<Pending> do_start_all_reduce(const Tensor& x) = 0;
   virtual void do_all_gather(const Tensor& in, const Tensor& out) = 0;
   virtual void do_reduce_scatter(const Tensor& in, const Tensor& out) = 0;
+  virtual void do_all_to_all(const Tensor& in, const Tensor& out, const Rows& rows) = 0;
+  virtual std::unique_ptr<Pending> do_start_all_to_all(const Tensor& in, const Tensor& out,
+                                                       const Rows& rows) = 0;
   // Where nothing can overlap, these may be the whole collective.
   virtual std::unique_ptr<Pending> do_start_all_gather(const Tensor& in, const Tensor& out);
   virtual std::unique_ptr<Pending> do_start_reduce_scatter(const Tensor& in, const Tensor& out);
   virtual void do_broadcast(const Tensor& x, int root) = 0;
   virtual std::unique_ptr<Pending> do_start_send(const Tensor& x, int to, int tag) = 0;
-  virtual void do_receive(const Tensor& x, int from, int tag) = 0;
+  virtual std::unique_ptr<Pending> do_start_receive(const Tensor& x, int from, int tag) = 0;
   virtual void do_barrier() = 0;
+  virtual double do_host_max(double value) = 0;
+  virtual std::vector<Bytes> do_host_gather(std::span<const std::byte> mine, int to) = 0;
 
  private:
   void check_parts(std::string_view what, const Tensor& part, const Tensor& whole) const;
+  void check_peer(std::string_view what, int peer) const;
+  Rows equal_rows(const Tensor& in, const Tensor& out) const;
+  Rows checked_rows(const Tensor& in, const Tensor& out, std::span<const std::int64_t> send_rows,
+                    std::span<const std::int64_t> receive_rows) const;
+  void exchange(const Tensor& in, const Tensor& out, const Rows& rows);
+  std::unique_ptr<Pending> start_exchange(const Tensor& in, const Tensor& out, const Rows& rows);
+  template <class Call>
+  void collective(std::string_view what, std::size_t bytes, const Call& call);
+  template <class Start>
+  std::unique_ptr<Pending> started(std::string_view start, std::string_view wait, std::size_t bytes,
+                                   const Start& call);
+
   Device& device_;
   std::string name_;
   int rank_, size_;

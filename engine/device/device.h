@@ -45,6 +45,9 @@ class Device {
   // Device to host, after everything enqueued before it; where nothing is real, `declared` is the answer.
   virtual float read(const Tensor& scalar, float declared) = 0;
   virtual void read(const Tensor& from, std::span<std::byte> to) = 0;
+  // Device to device, in stream order: the same elements at another place, counted and traced as an op is.
+  // Nothing is done where both are the same memory already; ranges that overlap otherwise are refused.
+  void copy(const Tensor& from, const Tensor& to);
   // Waits for everything enqueued; returns the device's time in seconds since an arbitrary start.
   virtual double synchronize() = 0;
   // When everything enqueued so far will have been done, on the clock of synchronize().
@@ -58,6 +61,10 @@ class Device {
   // Null unless a trace is being taken.
   Timeline* timeline() const { return timeline_; }
   void trace(Timeline* timeline) { timeline_ = timeline; }
+
+ protected:
+  // What copy() has checked, counted and found to be work; `from` and `to` are apart.
+  virtual void do_copy(const Tensor& from, const Tensor& to) = 0;
 
  private:
   Allocator memory_;

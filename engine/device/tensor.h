@@ -50,4 +50,9 @@ class Tensor {
   Shape shape_;
 };
 
+// Whether two tensors have memory in common.
+inline bool overlap(const Tensor& a, const Tensor& b) {
+  return a.data() < b.data() + b.bytes() && b.data() < a.data() + a.bytes();
+}
+
 }  // namespace mbench

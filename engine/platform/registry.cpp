@@ -11,7 +11,7 @@
 
 #include "engine/backend/cpu/cpu_device.h"
 #include "engine/backend/cuda/cuda.h"
-#include "engine/base/text.h"
+#include "engine/comm/gather.h"
 #include "engine/comm/mpi/mpi_world.h"
 #include "engine/comm/nccl/nccl_world.h"
 #include "engine/comm/staged/staged_world.h"
@@ -32,9 +32,10 @@ void share_cores(int ranks_here) {
 // Groups of GPUs: NCCL where each rank of the job has one of its own, else through host memory.
 class CudaWorld final : public World {
  public:
-  CudaWorld(World& host, Device& host_device, StreamDevice& device, bool shared, double collective_timeout)
+  CudaWorld(MpiWorld& host, Device& host_device, StreamDevice& device, bool shared, double collective_timeout)
       : host_(host), staged_(host, host_device) {
-    if (!shared && host.size() > 1) nccl_ = open_nccl_world(host, host_device, device, collective_timeout);
+    if (!shared && host.size() > 1)
+      nccl_ = open_nccl_world(host, host, host_device, device, collective_timeout);
   }
   int rank() const override { return host_.rank(); }
   int size() const override { return host_.size(); }
@@ -48,12 +49,6 @@ class CudaWorld final : public World {
   StagedWorld staged_;
   std::unique_ptr<World> nccl_;
 };
-
-// A number for a GPU that no other has: what a double holds of its UUID's hash.
-double number_of(const Gpu& gpu) {
-  const std::string_view bytes(reinterpret_cast<const char*>(gpu.uuid.data()), gpu.uuid.size());
-  return static_cast<double>(fnv1a(bytes) >> 11);
-}
 
 class MpiJob final : public Job {
  public:
@@ -82,10 +77,9 @@ class MpiJob final : public Job {
     host_device_ = std::make_unique<cpu::CpuDevice>(0);
     std::vector<int> everyone(static_cast<std::size_t>(world_.size()));
     std::iota(everyone.begin(), everyone.end(), 0);
-    const std::vector<double> numbers =
-        world_.group(*host_device_, "hosts", everyone)->host_gather({number_of(mine)});
-    const auto sharing = std::count(numbers.begin(), numbers.end(), number_of(mine));
-    const bool any_shared = std::set<double>(numbers.begin(), numbers.end()).size() < numbers.size();
+    const auto uuids = gather_all(*world_.group(*host_device_, "hosts", everyone), mine.uuid);
+    const auto sharing = std::count(uuids.begin(), uuids.end(), mine.uuid);
+    const bool any_shared = std::set(uuids.begin(), uuids.end()).size() < uuids.size();
     cuda::DeviceOptions options;
     options.ordinal = mine.ordinal;
     options.memory_limit = memory_limit;

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
-#include <numeric>
 
+#include "engine/comm/gather.h"
 #include "engine/run/flops.h"
 #include "engine/spec/metrics.h"
 #include "engine/train/data.h"
@@ -110,34 +111,54 @@ void add_utilisation(const Point& p, double executed_flops, double peak, const s
   r.hfu = executed_flops / (r.iteration_ms->mean * 1e-3) / static_cast<double>(r.world) / peak;
 }
 
-// One figure of every rank, of a table with a row of `width` for each.
-std::vector<double> column(const std::vector<double>& table, std::size_t width, std::size_t figure) {
+double mib(std::size_t bytes) {
+  return static_cast<double>(bytes) / kMiB;
+}
+
+MemoryAnatomy anatomy_of(const MemoryUse& use) {
+  MemoryAnatomy anatomy;
+  for (std::size_t i = 0; i < use.by_category.size(); ++i) anatomy.mib[i] = mib(use.by_category[i]);
+  return anatomy;
+}
+
+// A figure of every rank.
+template <class T, class Figure>
+std::vector<double> of_ranks(const std::vector<T>& ranks, const Figure& figure) {
   std::vector<double> out;
-  for (std::size_t i = figure; i < table.size(); i += width) out.push_back(table[i]);
+  for (const T& rank : ranks) out.push_back(figure(rank));
   return out;
 }
 
-// What the sensors of all ranks' devices told, each figure null unless all told it.
+// What the sensors of all ranks' devices told.
 void add_readings(const Readings& mine, Group& all, PointResult& r) {
   constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
-  const std::vector<double> figures = {mine.power_w.value_or(unknown), mine.utilization.value_or(unknown),
-                                       mine.clock_mhz.value_or(unknown), mine.memory_mib.value_or(unknown),
-                                       mine.throttle ? static_cast<double>(*mine.throttle) : unknown};
-  const std::vector<double> table = all.host_gather(figures);
-  const auto of_ranks = [&](std::size_t figure) { return column(table, figures.size(), figure); };
-  r.power_w = merge_ranks("power_w", of_ranks(0));
-  r.utilization = merge_ranks("utilization", of_ranks(1));
-  r.clock_mhz = merge_ranks("clock_mhz", of_ranks(2));
-  r.device_memory_mib = merge_ranks("device_memory_mib", of_ranks(3));
+  const std::vector<Readings> ranks = gather_all(all, mine);
+  const auto merged = [&](const char* metric, std::optional<double> Readings::*figure) {
+    return merge_ranks(metric,
+                       of_ranks(ranks, [&](const Readings& r) { return (r.*figure).value_or(unknown); }));
+  };
+  r.power_w = merged("power_w", &Readings::power_w);
+  r.utilization = merged("utilization", &Readings::utilization);
+  r.clock_mhz = merged("clock_mhz", &Readings::clock_mhz);
+  r.device_memory_mib = merged("device_memory_mib", &Readings::memory_mib);
   std::uint32_t seen = 0;  // what any of them told, once all did
-  for (const double bits : of_ranks(4)) {
-    if (std::isnan(bits)) return;
-    seen |= static_cast<std::uint32_t>(bits);
+  for (const Readings& rank : ranks) {
+    if (!rank.throttle) return;
+    seen |= *rank.throttle;
   }
   r.throttle_reasons = seen == 0 ? "none" : fmt::format("{}", fmt::join(throttle_names(seen), ", "));
   if (const auto faults = throttle_names(seen, true); !faults.empty() && r.reason.empty())
     r.reason = fmt::format("the clock was held down: {}", fmt::join(faults, ", "));
 }
+
+// What a rank tells the others of its run.
+struct Figures {
+  MemoryUse peak;
+  std::size_t reserved = 0;
+  double communication_fraction = 0, bubble_fraction = 0;  // of the measured time
+  double matmul_flops = 0;                                 // of a step, executed
+  double peak_flops = 0;                                   // of the device, per second
+};
 
 }  // namespace
 
@@ -160,41 +181,40 @@ PointResult run_point(const Point& p, const Plan& plan, Device& device, World& w
   add_readings(mine.readings, all, r);
   const double peak = options.measure_peak_flops ? options.measure_peak_flops(0.1) : 0;
 
-  // One row of figures a rank, gathered on all.
-  const double n = std::max<double>(1, static_cast<double>(mine.step_seconds.size()));
-  std::vector<double> figures = {static_cast<double>(device.memory().peak().total) / kMiB,
-                                 static_cast<double>(device.memory().reserved()) / kMiB,
-                                 mine.seconds > 0 ? mine.meter.communication_seconds / mine.seconds : 0,
-                                 mine.seconds > 0 ? mine.meter.bubble_seconds / mine.seconds : 0,
-                                 mine.meter.matmul_flops / n,
-                                 peak};
-  for (const std::size_t bytes : device.memory().peak().by_category)
-    figures.push_back(static_cast<double>(bytes) / kMiB);
-  const std::size_t row = figures.size();
-  const std::vector<double> table = all.host_gather(figures);
-  const std::vector<double> times = all.host_gather(mine.step_seconds);
+  Figures figures;
+  figures.peak = device.memory().peak();
+  figures.reserved = device.memory().reserved();
+  if (mine.seconds > 0) {
+    figures.communication_fraction = mine.meter.communication_seconds / mine.seconds;
+    figures.bubble_fraction = mine.meter.bubble_seconds / mine.seconds;
+  }
+  figures.matmul_flops =
+      mine.meter.matmul_flops / std::max<double>(1, static_cast<double>(mine.step_seconds.size()));
+  figures.peak_flops = peak;
+  const std::vector<Figures> ranks = gather_all(all, figures);
 
   std::vector<double> slowest(mine.step_seconds.size(), 0);
-  for (std::size_t i = 0; i < times.size(); ++i) {
-    double& s = slowest[i % slowest.size()];
-    s = std::max(s, times[i]);
+  for (const std::vector<double>& times : gather_all(all, mine.step_seconds)) {
+    check(times.size() == slowest.size(), "run", "{} steps on a rank, need {} as on this one", times.size(),
+          slowest.size());
+    for (std::size_t i = 0; i < times.size(); ++i) slowest[i] = std::max(slowest[i], times[i]);
   }
-  const auto of_ranks = [&](std::size_t figure) { return column(table, row, figure); };
-  r.peak_memory_by_rank_mib = of_ranks(0);
+  const auto merged = [&](const char* metric, const auto& figure) {
+    return merge_ranks(metric, of_ranks(ranks, figure));
+  };
+  r.peak_memory_by_rank_mib = of_ranks(ranks, [](const Figures& f) { return mib(f.peak.total); });
   r.peak_memory_mib = merge_ranks("peak_memory_mib", r.peak_memory_by_rank_mib);
-  r.reserved_memory_mib = merge_ranks("reserved_memory_mib", of_ranks(1));
-  r.communication_fraction = merge_ranks("communication_fraction", of_ranks(2));
-  r.bubble_fraction = merge_ranks("bubble_fraction", of_ranks(3));
-  const std::vector<double> flops = of_ranks(4);
-  const double executed = std::accumulate(flops.begin(), flops.end(), 0.0);
-  const double slowest_peak = merge_ranks("peak_tflops", of_ranks(5)).value_or(0);
+  r.reserved_memory_mib = merged("reserved_memory_mib", [](const Figures& f) { return mib(f.reserved); });
+  r.communication_fraction = merged("communication_fraction", std::mem_fn(&Figures::communication_fraction));
+  r.bubble_fraction = merged("bubble_fraction", std::mem_fn(&Figures::bubble_fraction));
+  const double slowest_peak = merged("peak_tflops", std::mem_fn(&Figures::peak_flops)).value_or(0);
+  double executed = 0;
+  for (const Figures& f : ranks) executed += f.matmul_flops;
   // The anatomy is that of the first of the fullest ranks.
-  const auto fullest = std::max_element(r.peak_memory_by_rank_mib.begin(), r.peak_memory_by_rank_mib.end()) -
-                       r.peak_memory_by_rank_mib.begin();
-  MemoryAnatomy anatomy;
-  std::copy_n(table.begin() + fullest * static_cast<std::ptrdiff_t>(row) + 6, anatomy.mib.size(),
-              anatomy.mib.begin());
-  r.memory_anatomy_mib = anatomy;
+  const auto fullest = std::max_element(ranks.begin(), ranks.end(), [](const Figures& a, const Figures& b) {
+    return a.peak.total < b.peak.total;
+  });
+  r.memory_anatomy_mib = anatomy_of(fullest->peak);
   r.parameters = parameter_count(p.model, p.tp);
   if (r.outcome != Outcome::ok || slowest.empty()) return r;
   add_time(p, slowest, r);

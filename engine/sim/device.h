@@ -42,6 +42,10 @@ class SimDevice final : public Device {
     if (timeline()) timeline()->add(Track::compute, Op::name, span.begin, span.end);
   }
 
+ protected:
+  // Takes what the op of that name takes: a launch, and its bytes at the memory's bandwidth.
+  void do_copy(const Tensor& from, const Tensor& to) override { take(ops::Copy{from, to}); }
+
  private:
   template <class Op>
   static double seconds_of(CostModel& costs, const Op& op) {

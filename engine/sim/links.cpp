@@ -17,6 +17,11 @@ Part ring_gather(double bytes, int n, double bandwidth, double latency) {
   return {steps * latency, bytes * steps / n / bandwidth};
 }
 
+// Every one of n sends an equal part of its bytes to each other one: as many steps and bytes as a ring takes.
+Part pairwise(double bytes, int n, double bandwidth, double latency) {
+  return ring_gather(bytes, n, bandwidth, latency);
+}
+
 // All-reduce by a ring (two passes) or by a tree (up and down, in pieces), whichever is faster.
 Part reduce(double bytes, int n, double bandwidth, double latency) {
   const Part once = ring_gather(bytes, n, bandwidth, latency);
@@ -65,6 +70,14 @@ double Links::all_gather(double bytes, Reach r) const {
   if (r.nodes > 1)
     parts.push_back(
         ring_gather(bytes / r.per_node, r.nodes, machine_.network_bandwidth, machine_.network_latency));
+  return total(machine_.collective_base, parts);
+}
+
+double Links::all_to_all(double bytes, Reach r) const {
+  const Link link = inside(r.per_node);
+  std::vector<Part> parts{pairwise(bytes, r.per_node, link.bandwidth, link.latency)};
+  if (r.nodes > 1)
+    parts.push_back(pairwise(bytes, r.nodes, machine_.network_bandwidth, machine_.network_latency));
   return total(machine_.collective_base, parts);
 }
 

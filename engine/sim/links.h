@@ -22,9 +22,19 @@ class Links {
   };
   Reach reach(const std::vector<int>& ranks) const;
 
-  // `bytes`: of the whole tensor, before it is scattered or after it is gathered.
+  // `bytes`: of the whole tensor, before it is scattered or after it is gathered. Messages and collectives
+  // that are under way at once do not slow each other.
   double all_reduce(double bytes, Reach r) const;
   double all_gather(double bytes, Reach r) const;  // reduce-scatter costs the same
+  // Every device sends `bytes` altogether, an equal part to each of the group, itself included. Pairwise
+  // exchange (Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication Operations in
+  // MPICH", 2005): k - 1 steps and (k - 1) / k of the bytes over the link within a node, the factor of
+  // nccl-tests' PERFORMANCE.md. Across n nodes what goes to another node passes within the own one to the
+  // device that shares the target's network, as NCCL's PXN does it since 2.12 (NVIDIA's blog on all2all in
+  // 2.12): the same over the link, and beside it n - 1 steps and (n - 1) / n of the bytes over the device's
+  // share of the network. A link's bandwidth is that of a ring: where the devices of a node are wired to some
+  // of the others only, without a switch, this is a lower bound of the time.
+  double all_to_all(double bytes, Reach r) const;
   double broadcast(double bytes, Reach r) const;
   double message(double bytes, int from, int to) const;
 

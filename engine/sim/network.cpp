@@ -61,8 +61,8 @@ double SimNetwork::receive(const std::string& channel, int from, int to, int tag
   return time;
 }
 
-std::vector<std::vector<double>> SimNetwork::meet(const std::string& name, const std::vector<int>& stages,
-                                                  int me, std::vector<double> values) {
+std::vector<SimNetwork::Bytes> SimNetwork::meet(const std::string& name, const std::vector<int>& stages,
+                                                int me, Bytes mine) {
   std::unique_lock lock(mutex_);
   Meeting& meeting = meetings_[name];
   const auto nobody_left = [&] { return meeting.to_leave == 0; };
@@ -71,7 +71,7 @@ std::vector<std::vector<double>> SimNetwork::meet(const std::string& name, const
                        [&](int s) { return gone_[s] && meeting.arrived.count(s) == 0; });
   };
   wait(lock, me, nobody_left, someone_gone);  // those of the round before have all read its result
-  meeting.arrived[me] = std::move(values);
+  meeting.arrived[me] = std::move(mine);
   if (meeting.arrived.size() == stages.size()) {
     meeting.result.clear();
     for (const int s : stages) meeting.result.push_back(std::move(meeting.arrived[s]));

@@ -4,6 +4,8 @@
 // is virtual: what comes out does not depend on how the threads are scheduled.
 #pragma once
 #include <condition_variable>
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -27,9 +29,9 @@ class SimNetwork {
   // wait.
   double receive(const std::string& channel, int from, int to, int tag);
 
-  // All `stages` come together, each with its values; every one gets all, in the order of `stages`.
-  std::vector<std::vector<double>> meet(const std::string& name, const std::vector<int>& stages, int me,
-                                        std::vector<double> values);
+  // All `stages` come together, each with its bytes; every one gets all, in the order of `stages`.
+  using Bytes = std::vector<std::byte>;
+  std::vector<Bytes> meet(const std::string& name, const std::vector<int>& stages, int me, Bytes mine);
 
   // The stage ends, well or not: who waits for it is stopped.
   void leave(int stage);
@@ -39,8 +41,8 @@ class SimNetwork {
 
  private:
   struct Meeting {
-    std::map<int, std::vector<double>> arrived;
-    std::vector<std::vector<double>> result;
+    std::map<int, Bytes> arrived;
+    std::vector<Bytes> result;
     int to_leave = 0;
     std::uint64_t round = 0;
   };

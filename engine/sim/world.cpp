@@ -1,6 +1,8 @@
 #include "engine/sim/world.h"
 
 #include <algorithm>
+#include <cstring>
+#include <map>
 
 namespace mbench {
 namespace {
@@ -14,12 +16,6 @@ class DonePending final : public Pending {
 class LoneGroup final : public Group {
  public:
   using Group::Group;
-  double host_max(double value) override { return value; }
-  std::vector<double> host_gather(const std::vector<double>& values) override {
-    std::vector<double> all;
-    for (int i = 0; i < size(); ++i) all.insert(all.end(), values.begin(), values.end());
-    return all;
-  }
 
  protected:
   void do_all_reduce(const Tensor&, ReduceOp) override {}
@@ -28,12 +24,22 @@ class LoneGroup final : public Group {
   }
   void do_all_gather(const Tensor&, const Tensor&) override {}
   void do_reduce_scatter(const Tensor&, const Tensor&) override {}
+  void do_all_to_all(const Tensor&, const Tensor&, const Rows&) override {}
+  std::unique_ptr<Pending> do_start_all_to_all(const Tensor&, const Tensor&, const Rows&) override {
+    return std::make_unique<DonePending>();
+  }
   void do_broadcast(const Tensor&, int) override {}
   std::unique_ptr<Pending> do_start_send(const Tensor&, int, int) override {
     return std::make_unique<DonePending>();
   }
-  void do_receive(const Tensor&, int, int) override {}
+  std::unique_ptr<Pending> do_start_receive(const Tensor&, int, int) override {
+    return std::make_unique<DonePending>();
+  }
   void do_barrier() override {}
+  double do_host_max(double value) override { return value; }
+  std::vector<Bytes> do_host_gather(std::span<const std::byte> mine, int) override {
+    return std::vector<Bytes>(static_cast<std::size_t>(size()), Bytes(mine.begin(), mine.end()));
+  }
 };
 
 // A collective that the stream waits for when wait() is called.
@@ -63,22 +69,6 @@ class SimGroup final : public Group {
       if (const int s = network_.stage_of(m); stages_.empty() || stages_.back() != s) stages_.push_back(s);
   }
 
-  double host_max(double value) override {
-    double largest = value;
-    for (const auto& v : exchange({value})) largest = std::max(largest, v[0]);
-    return largest;
-  }
-  std::vector<double> host_gather(const std::vector<double>& values) override {
-    const auto by_stage = exchange(values);
-    std::vector<double> all;
-    for (const int m : members_) {
-      const auto stage = std::find(stages_.begin(), stages_.end(), network_.stage_of(m)) - stages_.begin();
-      const auto& part = by_stage[static_cast<std::size_t>(stage)];
-      all.insert(all.end(), part.begin(), part.end());
-    }
-    return all;
-  }
-
  protected:
   void do_all_reduce(const Tensor& x, ReduceOp) override {
     clock_.wait_until(collective("all_reduce", links_.all_reduce(bytes(x), reach_)));
@@ -98,6 +88,12 @@ class SimGroup final : public Group {
   std::unique_ptr<Pending> do_start_reduce_scatter(const Tensor& in, const Tensor&) override {
     return started("reduce_scatter", links_.all_gather(bytes(in), reach_));
   }
+  void do_all_to_all(const Tensor& in, const Tensor&, const Rows& rows) override {
+    clock_.wait_until(collective("all_to_all", slowest(exchange_seconds(in, rows))));
+  }
+  std::unique_ptr<Pending> do_start_all_to_all(const Tensor& in, const Tensor&, const Rows& rows) override {
+    return started("all_to_all", slowest(exchange_seconds(in, rows)));
+  }
   void do_broadcast(const Tensor& x, int) override {
     clock_.wait_until(collective("broadcast", links_.broadcast(bytes(x), reach_)));
   }
@@ -109,23 +105,89 @@ class SimGroup final : public Group {
     if (clock_.times().messages_block) clock_.synchronize();
     return std::make_unique<DonePending>();
   }
-  void do_receive(const Tensor& x, int from, int tag) override {
+  std::unique_ptr<Pending> do_start_receive(const Tensor& x, int from, int tag) override {
     clock_.host(clock_.times().message);
-    const double left = network_.receive(name(), stage(from), stage(rank()), tag);
-    const double begin = std::max(left, clock_.now());
-    const double end = begin + links_.message(bytes(x), members_[from], members_[rank()]);
-    clock_.wait_until(end);
-    if (clock_.times().messages_block) clock_.synchronize();
-    trace("receive", begin, end);
+    return std::make_unique<SimReceive>(*this, from, tag, boxes_[{from, tag}].started++, clock_.now(),
+                                        links_.message(bytes(x), members_[from], members_[rank()]));
   }
-  void do_barrier() override { clock_.wait_until(host_max(clock_.synchronize())); }
+  void do_barrier() override { clock_.wait_until(do_host_max(clock_.synchronize())); }
+
+  double do_host_max(double value) override {
+    double largest = value;
+    for (const auto& v : gather(std::as_bytes(std::span(&value, 1)))) {
+      double theirs = 0;
+      std::memcpy(&theirs, v.data(), sizeof theirs);
+      largest = std::max(largest, theirs);
+    }
+    return largest;
+  }
+  std::vector<Bytes> do_host_gather(std::span<const std::byte> mine, int) override {
+    const auto by_stage = gather(mine);
+    std::vector<Bytes> all;
+    for (const int m : members_) {
+      const auto stage = std::find(stages_.begin(), stages_.end(), network_.stage_of(m)) - stages_.begin();
+      all.push_back(by_stage[static_cast<std::size_t>(stage)]);
+    }
+    return all;
+  }
 
  private:
+  // Messages of a sender and a tag: those that receives were started for, and when those taken so far had
+  // left. Receives may be waited for in another order than they were started in.
+  struct Box {
+    std::uint64_t started = 0, taken = 0;
+    std::map<std::uint64_t, double> left;
+  };
+
+  // A message moves when it has left and its receive was started, whichever is later; the wait ends when it
+  // has arrived.
+  class SimReceive final : public Pending {
+   public:
+    SimReceive(SimGroup& group, int from, int tag, std::uint64_t number, double begin, double seconds)
+        : group_(group), from_(from), tag_(tag), number_(number), begin_(begin), seconds_(seconds) {}
+    void wait() override {
+      const double begin = std::max(begin_, group_.left(from_, tag_, number_)), end = begin + seconds_;
+      group_.clock_.wait_until(end);
+      if (group_.clock_.times().messages_block) group_.clock_.synchronize();
+      group_.trace("receive", begin, end);
+    }
+
+   private:
+    SimGroup& group_;
+    int from_, tag_;
+    std::uint64_t number_;
+    double begin_, seconds_;
+  };
+
+  // When the message of that number left its sender.
+  double left(int from, int tag, std::uint64_t number) {
+    Box& box = boxes_[{from, tag}];
+    for (; box.taken <= number; ++box.taken)
+      box.left[box.taken] = network_.receive(name(), stage(from), stage(rank()), tag);
+    const double time = box.left.at(number);
+    box.left.erase(number);
+    return time;
+  }
+
+  // Of parts of unequal size the largest counts for all. A rank here stands for its peers, which send alike:
+  // whoever gets this rank's largest part gets one as large from every other, and all wait for that one.
+  double exchange_seconds(const Tensor& in, const Rows& rows) const {
+    std::int64_t largest = 0;
+    for (const auto* counts : {&rows.send, &rows.receive})
+      largest = std::max(largest, *std::max_element(counts->begin(), counts->end()));
+    double row = static_cast<double>(size_of(in.dtype()));
+    for (int dim = 1; dim < in.shape().rank(); ++dim) row *= static_cast<double>(in.shape()[dim]);
+    return links_.all_to_all(row * static_cast<double>(largest) * size(), reach_);
+  }
+  // Stages may exchange parts of different sizes.
+  double slowest(double seconds) { return do_host_max(seconds); }
+
   static double bytes(const Tensor& x) { return static_cast<double>(x.bytes()); }
   int stage(int member) const { return network_.stage_of(members_[member]); }
 
   // All stages' values; nobody waits where all members are peers of this stage.
-  std::vector<std::vector<double>> exchange(std::vector<double> values) {
+  std::vector<Bytes> gather(std::span<const std::byte> mine) {
+    Bytes values(mine.begin(), mine.end());
     if (stages_.size() == 1) return {std::move(values)};
     return network_.meet(name(), stages_, stage(rank()), std::move(values));
   }
@@ -134,7 +196,7 @@ class SimGroup final : public Group {
   // free.
   double collective(std::string_view what, double seconds) {
     clock_.host(clock_.times().collective);
-    const double begin = host_max(std::max(clock_.now(), stream_));
+    const double begin = do_host_max(std::max(clock_.now(), stream_));
     stream_ = begin + seconds;
     trace(what, begin, stream_);
     return stream_;
@@ -159,6 +221,7 @@ class SimGroup final : public Group {
   Links::Reach reach_;
   std::vector<int> stages_;  // of the members, in order
   double stream_ = 0;
+  std::map<std::pair<int, int>, Box> boxes_;  // by sender and tag
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "engine/comm/gather.h"
 #include "engine/ops/ops.h"
 
 namespace mbench {
@@ -153,7 +154,7 @@ float Trainer::mean_loss() {
     for (const float v : values) sum += v;
   }
   double total = 0;
-  for (const double v : groups_.all().host_gather({sum})) total += v;
+  for (const double v : gather_all(groups_.all(), sum)) total += v;
   return static_cast<float>(total /
                             static_cast<double>(plan_.training.micro_batches * plan_.mesh.size(Axis::dp)));
 }

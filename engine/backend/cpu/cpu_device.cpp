@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "engine/backend/cpu/parallel.h"
 #include "engine/base/half.h"
 
 namespace mbench::cpu {
@@ -62,6 +63,12 @@ float CpuDevice::read(const Tensor& scalar, float) {
 void CpuDevice::read(const Tensor& from, std::span<std::byte> to) {
   check(to.size() == from.bytes(), "cpu", "read of {} bytes from a tensor of {}", to.size(), from.bytes());
   if (!to.empty()) std::memcpy(to.data(), from.data(), to.size());
+}
+
+void CpuDevice::do_copy(const Tensor& from, const Tensor& to) {
+  parallel_tiles(static_cast<std::int64_t>(from.bytes()), [&](std::int64_t begin, std::int64_t n) {
+    std::memcpy(to.data() + begin, from.data() + begin, static_cast<std::size_t>(n));
+  });
 }
 
 double CpuDevice::now() const {

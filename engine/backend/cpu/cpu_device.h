@@ -34,6 +34,9 @@ class CpuDevice final : public Device {
   double now() const override;
   bool immediate() const override { return true; }
 
+ protected:
+  void do_copy(const Tensor& from, const Tensor& to) override;
+
  private:
   CpuOps ops_;
 };

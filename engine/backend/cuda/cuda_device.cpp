@@ -87,6 +87,15 @@ void CudaDevice::read(const Tensor& from, std::span<std::byte> to) {
   staging_.download(from.data(), to);
 }
 
+void CudaDevice::do_copy(const Tensor& from, const Tensor& to) {
+  last_op_ = "copy";
+  const int stretch = timeline() ? stretches_.begin() : -1;
+  cuda_check("copy",
+             cudaMemcpyAsync(to.data(), from.data(), from.bytes(), cudaMemcpyDeviceToDevice, stream_.get()));
+  if (stretch >= 0) stretches_.end(stretch, Track::compute, "copy", nullptr);
+  if (options_.wait_after_every_op) wait();
+}
+
 float CudaDevice::read(const Tensor& scalar, float) {
   check(scalar.numel() == 1, "cuda", "read of a scalar from a tensor of shape {}", scalar.shape().str());
   const auto get = [&](auto value) {

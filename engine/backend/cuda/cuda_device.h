@@ -58,6 +58,9 @@ class CudaDevice final : public StreamDevice {
     if (options_.wait_after_every_op) wait();
   }
 
+ protected:
+  void do_copy(const Tensor& from, const Tensor& to) override;
+
  private:
   void wait();  // until the stream is idle
   template <class Ask>

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
+#include <deque>
 
 #include "engine/base/half.h"
 
@@ -11,6 +13,8 @@ namespace {
 // MPI_Allreduce over shared memory is fastest at a few MiB a call: with two ranks 5-8 GB/s at 4 MiB, 1.4
 // at 64.
 constexpr std::size_t kChunkBytes = std::size_t{4} << 20;
+// What hosts gather, at a time.
+constexpr std::int64_t kGatherBytes = std::int64_t{4} << 20;
 
 void need(int code, const std::string& group, const char* call) {
   if (code == MPI_SUCCESS) return;
@@ -70,10 +74,17 @@ MPI_Datatype type_of(DType t) {
   return MPI_BYTE;
 }
 
+// What each rank has of a buffer.
+struct Cuts {
+  std::vector<int> counts, begins;
+};
+
 class Requests final : public Pending {
  public:
   explicit Requests(std::string group) : group_(std::move(group)) {}
   MPI_Request* add() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
+  // MPI reads the counts of what it was asked to start until that has ended.
+  const Cuts& keep(Cuts cuts) { return cuts_.emplace_back(std::move(cuts)); }
   void wait() override {
     need(MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE), group_,
          "MPI_Waitall");
@@ -82,6 +93,7 @@ class Requests final : public Pending {
  private:
   std::string group_;
   std::vector<MPI_Request> requests_;
+  std::deque<Cuts> cuts_;
 };
 
 class MpiGroup final : public Group {
@@ -89,19 +101,6 @@ class MpiGroup final : public Group {
   MpiGroup(Device& device, const std::string& name, MPI_Comm comm, int rank, int size)
       : Group(device, name, rank, size), comm_(comm) {}
   ~MpiGroup() override { MPI_Comm_free(&comm_); }
-
-  double host_max(double value) override {
-    double result = value;
-    need(MPI_Allreduce(&value, &result, 1, MPI_DOUBLE, MPI_MAX, comm_), name(), "MPI_Allreduce");
-    return result;
-  }
-  std::vector<double> host_gather(const std::vector<double>& values) override {
-    std::vector<double> all(values.size() * static_cast<std::size_t>(size()));
-    const int n = static_cast<int>(values.size());
-    need(MPI_Allgather(values.data(), n, MPI_DOUBLE, all.data(), n, MPI_DOUBLE, comm_), name(),
-         "MPI_Allgather");
-    return all;
-  }
 
  protected:
   void do_all_reduce(const Tensor& x, ReduceOp op) override {
@@ -121,13 +120,47 @@ class MpiGroup final : public Group {
   }
   void do_all_gather(const Tensor& in, const Tensor& out) override {
     const int n = count(in.numel());
-    need(MPI_Allgather(in.data(), n, type_of(in.dtype()), out.data(), n, type_of(in.dtype()), comm_), name(),
+    const void* const mine = overlap(in, out) ? MPI_IN_PLACE : in.data();
+    need(MPI_Allgather(mine, n, type_of(in.dtype()), out.data(), n, type_of(in.dtype()), comm_), name(),
          "MPI_Allgather");
   }
   void do_reduce_scatter(const Tensor& in, const Tensor& out) override {
-    need(MPI_Reduce_scatter_block(in.data(), out.data(), count(out.numel()), type_of(in.dtype()),
-                                  mpi_op(in.dtype(), ReduceOp::sum), comm_),
+    // In place, MPI leaves every rank's part where the first one's is.
+    const bool in_place = overlap(in, out);
+    need(MPI_Reduce_scatter_block(in_place ? MPI_IN_PLACE : in.data(), in_place ? in.data() : out.data(),
+                                  count(out.numel()), type_of(in.dtype()), mpi_op(in.dtype(), ReduceOp::sum),
+                                  comm_),
          name(), "MPI_Reduce_scatter_block");
+    if (in_place && rank() > 0) std::memcpy(out.data(), in.data(), out.bytes());
+  }
+  void do_all_to_all(const Tensor& in, const Tensor& out, const Rows& rows) override {
+    const MPI_Datatype type = type_of(in.dtype());
+    if (rows.equal) {
+      const int n = count(in.numel()) / size();
+      need(MPI_Alltoall(in.data(), n, type, out.data(), n, type, comm_), name(), "MPI_Alltoall");
+      return;
+    }
+    const Cuts send = cuts(in, rows.send), receive = cuts(out, rows.receive);
+    need(MPI_Alltoallv(in.data(), send.counts.data(), send.begins.data(), type, out.data(),
+                       receive.counts.data(), receive.begins.data(), type, comm_),
+         name(), "MPI_Alltoallv");
+  }
+  std::unique_ptr<Pending> do_start_all_to_all(const Tensor& in, const Tensor& out,
+                                               const Rows& rows) override {
+    const MPI_Datatype type = type_of(in.dtype());
+    auto pending = std::make_unique<Requests>(name());
+    if (rows.equal) {
+      const int n = count(in.numel()) / size();
+      need(MPI_Ialltoall(in.data(), n, type, out.data(), n, type, comm_, pending->add()), name(),
+           "MPI_Ialltoall");
+      return pending;
+    }
+    const Cuts& send = pending->keep(cuts(in, rows.send));
+    const Cuts& receive = pending->keep(cuts(out, rows.receive));
+    need(MPI_Ialltoallv(in.data(), send.counts.data(), send.begins.data(), type, out.data(),
+                        receive.counts.data(), receive.begins.data(), type, comm_, pending->add()),
+         name(), "MPI_Ialltoallv");
+    return pending;
   }
   void do_broadcast(const Tensor& x, int root) override {
     need(MPI_Bcast(x.data(), count(x.numel()), type_of(x.dtype()), root, comm_), name(), "MPI_Bcast");
@@ -138,13 +171,69 @@ class MpiGroup final : public Group {
          "MPI_Isend");
     return pending;
   }
-  void do_receive(const Tensor& x, int from, int tag) override {
-    need(MPI_Recv(x.data(), count(x.numel()), type_of(x.dtype()), from, tag, comm_, MPI_STATUS_IGNORE),
-         name(), "MPI_Recv");
+  std::unique_ptr<Pending> do_start_receive(const Tensor& x, int from, int tag) override {
+    auto pending = std::make_unique<Requests>(name());
+    need(MPI_Irecv(x.data(), count(x.numel()), type_of(x.dtype()), from, tag, comm_, pending->add()), name(),
+         "MPI_Irecv");
+    return pending;
   }
   void do_barrier() override { need(MPI_Barrier(comm_), name(), "MPI_Barrier"); }
+  double do_host_max(double value) override {
+    double result = value;
+    need(MPI_Allreduce(&value, &result, 1, MPI_DOUBLE, MPI_MAX, comm_), name(), "MPI_Allreduce");
+    return result;
+  }
+  std::vector<Bytes> do_host_gather(std::span<const std::byte> mine, int to) override {
+    const auto own = static_cast<std::int64_t>(mine.size());
+    std::vector<std::int64_t> sizes(static_cast<std::size_t>(size()));
+    need(MPI_Allgather(&own, 1, MPI_INT64_T, sizes.data(), 1, MPI_INT64_T, comm_), name(), "MPI_Allgather");
+    const std::int64_t longest = *std::max_element(sizes.begin(), sizes.end());
+    const bool gets = to == kEveryRank || to == rank();
+    std::vector<Bytes> all(sizes.size());
+    // In rounds, so that no count leaves the range of MPI's.
+    const std::int64_t most = std::max<std::int64_t>(1, kGatherBytes / size());
+    for (std::int64_t begin = 0; begin < longest; begin += most) {
+      Cuts cuts;
+      int total = 0;
+      for (const std::int64_t n : sizes) {
+        cuts.counts.push_back(static_cast<int>(std::clamp<std::int64_t>(n - begin, 0, most)));
+        cuts.begins.push_back(total);
+        total += cuts.counts.back();
+      }
+      Bytes round(gets ? static_cast<std::size_t>(total) : 0);
+      const std::byte* const part = mine.data() + std::min(begin, own);
+      const int n = cuts.counts[static_cast<std::size_t>(rank())];
+      if (to == kEveryRank)
+        need(MPI_Allgatherv(part, n, MPI_BYTE, round.data(), cuts.counts.data(), cuts.begins.data(), MPI_BYTE,
+                            comm_),
+             name(), "MPI_Allgatherv");
+      else
+        need(MPI_Gatherv(part, n, MPI_BYTE, round.data(), cuts.counts.data(), cuts.begins.data(), MPI_BYTE,
+                         to, comm_),
+             name(), "MPI_Gatherv");
+      if (!gets) continue;
+      for (std::size_t r = 0; r < all.size(); ++r) {
+        const auto from = round.begin() + cuts.begins[r];
+        all[r].insert(all[r].end(), from, from + cuts.counts[r]);
+      }
+    }
+    return all;
+  }
 
  private:
+  // The parts of a tensor for, or from, each rank, in elements.
+  Cuts cuts(const Tensor& x, const std::vector<std::int64_t>& rows) const {
+    const std::int64_t row = x.shape()[0] == 0 ? 0 : x.numel() / x.shape()[0];
+    count(x.numel());
+    Cuts cuts;
+    std::int64_t begin = 0;
+    for (const std::int64_t n : rows) {
+      cuts.counts.push_back(static_cast<int>(n * row));
+      cuts.begins.push_back(static_cast<int>(begin * row));
+      begin += n;
+    }
+    return cuts;
+  }
   int count(std::int64_t n) const {
     check(n <= 0x7FFFFFFF, "mpi", "a message of {} elements in group {}, need at most 2^31 - 1", n, name());
     return static_cast<int>(n);
@@ -231,7 +320,36 @@ MpiWorld::MpiWorld(int size) {
   MPI_Comm_size(comm_, &size_);
 }
 
+void MpiWorld::post(int to, int kind, std::span<const std::byte> letter) {
+  forget_arrived();
+  Letter& l = posted_.emplace_back(Letter{{letter.begin(), letter.end()}, MPI_REQUEST_NULL});
+  need(MPI_Isend(l.bytes.data(), static_cast<int>(l.bytes.size()), MPI_BYTE, to, kind, comm_, &l.sending),
+       "of letters", "MPI_Isend");
+}
+
+std::optional<std::vector<std::byte>> MpiWorld::collect(int from, int kind) {
+  forget_arrived();
+  int here = 0, size = 0;
+  MPI_Status status;
+  need(MPI_Iprobe(from, kind, comm_, &here, &status), "of letters", "MPI_Iprobe");
+  if (!here) return std::nullopt;
+  need(MPI_Get_count(&status, MPI_BYTE, &size), "of letters", "MPI_Get_count");
+  std::vector<std::byte> letter(static_cast<std::size_t>(size));
+  need(MPI_Recv(letter.data(), size, MPI_BYTE, from, kind, comm_, MPI_STATUS_IGNORE), "of letters",
+       "MPI_Recv");
+  return letter;
+}
+
+void MpiWorld::forget_arrived() {
+  for (int sent = 1; !posted_.empty();) {
+    need(MPI_Test(&posted_.front().sending, &sent, MPI_STATUS_IGNORE), "of letters", "MPI_Test");
+    if (!sent) return;
+    posted_.pop_front();
+  }
+}
+
 MpiWorld::~MpiWorld() {
+  for (Letter& l : posted_) MPI_Wait(&l.sending, MPI_STATUS_IGNORE);
   if (comm_ != MPI_COMM_NULL) MPI_Comm_free(&comm_);
 }
 

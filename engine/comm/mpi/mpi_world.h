@@ -2,7 +2,10 @@
 #pragma once
 #include <mpi.h>
 
+#include <deque>
+
 #include "engine/comm/group.h"
+#include "engine/comm/mail.h"
 
 namespace mbench {
 
@@ -22,7 +25,7 @@ class MpiSession {
   int rank_here() const;
 };
 
-class MpiWorld final : public World {
+class MpiWorld final : public World, public Mail {
  public:
   // All ranks of the job.
   MpiWorld();
@@ -35,8 +38,17 @@ class MpiWorld final : public World {
   int size() const override { return size_; }
   std::unique_ptr<Group> group(Device& device, const std::string& name,
                                const std::vector<int>& members) override;
+  void post(int to, int kind, std::span<const std::byte> letter) override;
+  std::optional<std::vector<std::byte>> collect(int from, int kind) override;
 
  private:
+  struct Letter {
+    std::vector<std::byte> bytes;
+    MPI_Request sending;
+  };
+  void forget_arrived();
+
+  std::deque<Letter> posted_;
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 0;
 };

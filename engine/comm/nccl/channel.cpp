@@ -31,11 +31,24 @@ ncclComm_t split(Watch& watch, ncclComm_t parent, const std::string& name, int c
 Channel::Channel(std::shared_ptr<Watch> watch, const std::string& name, const ncclUniqueId& id, int rank,
                  int size)
     : watch_(std::move(watch)) {
+  watch_->settle(comm_, join(name, id, rank, size), fmt::format("making group {}", name));
+  open_stream(name);
+}
+
+std::unique_ptr<Channel> Channel::begin(std::shared_ptr<Watch> watch, const std::string& name,
+                                        const ncclUniqueId& id, int rank, int size) {
+  std::unique_ptr<Channel> channel(new Channel(std::move(watch)));
+  const ncclResult_t code = channel->join(name, id, rank, size);
+  channel->watch_->done(channel->comm_, code, fmt::format("making group {}", name));
+  channel->open_stream(name);
+  return channel;
+}
+
+ncclResult_t Channel::join(const std::string& name, const ncclUniqueId& id, int rank, int size) {
   ncclConfig_t config = non_blocking();
   const ncclResult_t code = ncclCommInitRankConfig(&comm_, size, id, rank, &config);
   if (comm_) watch_->add(comm_, name);
-  watch_->settle(comm_, code, fmt::format("making group {}", name));
-  open_stream(name);
+  return code;
 }
 
 Channel::Channel(Channel& parent, const std::string& name, int color, int key) : watch_(parent.watch_) {

@@ -18,6 +18,10 @@ class Channel {
   // stay_out_of_split().
   Channel(Channel& parent, const std::string& name, int color, int key);
   static void stay_out_of_split(Channel& parent, const std::string& name);
+  // As the first, without waiting for the others: it is not to be used before made() has said so.
+  static std::unique_ptr<Channel> begin(std::shared_ptr<Watch> watch, const std::string& name,
+                                        const ncclUniqueId& id, int rank, int size);
+  bool made() { return watch_->done(comm_, ncclInProgress, "making a channel"); }
   ~Channel();
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
@@ -30,8 +34,14 @@ class Channel {
     watch_->settle(comm_, call(comm_, stream_), what);
     return watch_->ends(stream_, what);
   }
+  // For who waits in another way for what the host does.
+  ncclComm_t comm() const { return comm_; }
+  cudaStream_t stream() const { return stream_; }
 
  private:
+  explicit Channel(std::shared_ptr<Watch> watch) : watch_(std::move(watch)) {}
+  // What to settle.
+  ncclResult_t join(const std::string& name, const ncclUniqueId& id, int rank, int size);
   void open_stream(const std::string& name);
 
   std::shared_ptr<Watch> watch_;

@@ -7,7 +7,7 @@ std::string nccl_library() {
   return "";
 }
 
-std::unique_ptr<World> open_nccl_world(World&, Device&, StreamDevice&, double) {
+std::unique_ptr<World> open_nccl_world(World&, Mail&, Device&, StreamDevice&, double) {
   fail(ErrorKind::unsupported, "nccl",
        "this binary was built without NCCL, which groups of several GPUs need; one GPU alone, or shared, "
        "does not");

@@ -10,12 +10,11 @@
 #include <tuple>
 
 #include "engine/base/text.h"
-#include "engine/comm/nccl/channel.h"
+#include "engine/comm/gather.h"
+#include "engine/comm/nccl/line.h"
 
 namespace mbench {
 namespace {
-
-constexpr int kAgreeTag = 0;  // of messages between hosts, which agree on communicators and on nothing else
 
 ncclDataType_t type_of(DType t) {
   switch (t) {
@@ -52,24 +51,39 @@ class NcclPending final : public Pending {
   double& seconds_;
 };
 
-class NcclGroup final : public Group {
+class MessagePending final : public Pending {
  public:
-  NcclGroup(StreamDevice& device, Device& host_device, std::shared_ptr<Watch> watch,
-            std::unique_ptr<Group> host, std::shared_ptr<Channel> all)
-      : Group(device, host->name(), host->rank(), host->size()),
-        device_(device),
-        host_device_(host_device),
-        watch_(std::move(watch)),
-        host_(std::move(host)),
-        all_(std::move(all)) {}
-  // The end of a communicator waits for its other ranks: all end theirs in one order.
-  ~NcclGroup() override {
-    while (!channels_.empty()) channels_.erase(channels_.begin());
+  MessagePending(StreamDevice& device, Lines& lines, std::shared_ptr<Message> message, Tensor x)
+      : device_(device), lines_(lines), message_(std::move(message)), x_(std::move(x)) {}
+  void wait() override {
+    lines_.hand_over(*message_);
+    NcclPending(device_, message_->end, message_->what, device_.meter().bubble_seconds).wait();
+    x_.reset();
   }
 
-  double host_max(double value) override { return host_->host_max(value); }
-  std::vector<double> host_gather(const std::vector<double>& values) override {
-    return host_->host_gather(values);
+ private:
+  StreamDevice& device_;
+  Lines& lines_;
+  std::shared_ptr<Message> message_;
+  Tensor x_;
+};
+
+class NcclGroup final : public Group {
+ public:
+  // `serial` is another for every group of the world, and the same on all ranks.
+  NcclGroup(StreamDevice& device, Mail& mail, Lines& lines, std::unique_ptr<Group> host,
+            std::shared_ptr<Channel> all, std::vector<int> members, int serial)
+      : Group(device, host->name(), host->rank(), host->size()),
+        device_(device),
+        mail_(mail),
+        lines_(lines),
+        host_(std::move(host)),
+        all_(std::move(all)),
+        members_(std::move(members)),
+        serial_(serial) {}
+  // The end of a communicator waits for its other ranks: all end theirs in one order.
+  ~NcclGroup() override {
+    while (!messages_.empty()) messages_.erase(messages_.begin());
   }
 
  protected:
@@ -89,30 +103,39 @@ class NcclGroup final : public Group {
       return ncclReduceScatter(in.data(), out.data(), count(out), type_of(in.dtype()), ncclSum, comm, stream);
     });
   }
+  void do_all_to_all(const Tensor& in, const Tensor& out, const Rows& rows) override {
+    do_start_all_to_all(in, out, rows)->wait();
+  }
+  std::unique_ptr<Pending> do_start_all_to_all(const Tensor& in, const Tensor& out,
+                                               const Rows& rows) override {
+    return collective("all_to_all", in, [&](ncclComm_t comm, cudaStream_t stream) {
+      return exchange(in, out, rows, comm, stream);
+    });
+  }
   void do_broadcast(const Tensor& x, int root) override {
     collective("broadcast", x, [&](ncclComm_t comm, cudaStream_t stream) {
       return ncclBroadcast(x.data(), x.data(), count(x), type_of(x.dtype()), root, comm, stream);
     })->wait();
   }
   std::unique_ptr<Pending> do_start_send(const Tensor& x, int to, int tag) override {
-    const std::string what = describe(fmt::format("send to rank {}", to), x);
-    SharedEvent end =
-        channel(to, true, tag).start(compute(), what, [&](ncclComm_t comm, cudaStream_t stream) {
-          return ncclSend(x.data(), count(x), type_of(x.dtype()), 1, comm, stream);
-        });
-    return std::make_unique<NcclPending>(device_, std::move(end), what, device_.meter().bubble_seconds);
+    return message(line(to, Line::End::sender, tag), fmt::format("send to rank {}", to), x,
+                   [x](ncclComm_t comm, cudaStream_t stream) {
+                     return ncclSend(x.data(), count(x), type_of(x.dtype()), 1, comm, stream);
+                   });
   }
-  void do_receive(const Tensor& x, int from, int tag) override {
-    const std::string what = describe(fmt::format("receive from rank {}", from), x);
-    SharedEvent end =
-        channel(from, false, tag).start(compute(), what, [&](ncclComm_t comm, cudaStream_t stream) {
-          return ncclRecv(x.data(), count(x), type_of(x.dtype()), 0, comm, stream);
-        });
-    NcclPending(device_, std::move(end), what, device_.meter().bubble_seconds).wait();
+  std::unique_ptr<Pending> do_start_receive(const Tensor& x, int from, int tag) override {
+    return message(line(from, Line::End::receiver, tag), fmt::format("receive from rank {}", from), x,
+                   [x](ncclComm_t comm, cudaStream_t stream) {
+                     return ncclRecv(x.data(), count(x), type_of(x.dtype()), 0, comm, stream);
+                   });
   }
   void do_barrier() override {
     device_.synchronize();
     host_->barrier();
+  }
+  double do_host_max(double value) override { return host_->host_max(value); }
+  std::vector<Bytes> do_host_gather(std::span<const std::byte> mine, int to) override {
+    return host_->host_gather(mine, to);
   }
 
  private:
@@ -131,6 +154,37 @@ class NcclGroup final : public Group {
                       });
   }
 
+  // The parts to and from all others as one operation; this rank's own is copied before it.
+  ncclResult_t exchange(const Tensor& in, const Tensor& out, const Rows& rows, ncclComm_t comm,
+                        cudaStream_t stream) {
+    struct Part {
+      Tensor to, from;
+    };
+    std::vector<Part> parts;
+    std::int64_t sent = 0, received = 0;
+    for (std::size_t r = 0; r < rows.send.size(); ++r) {
+      parts.push_back({in.slice(sent, rows.send[r]), out.slice(received, rows.receive[r])});
+      sent += rows.send[r], received += rows.receive[r];
+    }
+    const Part& own = parts[static_cast<std::size_t>(rank())];
+    if (own.to.bytes() > 0)
+      need_cuda(
+          cudaMemcpyAsync(own.from.data(), own.to.data(), own.to.bytes(), cudaMemcpyDeviceToDevice, stream),
+          name());
+    ncclResult_t worst = ncclGroupStart();
+    const auto note = [&](ncclResult_t code) {
+      if (code != ncclSuccess && code != ncclInProgress && worst == ncclSuccess) worst = code;
+    };
+    for (int r = 0; r < size(); ++r) {
+      const auto& [to, from] = parts[static_cast<std::size_t>(r)];
+      if (r == rank()) continue;
+      if (to.bytes() > 0) note(ncclSend(to.data(), count(to), type_of(to.dtype()), r, comm, stream));
+      if (from.bytes() > 0) note(ncclRecv(from.data(), count(from), type_of(from.dtype()), r, comm, stream));
+    }
+    const ncclResult_t code = ncclGroupEnd();
+    return worst == ncclSuccess ? code : worst;
+  }
+
   template <class Call>
   std::unique_ptr<Pending> collective(std::string_view call_name, const Tensor& x, const Call& call) {
     const std::string what = describe(call_name, x);
@@ -139,42 +193,46 @@ class NcclGroup final : public Group {
                                          device_.meter().communication_seconds);
   }
 
+  template <class Call>
+  std::unique_ptr<Pending> message(Line& line, std::string_view call_name, const Tensor& x,
+                                   const Call& call) {
+    return std::make_unique<MessagePending>(device_, lines_,
+                                            line.start(compute(), describe(call_name, x), call), x);
+  }
+
   // Between this rank and a peer, one way: made when first used, by both, the sender as its rank 0.
-  Channel& channel(int peer, bool sending, int tag) {
+  Line& line(int peer, Line::End end, int tag) {
+    const bool sending = end == Line::End::sender;
     const int low = std::min(rank(), peer), high = std::max(rank(), peer);
-    std::unique_ptr<Channel>& made = channels_[{low, high, sending == (rank() == low), tag % 2}];
-    if (!made) {
-      ncclUniqueId id{};
-      const Tensor message = host_device_.empty({static_cast<std::int64_t>(sizeof id)}, DType::u8,
-                                                Category::other, "id of a communicator");
-      if (sending) {
-        need_nccl(ncclGetUniqueId(&id), name(), "ncclGetUniqueId");
-        std::memcpy(message.data(), &id, sizeof id);
-        host_->start_send(message, peer, kAgreeTag + tag % 2)->wait();
-      } else {
-        host_->receive(message, peer, kAgreeTag + tag % 2);
-        std::memcpy(&id, message.data(), sizeof id);
-      }
-      const std::string label = fmt::format("{}, messages {} rank {}", name(), sending ? "to" : "from", peer);
-      made = std::make_unique<Channel>(watch_, label, id, sending ? 0 : 1, 2);
-    }
-    return *made;
+    std::unique_ptr<Line>& line = messages_[{low, high, sending == (rank() == low), tag % 2}];
+    if (!line)
+      line = std::make_unique<Line>(
+          lines_, mail_, fmt::format("{}, messages {} rank {}", name(), sending ? "to" : "from", peer), end,
+          members_[static_cast<std::size_t>(peer)], 2 * serial_ + tag % 2);
+    return *line;
   }
 
   StreamDevice& device_;
-  Device& host_device_;
-  std::shared_ptr<Watch> watch_;
+  Mail& mail_;
+  Lines& lines_;
   std::unique_ptr<Group> host_;
   std::shared_ptr<Channel> all_;  // null in a group of one, which has nobody to talk to
+  std::vector<int> members_;
+  int serial_;
   // By lower rank, higher rank, whether messages go from the lower to the higher, and tag: one order on all
   // ranks.
-  std::map<std::tuple<int, int, bool, int>, std::unique_ptr<Channel>> channels_;
+  std::map<std::tuple<int, int, bool, int>, std::unique_ptr<Line>> messages_;
 };
 
 class NcclWorld final : public World {
  public:
-  NcclWorld(World& host, Device& host_device, StreamDevice& device, double deadline)
-      : host_(host), host_device_(host_device), device_(device), watch_(std::make_shared<Watch>(deadline)) {
+  NcclWorld(World& host, Mail& mail, Device& host_device, StreamDevice& device, double deadline)
+      : host_(host),
+        mail_(mail),
+        host_device_(host_device),
+        device_(device),
+        watch_(std::make_shared<Watch>(deadline)),
+        lines_(watch_) {
     device.while_waiting([watch = watch_](double waited) { watch->check(waited); });
   }
   int rank() const override { return host_.rank(); }
@@ -193,30 +251,30 @@ class NcclWorld final : public World {
     } else {
       Channel::stay_out_of_split(*everyone_, name);
     }
+    const int serial = groups_++;
     if (!host) return nullptr;
-    return std::make_unique<NcclGroup>(device_, host_device_, watch_, std::move(host), std::move(channel));
+    return std::make_unique<NcclGroup>(device_, mail_, lines_, std::move(host), std::move(channel), members,
+                                       serial);
   }
 
  private:
   // The communicator of all ranks, from which the others are split.
   std::shared_ptr<Channel> everyone(Group& host) {
     if (everyone_ || size() == 1) return everyone_;
-    // The id of rank 0, as the numbers that hosts exchange.
     ncclUniqueId id{};
     if (rank() == 0) need_nccl(ncclGetUniqueId(&id), "nccl", "ncclGetUniqueId");
-    static_assert(sizeof id % sizeof(double) == 0);
-    std::vector<double> words(sizeof id / sizeof(double));
-    std::memcpy(words.data(), &id, sizeof id);
-    const std::vector<double> all = host.host_gather(words);
-    std::memcpy(&id, all.data(), sizeof id);
+    id = gather_all(host, id).front();
     everyone_ = std::make_shared<Channel>(watch_, host.name(), id, rank(), size());
     return everyone_;
   }
 
   World& host_;
+  Mail& mail_;
   Device& host_device_;
   StreamDevice& device_;
   std::shared_ptr<Watch> watch_;
+  Lines lines_;
+  int groups_ = 0;
   std::shared_ptr<Channel> everyone_;
 };
 
@@ -228,9 +286,9 @@ std::string nccl_library() {
   return fmt::format("NCCL {}.{}.{}", v / 10000, v / 100 % 100, v % 100);
 }
 
-std::unique_ptr<World> open_nccl_world(World& host, Device& host_device, StreamDevice& device,
+std::unique_ptr<World> open_nccl_world(World& host, Mail& mail, Device& host_device, StreamDevice& device,
                                        double deadline) {
-  return std::make_unique<NcclWorld>(host, host_device, device, deadline);
+  return std::make_unique<NcclWorld>(host, mail, host_device, device, deadline);
 }
 
 }  // namespace mbench

@@ -58,16 +58,31 @@ void Watch::end(ncclComm_t comm, bool orderly) noexcept {
 void Watch::settle(ncclComm_t comm, ncclResult_t code, std::string_view what) {
   const auto begin = std::chrono::steady_clock::now();
   for (std::uint64_t looks = 0; code == ncclInProgress && comm; ++looks) {
-    const double waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    if (waited > deadline_) give_up(what, waited);
+    check_wait(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), what);
+    if (meanwhile_) meanwhile_();
     if (looks > kSpins) std::this_thread::sleep_for(kNap);
+    if (done(comm, code, what)) return;
+  }
+  if (code != ncclSuccess) failed(comm, code, what);
+}
+
+bool Watch::done(ncclComm_t comm, ncclResult_t code, std::string_view what) {
+  if (code == ncclInProgress) {
     const ncclResult_t asked = ncclCommGetAsyncError(comm, &code);
     if (asked != ncclSuccess) code = asked;
   }
-  if (code == ncclSuccess) return;
+  if (code != ncclSuccess && code != ncclInProgress) failed(comm, code, what);
+  return code == ncclSuccess;
+}
+
+void Watch::failed(ncclComm_t comm, ncclResult_t code, std::string_view what) {
   const std::string told = ncclGetLastError(comm);
   abort();
   fail(ErrorKind::internal, what, "NCCL failed, got {}: {}", ncclGetErrorString(code), told);
+}
+
+void Watch::check_wait(double waited, std::string_view what) {
+  if (waited > deadline_) give_up(what, waited);
 }
 
 void Watch::give_up(std::string_view what, double waited) {
@@ -76,8 +91,7 @@ void Watch::give_up(std::string_view what, double waited) {
        "no end of {} after {:.0f} s: a rank has not come to it, or a link is down", what, waited);
 }
 
-SharedEvent Watch::ends(cudaStream_t stream, std::string what) {
-  forget_ended();
+SharedEvent Watch::mark(cudaStream_t stream) {
   cudaEvent_t e = nullptr;
   if (spare_.empty()) {
     need_cuda(cudaEventCreateWithFlags(&e, cudaEventDisableTiming), "nccl");
@@ -88,6 +102,12 @@ SharedEvent Watch::ends(cudaStream_t stream, std::string what) {
   // Owners (what is pending) never outlive their group, nor does a group the watch.
   SharedEvent event(e, [this](cudaEvent_t done) { spare_.push_back(done); });
   need_cuda(cudaEventRecord(e, stream), "nccl");
+  return event;
+}
+
+SharedEvent Watch::ends(cudaStream_t stream, std::string what) {
+  forget_ended();
+  SharedEvent event = mark(stream);
   under_way_.push_back({std::move(what), event});
   return event;
 }
@@ -115,6 +135,7 @@ void Watch::abort() {
 
 void Watch::check(double waited) {
   if (aborted_) return;
+  if (meanwhile_) meanwhile_();
   for (const Comm& c : comms_) {
     ncclResult_t state = ncclSuccess;
     const ncclResult_t asked = ncclCommGetAsyncError(c.comm, &state);

@@ -5,6 +5,7 @@
 #include <nccl.h>
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -32,6 +33,14 @@ class Watch {
   // Waits until the call on `comm` that gave `code` is done as far as the host goes; throws if it fails, or
   // after the deadline. `what` is what the call was for.
   void settle(ncclComm_t comm, ncclResult_t code, std::string_view what);
+  // One look: whether what the call of that code had to do on the host is done. Throws if it has failed.
+  bool done(ncclComm_t comm, ncclResult_t code, std::string_view what);
+  // Throws where that is too long.
+  void check_wait(double waited, std::string_view what);
+  // Is called wherever the host waits, for what goes on in the background.
+  void meanwhile(std::function<void()> work) { meanwhile_ = std::move(work); }
+  // A point of the stream.
+  SharedEvent mark(cudaStream_t stream);
   // Records on the stream that `what` ends there.
   SharedEvent ends(cudaStream_t stream, std::string what);
   // Throws if a communicator has failed, or if the host has waited longer than the deadline and something has
@@ -51,9 +60,11 @@ class Watch {
   void forget_ended();
   void abort();
   [[noreturn]] void give_up(std::string_view what, double waited);
+  [[noreturn]] void failed(ncclComm_t comm, ncclResult_t code, std::string_view what);
 
   double deadline_;
   bool aborted_ = false;
+  std::function<void()> meanwhile_;
   std::vector<Comm> comms_;
   std::vector<cudaEvent_t> spare_;
   std::deque<UnderWay> under_way_;

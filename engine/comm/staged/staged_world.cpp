@@ -5,23 +5,54 @@
 namespace mbench {
 namespace {
 
-// A message on its way; what it brings, if anything, is written to the device when it is waited for.
-class StagedPending final : public Pending {
+// The time until the device has done what was enqueued before is not a message's: the front, which measures
+// the whole call, is told so.
+void settle(Device& device, double& seconds) {
+  const double begin = device.now();
+  device.synchronize();
+  seconds -= device.now() - begin;
+}
+
+// A message on its way that brings nothing: the host's copy lives as long.
+class StagedSend final : public Pending {
  public:
-  StagedPending(std::unique_ptr<Pending> inner, Tensor host, Device* device, Tensor to)
-      : inner_(std::move(inner)), host_(std::move(host)), device_(device), to_(std::move(to)) {}
+  StagedSend(std::unique_ptr<Pending> inner, Tensor host)
+      : inner_(std::move(inner)), host_(std::move(host)) {}
   void wait() override {
     inner_->wait();
-    if (device_) device_->write(to_, {host_.data(), host_.bytes()});
     host_.reset();
-    to_.reset();
   }
 
  private:
   std::unique_ptr<Pending> inner_;
   Tensor host_;
-  Device* device_;  // null: nothing is brought
+};
+
+// What is written to the device when it is waited for.
+class StagedArrival final : public Pending {
+ public:
+  // `sent` is what it was made from, if anything was. The wait's time goes to `seconds`.
+  StagedArrival(std::unique_ptr<Pending> inner, Tensor sent, Tensor host, Device& device, Tensor to,
+                double& seconds)
+      : inner_(std::move(inner)),
+        sent_(std::move(sent)),
+        host_(std::move(host)),
+        device_(device),
+        to_(std::move(to)),
+        seconds_(seconds) {}
+  void wait() override {
+    settle(device_, seconds_);
+    inner_->wait();
+    device_.write(to_, {host_.data(), host_.bytes()});
+    for (Tensor* t : {&sent_, &host_, &to_}) t->reset();
+  }
+
+ private:
+  std::unique_ptr<Pending> inner_;
+  Tensor sent_, host_;
+  Device& device_;
   Tensor to_;
+  double& seconds_;
 };
 
 class StagedGroup final : public Group {
@@ -31,11 +62,6 @@ class StagedGroup final : public Group {
         host_device_(host_device),
         inner_(std::move(inner)) {}
 
-  double host_max(double value) override { return inner_->host_max(value); }
-  std::vector<double> host_gather(const std::vector<double>& values) override {
-    return inner_->host_gather(values);
-  }
-
  protected:
   void do_all_reduce(const Tensor& x, ReduceOp op) override {
     const Tensor host = fetch(x);
@@ -44,8 +70,7 @@ class StagedGroup final : public Group {
   }
   std::unique_ptr<Pending> do_start_all_reduce(const Tensor& x) override {
     const Tensor host = fetch(x);
-    auto inner = inner_->start_all_reduce(host);
-    return std::make_unique<StagedPending>(std::move(inner), host, &device(), x);
+    return arrival(inner_->start_all_reduce(host), Tensor(), host, x, device().meter().communication_seconds);
   }
   void do_all_gather(const Tensor& in, const Tensor& out) override {
     const Tensor host = fetch(in), all = room_for(out);
@@ -57,6 +82,21 @@ class StagedGroup final : public Group {
     inner_->reduce_scatter(host, part);
     bring(part, out);
   }
+  void do_all_to_all(const Tensor& in, const Tensor& out, const Rows& rows) override {
+    const Tensor host = fetch(in), all = room_for(out);
+    if (rows.equal)
+      inner_->all_to_all(host, all);
+    else
+      inner_->all_to_all(host, all, rows.send, rows.receive);
+    bring(all, out);
+  }
+  std::unique_ptr<Pending> do_start_all_to_all(const Tensor& in, const Tensor& out,
+                                               const Rows& rows) override {
+    const Tensor host = fetch(in), all = room_for(out);
+    auto inner = rows.equal ? inner_->start_all_to_all(host, all)
+                            : inner_->start_all_to_all(host, all, rows.send, rows.receive);
+    return arrival(std::move(inner), host, all, out, device().meter().communication_seconds);
+  }
   void do_broadcast(const Tensor& x, int root) override {
     const Tensor host = fetch(x);
     inner_->broadcast(host, root);
@@ -65,33 +105,33 @@ class StagedGroup final : public Group {
   std::unique_ptr<Pending> do_start_send(const Tensor& x, int to, int tag) override {
     const Tensor host = fetch(x);
     auto inner = inner_->start_send(host, to, tag);
-    return std::make_unique<StagedPending>(std::move(inner), host, nullptr, Tensor());
+    return std::make_unique<StagedSend>(std::move(inner), host);
   }
-  void do_receive(const Tensor& x, int from, int tag) override {
+  std::unique_ptr<Pending> do_start_receive(const Tensor& x, int from, int tag) override {
     const Tensor host = room_for(x);
-    settle(device().meter().bubble_seconds);
-    inner_->receive(host, from, tag);
-    bring(host, x);
+    return arrival(inner_->start_receive(host, from, tag), Tensor(), host, x,
+                   device().meter().bubble_seconds);
   }
   void do_barrier() override {
     device().synchronize();
     inner_->barrier();
   }
+  double do_host_max(double value) override { return inner_->host_max(value); }
+  std::vector<Bytes> do_host_gather(std::span<const std::byte> mine, int to) override {
+    return inner_->host_gather(mine, to);
+  }
 
  private:
-  // The time until the device has done what was enqueued before is not the message's: the front, which
-  // measures the whole call, is told so.
-  void settle(double& seconds) {
-    const double begin = device().now();
-    device().synchronize();
-    seconds -= device().now() - begin;
+  std::unique_ptr<Pending> arrival(std::unique_ptr<Pending> inner, const Tensor& sent, const Tensor& host,
+                                   const Tensor& to, double& seconds) {
+    return std::make_unique<StagedArrival>(std::move(inner), sent, host, device(), to, seconds);
   }
   Tensor room_for(const Tensor& x) {
     return host_device_.empty(x.shape(), x.dtype(), Category::other, "a message in host memory");
   }
   Tensor fetch(const Tensor& x) {
     const Tensor host = room_for(x);
-    settle(device().meter().communication_seconds);
+    settle(device(), device().meter().communication_seconds);
     device().read(x, {host.data(), host.bytes()});
     return host;
   }

@@ -82,3 +82,27 @@ TEST_CASE("a device with a limit runs out of memory at the limit") {
 TEST_CASE("the peak of a matrix product is measured") {
   CHECK(cpu::measure_gemm_peak(0.01) > 1e8);
 }
+
+TEST_CASE(
+    "a copy brings values of any type to another place, is counted, and is nothing where it would stay") {
+  cpu::CpuDevice device;
+  std::vector<std::int64_t> values(100003);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::int64_t>(3 * i);
+  const auto n = static_cast<std::int64_t>(values.size());
+  const Tensor from = device.empty({n}, DType::i64, Category::other, "from");
+  const Tensor to = device.empty({n}, DType::i64, Category::other, "to");
+  device.write(from, std::as_bytes(std::span(values)));
+  device.copy(from, to);
+  std::vector<std::int64_t> got(values.size());
+  device.read(to, std::as_writable_bytes(std::span(got)));
+  CHECK(got == values);
+  CHECK(device.meter().launches == 1);
+  CHECK(device.meter().bytes == 2.0 * static_cast<double>(from.bytes()));
+
+  device.copy(from, from.view({1, n}));
+  device.copy(from.slice(0, 0), to.slice(0, 0));
+  CHECK(device.meter().launches == 1);
+  CHECK_THROWS_AS(device.copy(from.slice(0, 10), from.slice(9, 10)), Error);
+  CHECK_THROWS_AS(device.copy(from, to.slice(1, n - 1)), Error);
+  CHECK_THROWS_AS(device.copy(from, device.empty({n}, DType::f32, Category::other, "f32")), Error);
+}

@@ -68,6 +68,14 @@ TEST_CASE("an all-gather is half a ring all-reduce") {
   CHECK(kDirect.all_gather(kGiB, {8, 1}) == Approx(kBase + 7 * kStep + 7.0 / 8 * kGiB / kBus));
 }
 
+TEST_CASE("an all-to-all sends every other device its part, within the node and over the network at once") {
+  CHECK(kDirect.all_to_all(kGiB, {8, 1}) == Approx(kBase + 7 * kStep + 7.0 / 8 * kGiB / kBus));
+  CHECK(kDirect.all_to_all(kGiB, {1, 4}) == Approx(kBase + 3 * kHop + 0.75 * kGiB / kNetwork));
+  // Of 4 nodes of 8, three quarters of what a device sends cross its share of the network: the slower part.
+  CHECK(kDirect.all_to_all(kGiB, {8, 4}) == Approx(kBase + 7 * kStep + 3 * kHop + 0.75 * kGiB / kNetwork));
+  CHECK(kThroughHost.all_to_all(kGiB, {8, 1}) == Approx(kBase + 7 * kHostStep + 7.0 / 8 * kGiB / kHostBus));
+}
+
 TEST_CASE("a broadcast sends all bytes down the ring") {
   CHECK(kDirect.broadcast(kGiB, {8, 1}) == Approx(kBase + 7 * kStep + kGiB / kBus));
   CHECK(kDirect.broadcast(kGiB, {1, 4}) == Approx(kBase + 2 * kHop + kGiB / kNetwork));

@@ -3,7 +3,9 @@
 #include "engine/sim/network.h"
 
 #include <atomic>
+#include <cstring>
 #include <functional>
+#include <span>
 #include <thread>
 
 #include "engine/base/error.h"
@@ -22,6 +24,22 @@ void on_stages(SimNetwork& network, const std::function<void(int)>& stage) {
       network.leave(s);
     });
   for (std::thread& t : threads) t.join();
+}
+
+// Numbers as the bytes that a meeting exchanges, and back.
+SimNetwork::Bytes bytes_of(const std::vector<double>& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
+}
+std::vector<std::vector<double>> meet(SimNetwork& network, const std::string& name,
+                                      const std::vector<int>& stages, int me,
+                                      const std::vector<double>& values) {
+  std::vector<std::vector<double>> all;
+  for (const SimNetwork::Bytes& bytes : network.meet(name, stages, me, bytes_of(values))) {
+    all.emplace_back(bytes.size() / sizeof(double));
+    std::memcpy(all.back().data(), bytes.data(), bytes.size());
+  }
+  return all;
 }
 
 enum class End { normal, stopped, stuck, other };
@@ -77,7 +95,7 @@ TEST_CASE("a meeting gives everyone all values in the order of the stages, round
   std::atomic<int> wrong = 0;
   on_stages(network, [&](int s) {
     for (int round = 0; round < rounds; ++round) {
-      const auto all = network.meet("world", {0, 1, 2, 3, 4}, s, {double(s), double(round)});
+      const auto all = meet(network, "world", {0, 1, 2, 3, 4}, s, {double(s), double(round)});
       if (all.size() != stages) ++wrong;
       for (int i = 0; i < static_cast<int>(all.size()); ++i)
         if (all[static_cast<std::size_t>(i)] != std::vector<double>{double(i), double(round)}) ++wrong;
@@ -92,10 +110,10 @@ TEST_CASE("meetings of different names and members do not mix") {
   on_stages(network, [&](int s) {
     for (int round = 0; round < 50; ++round) {
       const std::vector<int> pair = s < 2 ? std::vector<int>{0, 1} : std::vector<int>{2, 3};
-      const auto two = network.meet(s < 2 ? "low" : "high", pair, s, {double(s)});
+      const auto two = meet(network, s < 2 ? "low" : "high", pair, s, {double(s)});
       if (two != std::vector<std::vector<double>>{{double(pair[0])}, {double(pair[1])}}) ++wrong;
       if (s == 0 || s == 3) {
-        const auto ends = network.meet("ends", {0, 3}, s, {double(10 * s)});
+        const auto ends = meet(network, "ends", {0, 3}, s, {double(10 * s)});
         if (ends != std::vector<std::vector<double>>{{0}, {30}}) ++wrong;
       }
     }
@@ -128,9 +146,9 @@ TEST_CASE("a stage that ends stops those who meet without it, but not those whom
   SimNetwork network(3, 1);
   End first[3] = {}, second[3] = {};
   on_stages(network, [&](int s) {
-    first[s] = end_of([&] { network.meet("world", {0, 1, 2}, s, {1}); });
+    first[s] = end_of([&] { meet(network, "world", {0, 1, 2}, s, {1}); });
     if (s == 2) return;
-    second[s] = end_of([&] { network.meet("world", {0, 1, 2}, s, {2}); });
+    second[s] = end_of([&] { meet(network, "world", {0, 1, 2}, s, {2}); });
   });
   for (const End e : first) CHECK(e == End::normal);
   CHECK(second[0] == End::stopped);

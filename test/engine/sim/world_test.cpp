@@ -1,0 +1,206 @@
+// Groups of simulated ranks: when a collective or a message ends on the virtual clock, and what a group of
+// one costs.
+#include "engine/sim/world.h"
+
+#include <functional>
+#include <thread>
+
+#include "engine/comm/gather.h"
+#include "engine/sim/counting.h"
+#include "engine/sim/device.h"
+#include "test/catch.h"
+#include "test/engine/sim/simulated_run.h"
+
+using namespace mbench;
+
+namespace {
+
+constexpr double kCall = 1e-5, kLaunch = 3e-6;  // of the host
+
+HostTimes host_times() {
+  HostTimes t;
+  t.launch = kLaunch;
+  t.collective = t.message = kCall;
+  return t;
+}
+
+const Machine& machine() {
+  static const Machine m = find_machine("A100-SXM4-80GB", "test");
+  return m;
+}
+
+// A pipeline stage of that many ranks, the first of which runs here.
+struct Stage {
+  Stage(SimNetwork& network, int stage, int ranks)
+      : clock(host_times()),
+        device("A100", 0, std::make_unique<sim::CostModel>(machine(), find_framework("mbench", "test"), 1.0),
+               clock),
+        world(stage * ranks, network.stages() * ranks, network, links, clock) {}
+  Tensor tensor(std::int64_t rows) { return device.empty({rows, 1024}, DType::f32, Category::other, "x"); }
+  // A kernel of that time, on an idle stream.
+  void compute(double seconds) { clock.kernel(seconds); }
+  double copy_seconds(const Tensor& x) {
+    return sim::CostModel(machine(), find_framework("mbench", "test"), 1.0)
+        .streaming_seconds({0, 2 * static_cast<double>(x.bytes())});
+  }
+
+  Links links{machine(), true};
+  VirtualClock clock;
+  sim::SimDevice device;
+  SimWorld world;
+};
+
+std::vector<int> first(int n) {
+  std::vector<int> members;
+  for (int i = 0; i < n; ++i) members.push_back(i);
+  return members;
+}
+
+}  // namespace
+
+TEST_CASE("a simulated group of one costs the copies that it makes and nothing else") {
+  SimNetwork network(1, 1);
+  Stage s(network, 0, 1);
+  const auto alone = s.world.group(s.device, "alone", {0});
+  const Tensor in = s.tensor(4096), out = s.tensor(4096);
+  const std::vector<std::int64_t> rows{4096};
+  const std::function<void()> calls[] = {[&] { alone->all_gather(in, out); },
+                                         [&] { alone->start_all_gather(in, out)->wait(); },
+                                         [&] { alone->reduce_scatter(in, out); },
+                                         [&] { alone->start_reduce_scatter(in, out)->wait(); },
+                                         [&] { alone->all_to_all(in, out); },
+                                         [&] { alone->start_all_to_all(in, out)->wait(); },
+                                         [&] { alone->all_to_all(in, out, rows, rows); }};
+  for (const auto& call : calls) {
+    const double begin = s.clock.synchronize();
+    call();
+    CHECK(s.clock.now() - begin == Approx(kLaunch + s.copy_seconds(in)));
+  }
+  const double begin = s.clock.synchronize();
+  alone->all_gather(in, in);
+  alone->all_reduce(in);
+  alone->broadcast(in, 0);
+  alone->barrier();
+  CHECK(s.clock.now() == begin);
+  CHECK(s.device.meter().communication_bytes == 0);
+  CHECK(s.device.meter().launches == std::size(calls));
+
+  // Where nothing has a time, the copies are counted all the same, as on the devices that make them.
+  const auto counting = open_counting_device(0);
+  const auto lone = lone_world(3, 8);
+  const auto counted = lone->group(*counting, "alone", {3});
+  const Tensor x = counting->empty({8}, DType::f32, Category::other, "x");
+  const Tensor y = counting->empty({8}, DType::f32, Category::other, "y");
+  counted->all_gather(x, y);
+  counted->all_to_all(x, y);
+  CHECK(counting->meter().launches == 2);
+  CHECK(counting->meter().communication_bytes == 0);
+}
+
+TEST_CASE("an all_to_all takes what the links say, of unequal parts as long as if all were the largest") {
+  SimNetwork network(1, 16);
+  Stage s(network, 0, 16);
+  const auto group = s.world.group(s.device, "ep", first(16));
+  const Tensor x = s.tensor(16 * 32), y = s.tensor(16 * 32);
+  const double equal = s.links.all_to_all(static_cast<double>(x.bytes()), {8, 2});
+  double begin = s.clock.synchronize();
+  group->all_to_all(x, y);
+  CHECK(s.clock.now() - begin == Approx(kCall + equal));
+  CHECK(s.device.meter().communication_bytes == static_cast<double>(x.bytes()));
+
+  // One peer gets 32 rows, the others few or none: as long as 32 for each.
+  std::vector<std::int64_t> send(16, 1), receive(16, 2);
+  send[5] = 32, send[6] = 0, receive[0] = 1;
+  const Tensor out = s.tensor(46), in = s.tensor(31);
+  begin = s.clock.synchronize();
+  group->all_to_all(out, in, send, receive);
+  CHECK(s.clock.now() - begin == Approx(kCall + equal));
+  std::swap(send, receive);
+  begin = s.clock.synchronize();
+  group->all_to_all(in, out, send, receive);
+  CHECK(s.clock.now() - begin == Approx(kCall + equal));
+}
+
+TEST_CASE("a started all_to_all runs beside what is computed until it is waited for") {
+  SimNetwork network(1, 8);
+  Stage s(network, 0, 8);
+  const auto group = s.world.group(s.device, "ep", first(8));
+  const Tensor x = s.tensor(8 * 4096), y = s.tensor(8 * 4096);
+  const double seconds = s.links.all_to_all(static_cast<double>(x.bytes()), {8, 1});
+  for (const double kernel : {0.1 * seconds, 10 * seconds}) {
+    const double begin = s.clock.synchronize();
+    const auto pending = group->start_all_to_all(x, y);
+    s.compute(kernel);
+    pending->wait();
+    CHECK(s.clock.now() - begin == Approx(kCall + std::max(seconds, kLaunch + kernel)));
+  }
+}
+
+TEST_CASE("a started receive moves beside what is computed, once it has been started and sent") {
+  SimNetwork network(1, 4);
+  Stage s(network, 0, 4);
+  const auto ring = s.world.group(s.device, "cp", first(4));  // whose ranks do all the same
+  const Tensor x = s.tensor(4096), y = s.tensor(4096);
+  const double seconds = s.links.message(static_cast<double>(x.bytes()), 3, 0);
+  for (const double kernel : {0.1 * seconds, 10 * seconds}) {
+    const double begin = s.clock.synchronize();
+    const auto receive = ring->start_receive(y, 3, 0);
+    const auto send = ring->start_send(x, 1, 0);
+    s.compute(kernel);
+    receive->wait();
+    send->wait();
+    CHECK(s.clock.now() - begin == Approx(2 * kCall + std::max(seconds, kLaunch + kernel)));
+  }
+  // A receive that is the whole of it begins when it is called.
+  const double begin = s.clock.synchronize();
+  const auto send = ring->start_send(x, 1, 0);
+  s.compute(10 * seconds);
+  ring->receive(y, 3, 0);
+  CHECK(s.clock.now() - begin == Approx(kCall + kLaunch + 11 * seconds));
+}
+
+TEST_CASE("messages of a tag go to receives in the order these were started, however they are waited for") {
+  SimNetwork network(2, 1);
+  Stage sender(network, 0, 1), receiver(network, 1, 1);
+  const auto from = sender.world.group(sender.device, "pp", {0, 1});
+  const auto to = receiver.world.group(receiver.device, "pp", {0, 1});
+  const Tensor x = sender.tensor(1), y = receiver.tensor(1);
+  const double seconds = receiver.links.message(static_cast<double>(x.bytes()), 0, 1);
+  from->start_send(x, 1, 7)->wait();
+  sender.compute(1);
+  from->start_send(x, 1, 7)->wait();
+  sender.compute(1);
+  from->start_send(x, 1, 8)->wait();
+  const auto early = to->start_receive(y, 0, 7), late = to->start_receive(y, 0, 7),
+             other = to->start_receive(y, 0, 8);
+  early->wait();
+  CHECK(receiver.clock.now() < 0.1);
+  other->wait();
+  CHECK(receiver.clock.now() == Approx(2 + seconds).margin(1e-4));
+
+  sender.compute(1);
+  from->start_send(x, 1, 7)->wait();  // as the first in line gets it, the one that is waited for last
+  late->wait();
+  CHECK(receiver.clock.now() < 2.5);
+  to->receive(y, 0, 7);
+  CHECK(receiver.clock.now() == Approx(3 + seconds).margin(1e-4));
+}
+
+TEST_CASE("the stages of a simulated job gather bytes of any length, each for all of its ranks") {
+  SimNetwork network(2, 2);
+  std::vector<std::vector<std::int64_t>> seen[2];
+  std::vector<double> largest(2);
+  std::vector<std::thread> threads;
+  for (int stage = 0; stage < 2; ++stage)
+    threads.emplace_back([&, stage] {
+      Stage s(network, stage, 2);
+      const auto all = s.world.group(s.device, "world", first(4));
+      seen[stage] = gather_all(*all, std::vector<std::int64_t>(static_cast<std::size_t>(3 * stage), stage));
+      largest[static_cast<std::size_t>(stage)] = all->host_max(stage);
+      network.leave(stage);
+    });
+  for (std::thread& t : threads) t.join();
+  for (const auto& all : seen)
+    CHECK(all == std::vector<std::vector<std::int64_t>>{{}, {}, {1, 1, 1}, {1, 1, 1}});
+  CHECK(largest == std::vector<double>{1, 1});
+}
