@@ -36,7 +36,7 @@ Format format_of(const std::string& metric, const Published& published) {
   format.header = metric;
   double scale = 1;
   if (const MetricFormat* usual = find_metric_format(metric)) {
-    const CellText::Part& part = CellText::parse(usual->text, metric).parts().front();
+    const CellText::Part part = CellText::parse(usual->text, metric).parts().front();
     format.header = usual->header;
     format.thousands = part.thousands;
     scale = part.scale;

@@ -150,6 +150,15 @@ TEST_CASE("simulated points are said to be simulated, and an out-of-memory that 
   CHECK_THAT(report, Contains("Published as out of memory: 1 of 2 rows are out of memory here too."));
 }
 
+TEST_CASE("a published share prints as a percentage, its error beside it") {
+  ResultFile file = sample_file();
+  file.points.resize(1);
+  file.points[0].mfu = 0.389;
+  file.spec["published"]["rows"] = {{{"where", file.spec["published"]["rows"][0]["where"]}, {"mfu", 0.421}}};
+  CHECK_THAT(render_report(file, {}), Contains("| MFU (%): published | measured |  error |") &&
+                                          Contains("|               42.1 |     38.9 | -7.6 % |"));
+}
+
 TEST_CASE("errors and the order of strategies are summed up, doubted and failed rows aside") {
   ResultFile file = sample_file();
   file.points.erase(file.points.begin() + 19);
