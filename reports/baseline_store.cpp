@@ -232,7 +232,7 @@ ResultFile baseline_for(const std::string& folder, const ResultFile& now, bool m
         if (ids.contains(fs::path(path).stem().string())) continue;
         const BaselineFile& file = chooser.read(path);
         const BaselineEntry* entry = entry_to_use(file, revision);
-        if (entry && entry->sweep == *name && ids.insert(file.id).second) baseline.take(file, *entry);
+        if (entry && entry->sweep == name->get<std::string>() && ids.insert(file.id).second) baseline.take(file, *entry);
       }
   return baseline.finish();
 }
