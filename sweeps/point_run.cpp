@@ -25,6 +25,11 @@ std::optional<PointResult> read_result(const std::string& path, std::string& tro
 
 }  // namespace
 
+bool is_done(Outcome outcome) {
+  return outcome == Outcome::ok || outcome == Outcome::oom || outcome == Outcome::infeasible ||
+         outcome == Outcome::unsupported;
+}
+
 std::string ProgressMessage::str() const {
   return of > 0 ? fmt::format("{} {} of {}", phase, iteration, of) : phase;
 }
@@ -98,11 +103,11 @@ std::optional<PointResult> run_point(const SpecPoint& p, const PointRun& run) {
     return true;
   };
   const ProcessEnd end = run_process(request);
-  if (end.how == ProcessEnd::How::interrupted) return std::nullopt;
-
   std::string trouble;
   std::optional<PointResult> result = read_result(result_path, trouble);
-  const bool clean = end.how == ProcessEnd::How::exited && end.code == 0;
+  const bool interrupted = end.how == ProcessEnd::How::interrupted;
+  if (interrupted && (!result || !is_done(result->outcome))) return std::nullopt;
+  const bool clean = interrupted || (end.how == ProcessEnd::How::exited && end.code == 0);
   if (!result || (!clean && result->outcome == Outcome::ok)) {
     // A run that wrote "ok" and then failed to end is no success: its other ranks may never have got that
     // far.
