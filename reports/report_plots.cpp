@@ -1,5 +1,7 @@
 #include "reports/report_plots.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -9,6 +11,12 @@
 #include "reports/report_parts.h"
 
 namespace mbench {
+namespace {
+
+// Beside a sweep nobody asked for them: as many as a reader looks through, and a few seconds of drawing.
+constexpr std::size_t kMostBeside = 100;
+
+}  // namespace
 
 BuiltPlots report_plots(const ResultFile& file, const ReportOptions& options) {
   const ReportParts parts = report_parts(file, options);
@@ -24,7 +32,15 @@ TimelinePlot read_timeline(const std::string& path) {
 }
 
 std::string plots_beside(const std::string& folder, const ResultFile& file, std::vector<std::string>& notes) {
-  const BuiltPlots built = report_plots(file, {});
+  BuiltPlots built = report_plots(file, {});
+  std::string left_out;
+  if (built.plots.size() > kMostBeside) {
+    left_out = fmt::format(
+        "{} of {} plots are drawn; for all of them: mbench report {} --plots DIR, with --filter for some.",
+        kMostBeside, built.plots.size(), (std::filesystem::path(folder) / "results.json").string());
+    built.plots.resize(kMostBeside);
+    built.notes.push_back(left_out);
+  }
   const PlotFiles files = write_plots(built.plots, (std::filesystem::path(folder) / "plots").string());
   notes.insert(notes.end(), built.notes.begin(), built.notes.end());
   notes.insert(notes.end(), files.notes.begin(), files.notes.end());
@@ -43,6 +59,7 @@ std::string plots_beside(const std::string& folder, const ResultFile& file, std:
     std::erase_if(alt, [](char c) { return c == '[' || c == ']'; });
     out += "![" + alt + "](plots/" + name + ")\n\n";
   }
+  if (!out.empty() && !left_out.empty()) out += escape_markdown(left_out) + "\n";
   return out;
 }
 

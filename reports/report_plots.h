@@ -14,7 +14,8 @@ BuiltPlots report_plots(const ResultFile& file, const ReportOptions& options);
 TimelinePlot read_timeline(const std::string& path);
 
 // The plots of a sweep drawn into the folder "plots" beside its tables, and the lines of markdown that show
-// them there. Empty if there are none; `notes` says why where something is missing.
+// them there. Of very many the first hundred. Empty if there are none; `notes` says why where something is
+// missing or left out.
 std::string plots_beside(const std::string& folder, const ResultFile& file, std::vector<std::string>& notes);
 
 }  // namespace mbench

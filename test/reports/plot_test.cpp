@@ -263,3 +263,22 @@ TEST_CASE("the plots of a sweep stand beside its tables") {
   }
   CHECK(images == report_plots(sample::strategies(), {}).plots.size());
 }
+
+TEST_CASE("of very many plots a sweep draws the first hundred and says so") {
+  if (!has_gnuplot()) return;
+  ResultFile file = sample::strategies();
+  file.points.clear();
+  for (int seq = 128; file.points.size() < 300; seq += 128)
+    for (const char* strategy : {"baseline", "full"})
+      file.points.push_back(sample::measured(sample::point(1, 1, seq, strategy), {100.0, 101.0}, 1000));
+  const std::size_t all = report_plots(file, {}).plots.size();
+  REQUIRE(all > 100);
+  const Folder folder;
+  std::vector<std::string> notes;
+  const std::string lines = plots_beside(folder.path.string(), file, notes);
+  const std::string left_out = fmt::format("100 of {} plots are drawn; for all of them: mbench report ", all);
+  REQUIRE(notes.size() == 1);
+  CHECK_THAT(notes[0], Contains(left_out));
+  CHECK_THAT(lines, Contains(left_out));
+  CHECK(std::distance(fs::directory_iterator(folder.path / "plots"), fs::directory_iterator()) == 200);
+}
