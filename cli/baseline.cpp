@@ -7,9 +7,9 @@
 
 #include "cli/cli.h"
 #include "engine/spec/result.h"
-#include "reports/baseline_store.h"
-#include "reports/markdown.h"
-#include "reports/trend.h"
+#include "reports/baselines/baseline_store.h"
+#include "reports/baselines/trend.h"
+#include "reports/tables/markdown.h"
 
 namespace mbench::cli {
 namespace {

@@ -1,5 +1,5 @@
 // mbench compare NEW --baseline OLD: did anything get slower, larger or wrong.
-#include "reports/compare.h"
+#include "reports/gate/compare.h"
 
 #include <fmt/format.h>
 
@@ -10,8 +10,8 @@
 
 #include "cli/cli.h"
 #include "engine/spec/result.h"
-#include "reports/baseline_store.h"
-#include "reports/compare_report.h"
+#include "reports/baselines/baseline_store.h"
+#include "reports/gate/compare_report.h"
 
 namespace mbench::cli {
 namespace {

@@ -1,5 +1,5 @@
 // mbench report RESULT...: tables, pages and plots of stored results.
-#include "reports/report.h"
+#include "reports/tables/report.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,10 +9,10 @@
 
 #include "cli/cli.h"
 #include "engine/spec/result.h"
-#include "reports/builtin_layouts.h"
-#include "reports/gnuplot.h"
-#include "reports/html.h"
-#include "reports/report_plots.h"
+#include "reports/page/html.h"
+#include "reports/plots/gnuplot.h"
+#include "reports/plots/report_plots.h"
+#include "reports/tables/builtin_tables.h"
 
 namespace mbench::cli {
 namespace {

@@ -14,7 +14,7 @@
 #include "engine/run/gpu_peaks.h"
 #include "engine/run/run_point.h"
 #include "engine/spec/result.h"
-#include "reports/report.h"
+#include "reports/tables/report.h"
 #include "strategies/strategies.h"
 
 namespace mbench::cli {

@@ -17,8 +17,8 @@
 #include "cli/simulation.h"
 #include "cli/trace_file.h"
 #include "engine/platform/registry.h"
-#include "reports/report.h"
-#include "reports/report_plots.h"
+#include "reports/plots/report_plots.h"
+#include "reports/tables/report.h"
 #include "sweeps/runner.h"
 
 namespace mbench::cli {

@@ -1,5 +1,5 @@
 // mbench trend: stored points over time, and where they changed.
-#include "reports/trend.h"
+#include "reports/baselines/trend.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

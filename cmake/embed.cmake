@@ -1,6 +1,6 @@
 # Data files inside the program.
 #
-#   mbench_embed(TARGET NAMESPACE FOLDER GLOB)    e.g. mbench_embed(mbench_reports layout_files reports/layouts *.json)
+#   mbench_embed(TARGET NAMESPACE FOLDER GLOB)    e.g. mbench_embed(mbench_reports layout_files reports/tables/declarations *.json)
 #
 # adds to TARGET a generated source with every file of FOLDER (relative to the source tree) that GLOB matches:
 #

@@ -161,7 +161,7 @@ TEST_CASE("the rules themselves: what they allow and what they refuse") {
   CHECK(why_forbidden("engine/spec/point.cpp", "engine/ops/ops.h") != "");
   CHECK(why_forbidden("engine/ops/matmul.cpp", "engine/nn/linear.h") != "");
   CHECK(why_forbidden("sweeps/runner.cpp", "engine/plan/plan.h") != "");
-  CHECK(why_forbidden("reports/report.cpp", "sweeps/store.h") != "");
+  CHECK(why_forbidden("reports/tables/report.cpp", "sweeps/store.h") != "");
   CHECK(why_forbidden("strategies/tensor.cpp", "engine/nn/linear.h") != "");
   CHECK(why_forbidden("engine/novel/thing.cpp", "engine/base/error.h") != "");
   CHECK(why_foreign_forbidden("engine/train/trainer.cpp", "mpi.h") != "");

@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "engine/base/json_reader.h"
-#include "reports/html.h"
+#include "reports/page/html.h"
 #include "sweeps/process.h"
 #include "test/reports/sample.h"
 
