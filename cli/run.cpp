@@ -75,8 +75,8 @@ void hand_over(const Options& options, const PointResult& r) {
   ResultFile file;
   file.environment = describe_environment(r.point.device);
   file.points.push_back(r);
-  ReportOptions report;
-  fmt::print("\n{}", render_report(file, report));
+  reports::ReportOptions report;
+  fmt::print("\n{}", reports::render_report(file, report));
 }
 
 int exit_code(Outcome outcome) {

@@ -137,9 +137,10 @@ int terminal_columns() {
 void add_plots(const ResultFile& file, const std::string& out) {
   try {
     std::vector<std::string> notes;
-    const std::string lines = plots_beside(out, file, notes);
+    const std::string lines = reports::plots_beside(out, file, notes);
     if (!lines.empty())
-      write_file_atomically((fs::path(out) / "results.md").string(), render_report(file, {}) + lines);
+      write_file_atomically((fs::path(out) / "results.md").string(),
+                            reports::render_report(file, {}) + lines);
     for (const std::string& note : notes) std::cerr << note << "\n";
   } catch (const Error& e) {
     std::cerr << e.what() << "\n";
@@ -154,7 +155,7 @@ int run(Options options) {
   check_device(options.on);
   options.spec.device = options.on;
   const sweeps::Spec spec = sweeps::read_spec(options.spec);
-  check_tables(spec.json);  // before anything runs, not when results.md is written
+  reports::check_tables(spec.json);  // before anything runs, not when results.md is written
   sweeps::RunnerOptions runner;
   runner.program = fs::read_symlink("/proc/self/exe").string();
   runner.out = folder_of(options, spec);
@@ -195,7 +196,7 @@ int run(Options options) {
   }
   runner.environment["started"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
   runner.preflight = [&](const Point& point) { return preflight(point, runner.launcher); };
-  runner.render_tables = [](const ResultFile& file) { return render_report(file, {}); };
+  runner.render_tables = [](const ResultFile& file) { return reports::render_report(file, {}); };
   runner.progress = &std::cerr;
   runner.tables = &std::cout;
   if (options.dry_run) {

@@ -191,7 +191,7 @@ class Sweep {
   const Spec& spec_;
   const RunnerOptions& options_;
   Interrupt interrupt_;
-  Progress progress_;
+  ProgressLine progress_;
   ResultStore store_;
   TimeLeft time_left_;
   std::vector<const SpecPoint*> todo_;

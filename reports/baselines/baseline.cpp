@@ -6,7 +6,7 @@
 #include "engine/base/json_reader.h"
 #include "reports/gate/comparable.h"
 
-namespace mbench {
+namespace mbench::reports {
 namespace {
 
 using Json = nlohmann::json;  // sorted keys
@@ -193,4 +193,4 @@ nlohmann::json machine_of_entry(const ResultFile& file, const PointResult& point
   return machine;
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -16,7 +16,7 @@
 
 #include "engine/spec/result.h"
 
-namespace mbench {
+namespace mbench::reports {
 
 struct BaselineEntry {
   std::string date;                                       // ISO 8601, UTC: "2026-11-21T17:26:17Z"
@@ -45,4 +45,4 @@ BaselineEntry entry_of(const ResultFile& file, const PointResult& point, bool me
 // The hardware it belongs to.
 nlohmann::json machine_of_entry(const ResultFile& file, const PointResult& point, bool memory_only);
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -10,7 +10,7 @@
 #include "engine/base/error.h"
 #include "reports/gate/comparable.h"
 
-namespace mbench {
+namespace mbench::reports {
 namespace {
 
 namespace fs = std::filesystem;
@@ -259,4 +259,4 @@ std::size_t remove_entries(const std::vector<StoredBaseline>& selected,
   return removed;
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -7,7 +7,7 @@
 
 #include "reports/baselines/baseline.h"
 
-namespace mbench {
+namespace mbench::reports {
 
 struct StoredBaseline {
   std::string path;
@@ -47,4 +47,4 @@ ResultFile baseline_for(const std::string& folder, const ResultFile& now, bool m
 std::size_t remove_entries(const std::vector<StoredBaseline>& selected,
                            const std::function<bool(const BaselineEntry&)>& takes);
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -7,7 +7,7 @@
 #include "engine/base/philox.h"
 #include "reports/records/statistics.h"
 
-namespace mbench {
+namespace mbench::reports {
 namespace {
 
 constexpr std::uint64_t kSeed = 20240301;
@@ -97,4 +97,4 @@ std::vector<ChangePoint> find_exact_changes(const Values& values) {
   return found;
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace mbench {
+namespace mbench::reports {
 
 struct ChangePoint {
   std::size_t at = 0;            // the first value of the new level
@@ -22,4 +22,4 @@ std::vector<ChangePoint> find_change_points(const std::vector<double>& values);
 // For values without noise, as memory: every change.
 std::vector<ChangePoint> find_exact_changes(const std::vector<double>& values);
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -10,7 +10,7 @@
 #include "reports/records/record.h"
 #include "reports/tables/markdown.h"
 
-namespace mbench {
+namespace mbench::reports {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -192,4 +192,4 @@ std::string gnuplot_script(const std::vector<Trend>& trends, const std::string& 
   return out + "plot " + plots + "\n";
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

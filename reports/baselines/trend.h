@@ -7,7 +7,7 @@
 #include "reports/baselines/baseline_store.h"
 #include "reports/baselines/change_point.h"
 
-namespace mbench {
+namespace mbench::reports {
 
 struct Trend {
   std::string id, label, machine, metric;  // metric: time, memory
@@ -32,4 +32,4 @@ std::string gnuplot_script(const std::vector<Trend>& trends, const std::string& 
 // The fields in which stored points differ, by which people tell them apart; one for each.
 std::vector<std::string> labels_of(const std::vector<StoredBaseline>& stored);
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -9,7 +9,7 @@
 #include "engine/base/text.h"
 #include "reports/records/record.h"
 
-namespace mbench {
+namespace mbench::reports {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -191,4 +191,4 @@ std::vector<std::string> environment_changes(const ResultFile& now, const Result
   return changes;
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -6,7 +6,7 @@
 
 #include "engine/spec/result.h"
 
-namespace mbench {
+namespace mbench::reports {
 
 struct Matches {
   // For each point of NEW the baseline's point of the same id, or else the one that differs in device, model
@@ -41,4 +41,4 @@ std::string fingerprint_of(const nlohmann::json& machine);
 // What of the environment differs and may: versions of drivers and libraries, the host's name.
 std::vector<std::string> environment_changes(const ResultFile& now, const ResultFile& baseline);
 
-}  // namespace mbench
+}  // namespace mbench::reports

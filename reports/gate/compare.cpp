@@ -11,7 +11,7 @@
 #include "reports/records/record.h"
 #include "reports/tables/build_table.h"
 
-namespace mbench {
+namespace mbench::reports {
 namespace {
 
 double loss_tolerance(Precision precision) {
@@ -327,4 +327,4 @@ Comparison confirmed(Comparison first, const Comparison& again) {
   return first;
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

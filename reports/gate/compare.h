@@ -20,7 +20,7 @@
 #include "reports/gate/verdict.h"
 #include "reports/records/statistics.h"
 
-namespace mbench {
+namespace mbench::reports {
 
 struct MetricComparison {
   std::string metric;  // "time", "memory", "loss", or "point" for what concerns the whole of it
@@ -53,4 +53,4 @@ Comparison compare_results(const ResultFile& now, const ResultFile& baseline, co
 // becomes ambiguous. For shared machines, where a neighbour rarely comes twice to the same point.
 Comparison confirmed(Comparison first, const Comparison& again);
 
-}  // namespace mbench
+}  // namespace mbench::reports

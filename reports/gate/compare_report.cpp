@@ -8,7 +8,7 @@
 #include "reports/gate/junit.h"
 #include "reports/tables/markdown.h"
 
-namespace mbench {
+namespace mbench::reports {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -203,4 +203,4 @@ std::string render_comparison(const Comparison& comparison, const std::string& f
   return to_markdown_comparison(comparison);
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -5,10 +5,10 @@
 
 #include "reports/gate/compare.h"
 
-namespace mbench {
+namespace mbench::reports {
 
 // `format`: md, json or junit, else bad_input.
 std::string render_comparison(const Comparison& comparison, const std::string& format);
 void check_comparison_format(const std::string& format);
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace mbench {
+namespace mbench::reports {
 namespace {
 
 enum class Result { passed, failed, skipped };
@@ -100,4 +100,4 @@ std::string to_junit(const Comparison& comparison) {
   return out + cases + "  </testsuite>\n</testsuites>\n";
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

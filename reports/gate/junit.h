@@ -7,11 +7,11 @@
 
 #include "reports/gate/compare.h"
 
-namespace mbench {
+namespace mbench::reports {
 
 std::string to_junit(const Comparison& comparison);
 
 // Text inside XML, attributes included: markup is escaped, what XML cannot hold becomes a space.
 std::string escape_xml(std::string_view text);
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace mbench {
+namespace mbench::reports {
 namespace {
 
 constexpr double kLevel = 1 - RatioBootstrap::kConfidence;
@@ -94,4 +94,4 @@ TimeJudgement judge_time(const TimeEvidence& e, double p_value, double threshold
   return {above ? TimeVerdict::slower : TimeVerdict::faster, ""};
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -21,7 +21,7 @@
 
 #include "reports/records/statistics.h"
 
-namespace mbench {
+namespace mbench::reports {
 
 enum class TimeVerdict { same, faster, slower, ambiguous };
 
@@ -58,4 +58,4 @@ struct TimeJudgement {
 // `p_value`: corrected for the number of comparisons.
 TimeJudgement judge_time(const TimeEvidence& evidence, double p_value, double threshold);
 
-}  // namespace mbench
+}  // namespace mbench::reports

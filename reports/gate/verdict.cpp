@@ -6,7 +6,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 
-namespace mbench {
+namespace mbench::reports {
 
 void set_threshold(Thresholds& thresholds, const std::string& text) {
   const std::size_t equal = text.find('=');
@@ -89,4 +89,4 @@ bool is_regression(Verdict verdict) {
          verdict == Verdict::failed;
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace mbench {
+namespace mbench::reports {
 
 struct Thresholds {  // fractions: 0.05 is 5 %
   double time = 0.05, memory = 0.01;
@@ -51,4 +51,4 @@ struct CompareOptions {
   bool fails(Verdict verdict) const;
 };
 
-}  // namespace mbench
+}  // namespace mbench::reports

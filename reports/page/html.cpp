@@ -14,12 +14,11 @@
 #include "reports/tables/provenance.h"
 #include "reports/tables/report_parts.h"
 
-namespace mbench {
+namespace mbench::asset_files {
+const EmbeddedFiles& files();  // of reports/page/assets
+}
 
-namespace asset_files {
-const EmbeddedFiles& files();
-}  // namespace asset_files
-
+namespace mbench::reports {
 namespace {
 
 // Of one kind on one page. A plot takes a hundredth of a second to draw and a screen to look at.
@@ -207,4 +206,4 @@ HtmlReport html_report(const std::vector<HtmlSource>& sources, const ReportOptio
   return Page(sources, options, gnuplot).write(timelines);
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

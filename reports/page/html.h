@@ -9,7 +9,7 @@
 #include "reports/plots/plot.h"
 #include "reports/tables/report.h"
 
-namespace mbench {
+namespace mbench::reports {
 
 struct HtmlSource {
   std::string path;  // of the result file, as the commands name it
@@ -25,4 +25,4 @@ struct HtmlReport {
 HtmlReport html_report(const std::vector<HtmlSource>& sources, const ReportOptions& options,
                        const std::vector<Plot>& timelines = {}, const std::string& gnuplot = "gnuplot");
 
-}  // namespace mbench
+}  // namespace mbench::reports

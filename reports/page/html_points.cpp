@@ -9,7 +9,7 @@
 #include "reports/records/outliers.h"
 #include "reports/tables/build_table.h"
 
-namespace mbench {
+namespace mbench::reports {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -116,4 +116,4 @@ std::string html_points(const ResultFile& file, const std::string& path,
   return out + "</tbody></table></div>\n";
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -7,7 +7,7 @@
 
 #include "reports/page/html_text.h"
 
-namespace mbench {
+namespace mbench::reports {
 namespace {
 
 constexpr std::string_view kSimulated = " (simulated)";
@@ -123,4 +123,4 @@ std::string html_table(const Table& table, int level, const std::string& prefix)
   return out;
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

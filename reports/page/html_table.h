@@ -7,7 +7,7 @@
 #include "reports/records/record.h"
 #include "reports/tables/table.h"
 
-namespace mbench {
+namespace mbench::reports {
 
 // Of one table: a <table> with a caption for each section, its footnotes below. `level`: of its headings.
 // `prefix` starts the ids of this file's points, to which rows and cells link.
@@ -19,4 +19,4 @@ std::string html_points(const ResultFile& file, const std::string& path,
                         const std::vector<const Record*>& points, const std::vector<std::string>& swept,
                         const std::string& prefix);
 
-}  // namespace mbench
+}  // namespace mbench::reports

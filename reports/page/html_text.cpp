@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace mbench {
+namespace mbench::reports {
 namespace {
 
 // Bytes of the UTF-8 character at the start of the text; 0 if it is none.
@@ -134,4 +134,4 @@ std::string svg_element(std::string_view document, const std::string& prefix, co
   return out;
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

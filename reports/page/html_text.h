@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace mbench {
+namespace mbench::reports {
 
 std::string escape_html(std::string_view text);
 
@@ -12,4 +12,4 @@ std::string escape_html(std::string_view text);
 // what the page does not use. `prefix` keeps its ids apart from those of other elements.
 std::string svg_element(std::string_view document, const std::string& prefix, const std::string& label);
 
-}  // namespace mbench
+}  // namespace mbench::reports

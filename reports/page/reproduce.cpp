@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
-namespace mbench {
+namespace mbench::reports {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -73,4 +73,4 @@ std::string reproduce_command(const ResultFile& file, const std::string& path, c
   return command;
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -10,7 +10,7 @@
 #include "reports/records/outliers.h"
 #include "reports/tables/build_table.h"
 
-namespace mbench {
+namespace mbench::reports {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -181,7 +181,7 @@ BuiltPlots build_plots(const std::vector<PlotDeclaration>& declarations,
   BuiltPlots built;
   for (const PlotDeclaration& declaration : declarations) {
     if (declaration.kind == PlotKind::timeline || records.empty()) continue;
-    BuiltTable table = build_table(declaration.layout, records, swept, {});
+    BuiltTable table = build_table(declaration.table, records, swept, {});
     std::string first;
     std::size_t crowded = 0;
     for (Section& section : table.table.sections) {
@@ -200,4 +200,4 @@ BuiltPlots build_plots(const std::vector<PlotDeclaration>& declarations,
   return built;
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

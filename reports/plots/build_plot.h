@@ -9,7 +9,7 @@
 #include "reports/plots/plot_declaration.h"
 #include "reports/records/record.h"
 
-namespace mbench {
+namespace mbench::reports {
 
 struct BuiltPlots {
   std::vector<Plot> plots;
@@ -20,4 +20,4 @@ struct BuiltPlots {
 BuiltPlots build_plots(const std::vector<PlotDeclaration>& declarations,
                        const std::vector<const Record*>& records, const std::vector<std::string>& swept);
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -19,7 +19,7 @@
 
 extern char** environ;
 
-namespace mbench {
+namespace mbench::reports {
 namespace {
 
 namespace fs = std::filesystem;
@@ -181,4 +181,4 @@ PlotFiles write_plots(const std::vector<Plot>& plots, const std::string& folder,
   return files;
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -6,7 +6,7 @@
 
 #include "reports/plots/plot.h"
 
-namespace mbench {
+namespace mbench::reports {
 
 struct Drawing {
   std::vector<std::string> svg;    // of each plot, in order; empty if none could be drawn
@@ -25,4 +25,4 @@ struct PlotFiles {
 PlotFiles write_plots(const std::vector<Plot>& plots, const std::string& folder,
                       const std::string& program = "gnuplot");
 
-}  // namespace mbench
+}  // namespace mbench::reports

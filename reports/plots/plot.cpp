@@ -2,7 +2,7 @@
 
 #include <map>
 
-namespace mbench {
+namespace mbench::reports {
 
 std::string plot_slug(std::string_view text) {
   constexpr std::size_t kLongest = 100, kTail = 60;  // what tells plots apart often stands at the end
@@ -35,4 +35,4 @@ void make_names_unique(std::vector<Plot>& plots) {
   }
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace mbench {
+namespace mbench::reports {
 
 enum class PlotShape {
   lines,    // y over x, a line for each series
@@ -44,4 +44,4 @@ std::string plot_slug(std::string_view text);
 // Appends -2, -3, ... to names that stand twice.
 void make_names_unique(std::vector<Plot>& plots);
 
-}  // namespace mbench
+}  // namespace mbench::reports

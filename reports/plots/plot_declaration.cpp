@@ -5,12 +5,11 @@
 #include "engine/base/embedded.h"
 #include "engine/base/json_reader.h"
 
-namespace mbench {
+namespace mbench::plot_files {
+const EmbeddedFiles& files();  // of reports/plots/declarations
+}
 
-namespace plot_files {
-const EmbeddedFiles& files();
-}  // namespace plot_files
-
+namespace mbench::reports {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -26,7 +25,7 @@ std::string text_at(ObjectReader& reader, const std::string& key, bool required 
   return found ? read_string(*found, reader.path(key)) : "";
 }
 
-// What the layout language needs for a column that shows one metric.
+// What the table language needs for a column that shows one metric.
 Json plain_column(const std::string& header, const std::string& metric) {
   return {{"header", header}, {"text", "{" + metric + "}"}};
 }
@@ -74,12 +73,12 @@ PlotDeclaration plot_from_json(const std::string& name, const Json& json, const 
   }
   plot.y_label = text_at(reader, "y_label");
   if (const auto* scale = reader.find("scale")) plot.scale = read_number(*scale, reader.path("scale"));
-  Json layout = {{"name", name}};
-  layout["columns"] = columns_of(reader, plot);
+  Json table = {{"name", name}};
+  table["columns"] = columns_of(reader, plot);
   if (plot.kind == PlotKind::stacked)
     for (const auto& [part, metric] : json.at("parts").items()) {
       plot.parts.push_back(read_string(metric, reader.path("parts") + "." + part));
-      layout["columns"].push_back(plain_column(part, plot.parts.back()));
+      table["columns"].push_back(plain_column(part, plot.parts.back()));
     }
   std::string label;  // of a row
   if (plot.kind == PlotKind::lines) {
@@ -89,15 +88,15 @@ PlotDeclaration plot_from_json(const std::string& name, const Json& json, const 
     if (!plot.spread.empty() && plot.metric.empty())
       fail(ErrorKind::bad_input, reader.path("spread"), "goes with a plain \"y\", got a comparison");
     if (const auto* ideal = reader.find("ideal")) plot.ideal = read_bool(*ideal, reader.path("ideal"));
-    layout["pivot"] = text_at(reader, "series", true);
+    table["pivot"] = text_at(reader, "series", true);
   } else {
     label = text_at(reader, plot.kind == PlotKind::stacked ? "bars" : "series", true);
   }
-  layout["rows"] = Json::array({{{"header", "label"}, {"text", label}}});
+  table["rows"] = Json::array({{{"header", "label"}, {"text", label}}});
   for (const char* key : {"sections", "where", "labels"})
-    if (reader.find(key)) layout[key] = json.at(key);
+    if (reader.find(key)) table[key] = json.at(key);
   reader.refuse_unknown();
-  plot.layout = layout_from_json(layout, where);
+  plot.table = table_declaration_from_json(table, where);
   return plot;
 }
 
@@ -115,4 +114,4 @@ const std::vector<PlotDeclaration>& plot_declarations() {
   return all;
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

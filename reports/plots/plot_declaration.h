@@ -26,7 +26,7 @@
 
 #include "reports/tables/table_declaration.h"
 
-namespace mbench {
+namespace mbench::reports {
 
 enum class PlotKind { lines, samples, stacked, timeline };
 
@@ -40,8 +40,8 @@ struct PlotDeclaration {
   std::string spread;
   double scale = 1;
   bool ideal = false;
-  std::vector<std::string> parts;  // stacked: the metric of each column of the layout
-  Layout layout;                   // its sections are the plots; nothing for a timeline
+  std::vector<std::string> parts;  // stacked: the metric of each column of the table
+  TableDeclaration table;          // its sections are the plots; nothing for a timeline
 };
 
 PlotDeclaration plot_from_json(const std::string& name, const nlohmann::ordered_json& json,
@@ -50,4 +50,4 @@ PlotDeclaration plot_from_json(const std::string& name, const nlohmann::ordered_
 // Those of reports/plots/declarations/, by place.
 const std::vector<PlotDeclaration>& plot_declarations();
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace mbench {
+namespace mbench::reports {
 namespace {
 
 // Colours with a contrast of at least 3 on white and on the page's dark ground, and a shape each besides.
@@ -339,4 +339,4 @@ std::string plot_script(const Plot& plot, PlotTarget target, const std::string& 
   return Script(plot, target).write(output);
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -5,7 +5,7 @@
 
 #include "reports/plots/plot.h"
 
-namespace mbench {
+namespace mbench::reports {
 
 enum class PlotTarget {
   svg,         // a file of its own: dark on white
@@ -22,4 +22,4 @@ std::string plot_script(const Plot& plot, PlotTarget target, const std::string& 
 // A text as a gnuplot string.
 std::string quoted_for_gnuplot(std::string_view text);
 
-}  // namespace mbench
+}  // namespace mbench::reports

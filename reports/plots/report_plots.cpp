@@ -10,7 +10,7 @@
 #include "reports/tables/markdown.h"
 #include "reports/tables/report_parts.h"
 
-namespace mbench {
+namespace mbench::reports {
 namespace {
 
 // Beside a sweep nobody asked for them: as many as a reader looks through, and a few seconds of drawing.
@@ -63,4 +63,4 @@ std::string plots_beside(const std::string& folder, const ResultFile& file, std:
   return out;
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

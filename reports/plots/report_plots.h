@@ -7,7 +7,7 @@
 #include "reports/plots/timeline.h"
 #include "reports/tables/report.h"
 
-namespace mbench {
+namespace mbench::reports {
 
 // Of the points that the options' filters leave.
 BuiltPlots report_plots(const ResultFile& file, const ReportOptions& options);
@@ -18,4 +18,4 @@ TimelinePlot read_timeline(const std::string& path);
 // missing or left out.
 std::string plots_beside(const std::string& folder, const ResultFile& file, std::vector<std::string>& notes);
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -7,7 +7,7 @@
 
 #include "engine/base/json_reader.h"
 
-namespace mbench {
+namespace mbench::reports {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -216,4 +216,4 @@ TimelinePlot timeline_plot(const Trace& trace, const PlotDeclaration& declaratio
   return timeline;
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

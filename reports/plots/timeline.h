@@ -12,7 +12,7 @@
 #include "reports/plots/plot.h"
 #include "reports/plots/plot_declaration.h"
 
-namespace mbench {
+namespace mbench::reports {
 
 struct TraceSpan {
   std::int64_t rank = 0;
@@ -41,4 +41,4 @@ struct TimelinePlot {
 // their neighbours.
 TimelinePlot timeline_plot(const Trace& trace, const PlotDeclaration& declaration);
 
-}  // namespace mbench
+}  // namespace mbench::reports

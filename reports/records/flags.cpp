@@ -5,7 +5,7 @@
 
 #include "reports/records/statistics.h"
 
-namespace mbench {
+namespace mbench::reports {
 namespace {
 
 constexpr std::size_t kLeastSamples = 12;
@@ -96,4 +96,4 @@ std::string text_of(Flag flag) {
   return "?";
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace mbench {
+namespace mbench::reports {
 
 enum class Flag { warming, throttled, disturbed };
 
@@ -24,4 +24,4 @@ std::vector<Flag> flags_of(const std::vector<double>& samples);
 std::string text_of(Flag flag);
 std::string name_of(Flag flag);  // its first word
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace mbench {
+namespace mbench::reports {
 
 std::optional<std::vector<bool>> outliers_of(const std::vector<double>& samples) {
   if (samples.size() < 4) return std::nullopt;
@@ -20,4 +20,4 @@ std::optional<std::vector<bool>> outliers_of(const std::vector<double>& samples)
   return flags;
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -4,9 +4,9 @@
 #include <optional>
 #include <vector>
 
-namespace mbench {
+namespace mbench::reports {
 
 // One flag for each sample, in their order; nothing for fewer than four, which have no quartiles.
 std::optional<std::vector<bool>> outliers_of(const std::vector<double>& samples);
 
-}  // namespace mbench
+}  // namespace mbench::reports

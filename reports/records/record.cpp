@@ -10,10 +10,8 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "reports/records/flags.h"
-#include "reports/tables/build_table.h"
-#include "reports/tables/published.h"
 
-namespace mbench {
+namespace mbench::reports {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -134,7 +132,7 @@ const Json* Record::find(const std::string& key) const {
 const Json* Record::walk(std::string_view name) const {
   const std::size_t dot = name.find('.');
   const Json* top = find(std::string(name.substr(0, dot)));
-  return !top || dot == std::string_view::npos ? top : mbench::walk(*top, name.substr(dot + 1));
+  return !top || dot == std::string_view::npos ? top : reports::walk(*top, name.substr(dot + 1));
 }
 
 Json Record::model() const {
@@ -159,7 +157,7 @@ const Json& Record::value(std::string_view name, Json& made) const {
   }
   if (name.substr(0, 6) == "model.") {
     const Json sizes = model();
-    if (const Json* found = mbench::walk(sizes, name.substr(6))) made = *found;
+    if (const Json* found = reports::walk(sizes, name.substr(6))) made = *found;
     return made;
   }
   const Json* found = walk(name);
@@ -171,7 +169,7 @@ const Json& Record::value(std::string_view name, Json& made) const {
 
 Json Record::derived(std::string_view name) const {
   if (name.substr(0, kEnvironment.size()) == kEnvironment) {
-    const Json* found = file_ ? mbench::walk(file_->environment, name.substr(kEnvironment.size())) : nullptr;
+    const Json* found = file_ ? reports::walk(file_->environment, name.substr(kEnvironment.size())) : nullptr;
     return found ? *found : Json(nullptr);
   }
   if (std::find(kDerived.begin(), kDerived.end(), name) == kDerived.end()) return nullptr;
@@ -245,6 +243,22 @@ std::string text_of(const Json& value) {
     return text.empty() ? "none" : text;
   }
   return value.dump();
+}
+
+std::optional<Published> published_of(const Json& spec) {
+  if (!spec.is_object() || !spec.contains("published")) return std::nullopt;
+  return read_published(spec.at("published"), "spec.published");
+}
+
+std::string outcome_text(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::oom:
+      return "OOM";
+    case Outcome::launch_failed:
+      return "launch failed";
+    default:
+      return std::string(name_of(outcome));
+  }
 }
 
 std::vector<Record> records_of(const ResultFile& file) {
@@ -386,7 +400,7 @@ std::vector<std::string> swept_fields(const Json& spec, const std::vector<const 
   return fields;
 }
 
-bool Filter::matches(const Record& record) const {
+bool Condition::matches(const Record& record) const {
   return std::all_of(terms_.begin(), terms_.end(), [&](const Term& term) {
     return std::any_of(terms_.begin(), terms_.end(), [&](const Term& other) {
       return other.field == term.field && same_value(record.text(other.field), other.value);
@@ -394,4 +408,4 @@ bool Filter::matches(const Record& record) const {
   });
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

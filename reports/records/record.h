@@ -24,7 +24,7 @@
 #include "engine/spec/published.h"
 #include "engine/spec/result.h"
 
-namespace mbench {
+namespace mbench::reports {
 
 class Record {
  public:
@@ -72,11 +72,17 @@ class Record {
   std::map<std::string, std::string, std::less<>> remarks_;
 };
 
+// The published figures of a result file's spec; nothing if it has none.
+std::optional<Published> published_of(const nlohmann::ordered_json& spec);
+
 // With their published figures, if the spec has any.
 std::vector<Record> records_of(const ResultFile& file);
 
 // A field's value in a table: "n/a" for null, a model by its name, an object as "key=value, ...".
 std::string text_of(const nlohmann::ordered_json& value);
+
+// "OOM", "launch failed": an outcome as a table says it.
+std::string outcome_text(Outcome outcome);
 
 // bad_input with the nearest choice unless some record could have a value of that name.
 void require_name(const std::vector<Record>& records, std::string_view name, std::string_view where);
@@ -91,7 +97,7 @@ std::vector<std::string> swept_fields(const nlohmann::ordered_json& spec,
                                       const std::vector<const Record*>& records);
 
 // A condition "field=value" on records: fields that are named twice may have either value.
-class Filter {
+class Condition {
  public:
   void add(std::string field, std::string value) { terms_.push_back({std::move(field), std::move(value)}); }
   bool matches(const Record& record) const;
@@ -105,4 +111,4 @@ class Filter {
   std::vector<Term> terms_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -9,7 +9,7 @@
 #include "engine/base/error.h"
 #include "engine/base/philox.h"
 
-namespace mbench {
+namespace mbench::reports {
 namespace {
 
 constexpr std::uint64_t kSeed = 20240229;
@@ -199,4 +199,4 @@ std::vector<double> holm(const std::vector<double>& p_values) {
   return adjusted;
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace mbench {
+namespace mbench::reports {
 
 struct Interval {
   double low = 0, high = 0;
@@ -65,4 +65,4 @@ double shift_ratio(const std::vector<double>& x, const std::vector<double>& y);
 // they are compared with.
 std::vector<double> holm(const std::vector<double>& p_values);
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -9,10 +9,10 @@
 #include "reports/tables/place_records.h"
 #include "reports/tables/relate.h"
 
-namespace mbench {
+namespace mbench::reports {
 namespace {
 
-bool names_outcome(const LayoutColumn& column) {
+bool names_outcome(const ColumnDeclaration& column) {
   return std::any_of(column.lines.begin(), column.lines.end(), [](const CellText& line) {
     const auto names = line.names();
     return std::find(names.begin(), names.end(), "outcome") != names.end();
@@ -20,7 +20,7 @@ bool names_outcome(const LayoutColumn& column) {
 }
 
 // Whether a column tells how a point was set up, which is known even where the point failed.
-bool is_configuration(const LayoutColumn& column) {
+bool is_configuration(const ColumnDeclaration& column) {
   if (column.relation) return false;
   for (const CellText& line : column.lines)
     for (const std::string& name : line.names()) {
@@ -35,7 +35,7 @@ bool is_configuration(const LayoutColumn& column) {
 }
 
 // The names of all values of a column's text, each once.
-std::vector<std::string> value_names(const LayoutColumn& column) {
+std::vector<std::string> value_names(const ColumnDeclaration& column) {
   std::vector<std::string> names;
   for (const CellText& line : column.lines)
     for (std::string& name : line.names())
@@ -43,17 +43,17 @@ std::vector<std::string> value_names(const LayoutColumn& column) {
   return names;
 }
 
-bool is_error(const LayoutColumn& column) {
+bool is_error(const ColumnDeclaration& column) {
   return column.name.starts_with("error.");
 }
 
 class Builder {
  public:
-  Builder(Placement placement, Formatter& formatter)
+  Builder(PlacedRecords placement, Formatter& formatter)
       : placement_(std::move(placement)), formatter_(formatter) {
-    const auto& columns = layout().columns;
+    const auto& columns = declaration().columns;
     has_outcome_ = std::any_of(columns.begin(), columns.end(), names_outcome);
-    for (const LayoutColumn& column : columns) {
+    for (const ColumnDeclaration& column : columns) {
       names_outcome_.push_back(names_outcome(column));
       configuration_.push_back(is_configuration(column));
       values_.push_back(value_names(column));
@@ -62,9 +62,9 @@ class Builder {
 
   BuiltTable build() {
     BuiltTable built;
-    built.table.name = layout().name;
-    built.table.title = layout().title;
-    if (!layout().note.empty()) built.table.notes.push_back(layout().note);
+    built.table.name = declaration().name;
+    built.table.title = declaration().title;
+    if (!declaration().note.empty()) built.table.notes.push_back(declaration().note);
     const auto& places = placement_.places;
     for (std::size_t i = 0; i < places.size();) {
       std::size_t end = i;
@@ -82,7 +82,7 @@ class Builder {
     std::vector<const Place*> slots;  // who stands in each column, pivot by pivot; null: nobody
   };
 
-  const Layout& layout() const { return placement_.layout; }
+  const TableDeclaration& declaration() const { return placement_.declaration; }
 
   Section section(std::size_t begin, std::size_t end) {
     Section section;
@@ -92,7 +92,7 @@ class Builder {
     std::map<std::vector<std::string>, std::vector<std::size_t>> rows_of;  // those with these labels
     std::unordered_map<std::string, std::size_t> pivot_numbers;
     for (const std::string& pivot : pivots) pivot_numbers.emplace(pivot, pivot_numbers.size());
-    const std::size_t columns = layout().columns.size();
+    const std::size_t columns = declaration().columns.size();
     for (std::size_t i = begin; i < end; ++i) {
       const Place& place = placement_.places[i];
       const std::size_t first = columns * pivot_numbers.at(place.pivot);
@@ -108,9 +108,11 @@ class Builder {
       }
       for (const std::size_t column : place.columns) rows[row].slots[first + column] = &place;
     }
-    for (const LayoutRow& row : layout().rows) section.columns.push_back({row.header, row.name, false, {}});
+    for (const RowDeclaration& row : declaration().rows)
+      section.columns.push_back({row.header, row.name, false, {}});
     for (const std::string& pivot : pivots)
-      for (std::size_t c = 0; c < layout().columns.size(); ++c) section.columns.push_back(heading(pivot, c));
+      for (std::size_t c = 0; c < declaration().columns.size(); ++c)
+        section.columns.push_back(heading(pivot, c));
     for (const Row& row : rows) section.rows.push_back(cells(row, section));
     align(section);
     name_for_machines(section);
@@ -125,9 +127,9 @@ class Builder {
     std::sort(natural.begin(), natural.end(),
               [](const Place* a, const Place* b) { return a->natural < b->natural; });
     references_.clear();
-    for (std::size_t c = 0; c < layout().columns.size(); ++c)
-      if (layout().columns[c].relation)
-        references_.emplace(c, References(layout().columns[c], placement_.axes, natural));
+    for (std::size_t c = 0; c < declaration().columns.size(); ++c)
+      if (declaration().columns[c].relation)
+        references_.emplace(c, References(declaration().columns[c], placement_.axes, natural));
     std::vector<std::string> pivots;
     std::set<std::string> seen;
     for (const Place* place : natural)
@@ -136,11 +138,11 @@ class Builder {
   }
 
   Column heading(const std::string& pivot, std::size_t index) const {
-    const LayoutColumn& column = layout().columns[index];
-    const bool alone = layout().columns.size() == 1;
+    const ColumnDeclaration& column = declaration().columns[index];
+    const bool alone = declaration().columns.size() == 1;
     Column heading = {column.header, column.name, false, {}};
     if (values_[index].size() > 1 && !names_outcome(column)) heading.values = values_[index];
-    if (!layout().pivot) return heading;
+    if (!declaration().pivot) return heading;
     heading.header = alone ? pivot : pivot + ", " + column.header;
     heading.name = alone ? pivot : pivot + ": " + column.name;
     for (std::string& value : heading.values) value = pivot + ": " + value;
@@ -169,7 +171,7 @@ class Builder {
         cells.emplace_back();
         continue;
       }
-      const std::size_t column = slot % layout().columns.size();
+      const std::size_t column = slot % declaration().columns.size();
       Cell cell = this->cell(*place, column, section, noted);
       cell.point = place->record->id();
       if (place->record->simulated() && (has_outcome_ ? names_outcome_[column] : !all_simulated))
@@ -180,7 +182,7 @@ class Builder {
   }
 
   Cell cell(const Place& place, std::size_t index, Section& section, std::set<const Record*>& noted) {
-    const LayoutColumn& column = layout().columns[index];
+    const ColumnDeclaration& column = declaration().columns[index];
     const Record& record = *place.record;
     Cell cell;
     const auto note = [&](const std::string& reason) {
@@ -203,7 +205,7 @@ class Builder {
     }
     if (column.relation) return compared(record, references_.at(index).find(place), column, formatter_);
     for (const CellText& line : column.lines) {
-      const std::string text = formatter_.format(line, record, layout().labels);
+      const std::string text = formatter_.format(line, record, declaration().labels);
       if (text.empty()) continue;  // a line in brackets, of which something is unknown
       if (!cell.text.empty()) cell.text += '\n';
       cell.text += text;
@@ -232,8 +234,8 @@ class Builder {
 
   // An outcome as this table says it.
   std::string outcome_word(Outcome outcome) const {
-    const auto labels = layout().labels.find("outcome");
-    if (labels != layout().labels.end())
+    const auto labels = declaration().labels.find("outcome");
+    if (labels != declaration().labels.end())
       if (const auto it = labels->second.find(std::string(name_of(outcome))); it != labels->second.end())
         return it->second;
     return outcome_text(outcome);
@@ -249,9 +251,10 @@ class Builder {
   // Numbers, and the words that stand for one, align right.
   void align(Section& section) const {
     for (std::size_t c = 0; c < section.columns.size(); ++c) {
-      const bool is_label = c < layout().rows.size();
-      const std::size_t column = is_label ? 0 : (c - layout().rows.size()) % layout().columns.size();
-      if (!is_label && layout().columns[column].relation) {
+      const bool is_label = c < declaration().rows.size();
+      const std::size_t column =
+          is_label ? 0 : (c - declaration().rows.size()) % declaration().columns.size();
+      if (!is_label && declaration().columns[column].relation) {
         section.columns[c].right = true;
         continue;
       }
@@ -279,14 +282,14 @@ class Builder {
     };
     for (std::size_t c = 0; c < section.columns.size(); ++c) {
       Column& column = section.columns[c];
-      const std::size_t labels = layout().rows.size();
-      if (c >= labels && is_text_.count((c - labels) % layout().columns.size())) column.values.clear();
+      const std::size_t labels = declaration().rows.size();
+      if (c >= labels && is_text_.count((c - labels) % declaration().columns.size())) column.values.clear();
       if (column.values.empty()) make_unique(column.name, column.header);
       for (std::string& value : column.values) make_unique(value, column.header);
     }
   }
 
-  Placement placement_;
+  PlacedRecords placement_;
   Formatter& formatter_;
   bool has_outcome_ = false;
   std::vector<bool> configuration_, names_outcome_;  // of each column
@@ -297,24 +300,13 @@ class Builder {
 
 }  // namespace
 
-std::string outcome_text(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::oom:
-      return "OOM";
-    case Outcome::launch_failed:
-      return "launch failed";
-    default:
-      return std::string(name_of(outcome));
-  }
-}
-
-BuiltTable build_table(const Layout& layout, const std::vector<const Record*>& records,
+BuiltTable build_table(const TableDeclaration& declaration, const std::vector<const Record*>& records,
                        const std::vector<std::string>& swept, const SortBy& sort) {
   std::vector<const Record*> chosen;
   for (const Record* record : records)
-    if (layout.where.matches(*record)) chosen.push_back(record);
+    if (declaration.where.matches(*record)) chosen.push_back(record);
   Formatter formatter(chosen);
-  return Builder(place_records(layout, chosen, swept, sort, formatter), formatter).build();
+  return Builder(place_records(declaration, chosen, swept, sort, formatter), formatter).build();
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -1,4 +1,4 @@
-// From a layout and the points' records to a table of text. Every point that the layout's rows and columns
+// From a declaration and the points' records to a table of text. Every point that the declaration's rows and columns
 // can hold stands in it exactly once: points that would fall into one cell are told apart by further
 // headings, or else get a row each. An outcome other than ok is a cell (OOM, crashed, ...) with its reason as
 // a footnote; null is "n/a";
@@ -12,7 +12,7 @@
 #include "reports/tables/table.h"
 #include "reports/tables/table_declaration.h"
 
-namespace mbench {
+namespace mbench::reports {
 
 struct BuiltTable {
   Table table;
@@ -21,10 +21,7 @@ struct BuiltTable {
 
 // `swept` are the fields in which the points differ (swept_fields). Rows are sorted within their section, by
 // `sort` if it names something; what a comparison refers to does not depend on it.
-BuiltTable build_table(const Layout& layout, const std::vector<const Record*>& records,
+BuiltTable build_table(const TableDeclaration& declaration, const std::vector<const Record*>& records,
                        const std::vector<std::string>& swept, const SortBy& sort);
 
-// "OOM", "launch failed": an outcome as a cell.
-std::string outcome_text(Outcome outcome);
-
-}  // namespace mbench
+}  // namespace mbench::reports

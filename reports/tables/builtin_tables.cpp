@@ -7,15 +7,14 @@
 #include "engine/base/json_reader.h"
 #include "reports/tables/published.h"
 
-namespace mbench {
-
-namespace layout_files {
+namespace mbench::table_files {
 const EmbeddedFiles& files();  // of reports/tables/declarations
 }
-namespace metric_files {
+namespace mbench::metric_files {
 const EmbeddedFiles& files();  // reports/tables/metrics.json
 }
 
+namespace mbench::reports {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -27,7 +26,7 @@ std::string path_of(const std::string& name) {
 const std::map<std::string, Json>& builtin_json() {
   static const std::map<std::string, Json> all = [] {
     std::map<std::string, Json> files;
-    for (const auto& [name, text] : layout_files::files()) files[name] = parse_json(text, path_of(name));
+    for (const auto& [name, text] : table_files::files()) files[name] = parse_json(text, path_of(name));
     return files;
   }();
   return all;
@@ -43,17 +42,17 @@ std::map<std::string, MetricFormat> read_metric_formats() {
 
 }  // namespace
 
-const std::vector<Layout>& builtin_layouts() {
-  static const std::vector<Layout> layouts = [] {
-    std::vector<Layout> list;
+const std::vector<TableDeclaration>& builtin_tables() {
+  static const std::vector<TableDeclaration> declarations = [] {
+    std::vector<TableDeclaration> list;
     for (const auto& [name, json] : builtin_json()) {
-      list.push_back(layout_from_json(json, path_of(name) + ": $"));
+      list.push_back(table_declaration_from_json(json, path_of(name) + ": $"));
       check(list.back().name == name, path_of(name), "calls itself \"{}\", need \"{}\"", list.back().name,
             name);
     }
     return list;
   }();
-  return layouts;
+  return declarations;
 }
 
 std::vector<std::string> builtin_names() {
@@ -73,4 +72,4 @@ const MetricFormat* find_metric_format(const std::string& name) {
   return it == formats.end() ? find_published_format(name) : &it->second;
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -8,14 +8,14 @@
 
 #include "reports/tables/table_declaration.h"
 
-namespace mbench {
+namespace mbench::reports {
 
-const std::vector<Layout>& builtin_layouts();  // in the order of their names
+const std::vector<TableDeclaration>& builtin_tables();  // in the order of their names
 std::vector<std::string> builtin_names();
 // A built-in table as it is declared; null if there is none of that name.
 const nlohmann::ordered_json* find_builtin_json(const std::string& name);
 
-// How a metric or field is printed unless a layout says otherwise.
+// How a metric or field is printed unless a declaration says otherwise.
 struct MetricFormat {
   std::string name;    // as in the result file
   std::string header;  // with its unit
@@ -24,4 +24,4 @@ struct MetricFormat {
 // Null if the name has no entry.
 const MetricFormat* find_metric_format(const std::string& name);
 
-}  // namespace mbench
+}  // namespace mbench::reports

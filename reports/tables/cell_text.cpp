@@ -6,7 +6,7 @@
 
 #include "engine/base/error.h"
 
-namespace mbench {
+namespace mbench::reports {
 namespace {
 
 [[noreturn]] void malformed(std::string_view where, std::string_view what, std::string_view got) {
@@ -177,7 +177,7 @@ std::string Formatter::number(double value, const CellText& text) {
 
 namespace {
 
-// What the layout prints instead of a value; null if that is the value itself.
+// What the declaration prints instead of a value; null if that is the value itself.
 const std::string* label_of(const Labels& labels, const std::string& name,
                             const nlohmann::ordered_json& value) {
   const auto field = labels.find(name);
@@ -220,4 +220,4 @@ std::string Formatter::format(const CellText& text, const Record& record, const 
   return out;
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

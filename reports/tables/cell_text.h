@@ -19,7 +19,7 @@
 
 #include "reports/records/record.h"
 
-namespace mbench {
+namespace mbench::reports {
 
 class CellText {
  public:
@@ -64,4 +64,4 @@ class Formatter {
 
 std::string with_thousands(const std::string& digits);
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace mbench {
+namespace mbench::reports {
 namespace {
 
 std::string quoted(const std::string& text) {
@@ -34,7 +34,7 @@ std::string to_csv(const std::vector<Table>& tables) {
       for (std::size_t i = 0; i < section.headings.size(); ++i)
         header.push_back(i == 0 ? "section" : fmt::format("section{}", i + 1));
       for (const Column& column : section.columns)
-        for (std::string& name : machine_names(column)) header.push_back(std::move(name));
+        for (std::string& name : column_names(column)) header.push_back(std::move(name));
       header.push_back("note");
       const std::string header_line = line_of(header);
       if (header_line != header_before) out += (out.empty() ? "" : "\n") + header_line;
@@ -44,7 +44,7 @@ std::string to_csv(const std::vector<Table>& tables) {
         std::string note;
         for (std::size_t c = 0; c < row.size(); ++c) {
           const Cell& cell = row[c];
-          for (const MachineValue& value : machine_values(section.columns[c], cell)) {
+          for (const CellValue& value : cell_values(section.columns[c], cell)) {
             const double* number = std::get_if<double>(&value);
             const std::string* text = std::get_if<std::string>(&value);
             fields.push_back(number ? fmt::format("{}", *number) : text ? *text : "");
@@ -60,4 +60,4 @@ std::string to_csv(const std::vector<Table>& tables) {
   return out;
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

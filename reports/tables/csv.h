@@ -7,8 +7,8 @@
 
 #include "reports/tables/table.h"
 
-namespace mbench {
+namespace mbench::reports {
 
 std::string to_csv(const std::vector<Table>& tables);
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -1,6 +1,6 @@
 #include "reports/tables/json.h"
 
-namespace mbench {
+namespace mbench::reports {
 
 nlohmann::ordered_json to_json(const Table& table) {
   nlohmann::ordered_json out = {{"name", table.name}, {"sections", nlohmann::ordered_json::array()}};
@@ -12,8 +12,8 @@ nlohmann::ordered_json to_json(const Table& table) {
       std::string note;
       for (std::size_t c = 0; c < cells.size(); ++c) {
         const Cell& cell = cells[c];
-        const std::vector<std::string> names = machine_names(section.columns[c]);
-        const std::vector<MachineValue> values = machine_values(section.columns[c], cell);
+        const std::vector<std::string> names = column_names(section.columns[c]);
+        const std::vector<CellValue> values = cell_values(section.columns[c], cell);
         for (std::size_t i = 0; i < names.size(); ++i) {
           nlohmann::ordered_json& value = row[names[i]];
           if (const auto* number = std::get_if<double>(&values[i])) value = *number;
@@ -31,4 +31,4 @@ nlohmann::ordered_json to_json(const Table& table) {
   return out;
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -5,8 +5,8 @@
 
 #include "reports/tables/table.h"
 
-namespace mbench {
+namespace mbench::reports {
 
 nlohmann::ordered_json to_json(const Table& table);
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -7,7 +7,7 @@
 
 #include "reports/tables/text_width.h"
 
-namespace mbench {
+namespace mbench::reports {
 namespace {
 
 bool is_word(char c) {
@@ -117,4 +117,4 @@ std::string to_markdown(const Table& table, int level) {
   return out;
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -6,7 +6,7 @@
 
 #include "reports/tables/table.h"
 
-namespace mbench {
+namespace mbench::reports {
 
 // `level`: of the table's own heading; its sections' headings follow below it.
 std::string to_markdown(const Table& table, int level = 2);
@@ -17,4 +17,4 @@ std::string grid_to_markdown(const Section& section);
 // emphasis is escaped.
 std::string escape_markdown(std::string_view text);
 
-}  // namespace mbench
+}  // namespace mbench::reports

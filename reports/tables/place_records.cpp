@@ -4,21 +4,21 @@
 #include <map>
 #include <unordered_map>
 
-namespace mbench {
+namespace mbench::reports {
 namespace {
 
-// The layout's "*" as one label column for each swept field that nothing else names.
-void write_out_swept(Layout& layout, const std::vector<std::string>& swept) {
+// The declaration's "*" as one label column for each swept field that nothing else names.
+void write_out_swept(TableDeclaration& declaration, const std::vector<std::string>& swept) {
   std::set<std::string> named;
   const auto add = [&](const CellText& text) {
     for (const std::string& name : text.names()) named.insert(name);
   };
-  for (const CellText& section : layout.sections) add(section);
-  if (layout.pivot) add(*layout.pivot);
-  for (const LayoutRow& row : layout.rows)
+  for (const CellText& section : declaration.sections) add(section);
+  if (declaration.pivot) add(*declaration.pivot);
+  for (const RowDeclaration& row : declaration.rows)
     for (const CellText& line : row.lines) add(line);
-  std::vector<LayoutRow> rows;
-  for (const LayoutRow& row : layout.rows) {
+  std::vector<RowDeclaration> rows;
+  for (const RowDeclaration& row : declaration.rows) {
     if (!row.swept) {
       rows.push_back(row);
       continue;
@@ -27,17 +27,18 @@ void write_out_swept(Layout& layout, const std::vector<std::string>& swept) {
       if (named.insert(field).second) rows.push_back(row_of(field));
   }
   if (rows.empty()) rows.push_back(row_of("model"));  // one point, or points that differ in nothing
-  layout.rows = std::move(rows);
+  declaration.rows = std::move(rows);
 }
 
-// The layout's "*" as one column for each metric that a record has and no other column names.
-void write_out_metrics(Layout& layout, const std::vector<const Record*>& records) {
-  if (std::none_of(layout.columns.begin(), layout.columns.end(), [](const auto& c) { return c.every; }))
+// The declaration's "*" as one column for each metric that a record has and no other column names.
+void write_out_metrics(TableDeclaration& declaration, const std::vector<const Record*>& records) {
+  if (std::none_of(declaration.columns.begin(), declaration.columns.end(),
+                   [](const auto& c) { return c.every; }))
     return;
   std::set<std::string> named;
-  for (const LayoutColumn& column : layout.columns) named.insert(column.name);
-  std::vector<LayoutColumn> columns;
-  for (const LayoutColumn& column : layout.columns) {
+  for (const ColumnDeclaration& column : declaration.columns) named.insert(column.name);
+  std::vector<ColumnDeclaration> columns;
+  for (const ColumnDeclaration& column : declaration.columns) {
     if (!column.every) {
       columns.push_back(column);
       continue;
@@ -45,23 +46,23 @@ void write_out_metrics(Layout& layout, const std::vector<const Record*>& records
     for (const std::string& name : metric_names(records))
       if (named.insert(name).second) columns.push_back(column_of(name));
   }
-  layout.columns = std::move(columns);
+  declaration.columns = std::move(columns);
 }
 
-std::set<std::string> axes_of(const Layout& layout) {
+std::set<std::string> axes_of(const TableDeclaration& declaration) {
   std::set<std::string> axes;
   const auto add = [&](const CellText& text) {
     for (const std::string& name : text.names()) axes.insert(name);
   };
-  for (const CellText& section : layout.sections) add(section);
-  if (layout.pivot) add(*layout.pivot);
-  for (const LayoutRow& row : layout.rows) {
+  for (const CellText& section : declaration.sections) add(section);
+  if (declaration.pivot) add(*declaration.pivot);
+  for (const RowDeclaration& row : declaration.rows) {
     for (const CellText& line : row.lines) add(line);
-    for (const LayoutRowName& name : row.names)
-      for (const Filter::Term& term : name.where.terms()) axes.insert(term.field);
+    for (const RowName& name : row.names)
+      for (const Condition::Term& term : name.where.terms()) axes.insert(term.field);
   }
-  for (const LayoutColumn& column : layout.columns)
-    for (const Filter::Term& term : column.where.terms()) axes.insert(term.field);
+  for (const ColumnDeclaration& column : declaration.columns)
+    for (const Condition::Term& term : column.where.terms()) axes.insert(term.field);
   return axes;
 }
 
@@ -75,17 +76,17 @@ std::string text_of_lines(const std::vector<CellText>& lines, const Record& reco
   return text;
 }
 
-// The row's labels; false if a named row of the layout would have to fit and none does.
-bool label(const Layout& layout, const Record& record, Formatter& formatter, Place& place) {
-  for (const LayoutRow& row : layout.rows) {
+// The row's labels; false if a named row of the declaration would have to fit and none does.
+bool label(const TableDeclaration& declaration, const Record& record, Formatter& formatter, Place& place) {
+  for (const RowDeclaration& row : declaration.rows) {
     if (row.names.empty()) {
-      place.labels.push_back(text_of_lines(row.lines, record, layout.labels, formatter));
+      place.labels.push_back(text_of_lines(row.lines, record, declaration.labels, formatter));
       continue;
     }
     const auto name = std::find_if(row.names.begin(), row.names.end(),
-                                   [&](const LayoutRowName& n) { return n.where.matches(record); });
+                                   [&](const RowName& n) { return n.where.matches(record); });
     if (name == row.names.end()) return false;
-    place.labels.push_back(text_of_lines(name->lines, record, layout.labels, formatter));
+    place.labels.push_back(text_of_lines(name->lines, record, declaration.labels, formatter));
     place.rank = place.rank * row.names.size() + static_cast<std::size_t>(name - row.names.begin());
   }
   return true;
@@ -184,30 +185,30 @@ void sort_places(std::vector<Place>& places, const std::vector<SortBy>& keys, bo
 
 }  // namespace
 
-Placement place_records(const Layout& layout, const std::vector<const Record*>& records,
-                        const std::vector<std::string>& swept, const SortBy& sort, Formatter& formatter) {
-  Placement placement{layout, {}, {}};
-  write_out_swept(placement.layout, swept);
-  write_out_metrics(placement.layout, records);
-  placement.axes = axes_of(placement.layout);
+PlacedRecords place_records(const TableDeclaration& declaration, const std::vector<const Record*>& records,
+                            const std::vector<std::string>& swept, const SortBy& sort, Formatter& formatter) {
+  PlacedRecords placement{declaration, {}, {}};
+  write_out_swept(placement.declaration, swept);
+  write_out_metrics(placement.declaration, records);
+  placement.axes = axes_of(placement.declaration);
   for (const Record* record : records) {
     Place place;
     place.record = record;
-    for (const CellText& section : placement.layout.sections)
-      place.headings.push_back(formatter.format(section, *record, placement.layout.labels));
-    if (!label(placement.layout, *record, formatter, place)) continue;
-    if (placement.layout.pivot)
-      place.pivot = formatter.format(*placement.layout.pivot, *record, placement.layout.labels);
-    for (std::size_t i = 0; i < placement.layout.columns.size(); ++i)
-      if (placement.layout.columns[i].where.matches(*record)) place.columns.push_back(i);
+    for (const CellText& section : placement.declaration.sections)
+      place.headings.push_back(formatter.format(section, *record, placement.declaration.labels));
+    if (!label(placement.declaration, *record, formatter, place)) continue;
+    if (placement.declaration.pivot)
+      place.pivot = formatter.format(*placement.declaration.pivot, *record, placement.declaration.labels);
+    for (std::size_t i = 0; i < placement.declaration.columns.size(); ++i)
+      if (placement.declaration.columns[i].where.matches(*record)) place.columns.push_back(i);
     if (!place.columns.empty()) placement.places.push_back(std::move(place));
   }
   tell_apart(placement.places, swept, placement.axes);
   number_sections(placement.places);
-  sort_places(placement.places, placement.layout.sort, true);
+  sort_places(placement.places, placement.declaration.sort, true);
   for (std::size_t i = 0; i < placement.places.size(); ++i) placement.places[i].natural = i;
   if (!sort.name.empty()) sort_places(placement.places, {sort}, false);
   return placement;
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -10,28 +10,28 @@
 #include "reports/tables/cell_text.h"
 #include "reports/tables/table_declaration.h"
 
-namespace mbench {
+namespace mbench::reports {
 
 struct Place {
   const Record* record = nullptr;
   std::vector<std::string> headings;
   std::vector<std::string> labels;
-  std::size_t rank = 0;  // of the row's name in a layout that names rows
+  std::size_t rank = 0;  // of the row's name in a declaration that names rows
   std::string pivot;
-  std::vector<std::size_t> columns;  // indices into the layout's columns
+  std::vector<std::size_t> columns;  // indices into the declaration's columns
   std::size_t section = 0;           // places of equal headings have the same
   std::size_t natural = 0;           // where it stands in the table's own order, however rows are sorted
 };
 
-struct Placement {
-  Layout layout;               // with each "*" written out
-  std::vector<Place> places;   // in the order they are to be printed, section by section
-  std::set<std::string> axes;  // fields that headings, labels and pivot distinguish
+struct PlacedRecords {
+  TableDeclaration declaration;  // with each "*" written out
+  std::vector<Place> places;     // in the order they are to be printed, section by section
+  std::set<std::string> axes;    // fields that headings, labels and pivot distinguish
 };
 
 // Without a name in `sort`, rows stand in the table's own order: that of its named rows, then of its "sort",
 // then of the file.
-Placement place_records(const Layout& layout, const std::vector<const Record*>& records,
-                        const std::vector<std::string>& swept, const SortBy& sort, Formatter& formatter);
+PlacedRecords place_records(const TableDeclaration& declaration, const std::vector<const Record*>& records,
+                            const std::vector<std::string>& swept, const SortBy& sort, Formatter& formatter);
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -8,7 +8,7 @@
 
 #include "engine/base/text.h"
 
-namespace mbench {
+namespace mbench::reports {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -170,4 +170,4 @@ std::vector<std::string> how_counted(const ResultFile& file) {
   return lines;
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

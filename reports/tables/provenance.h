@@ -8,7 +8,7 @@
 #include "engine/spec/result.h"
 #include "reports/records/record.h"
 
-namespace mbench {
+namespace mbench::reports {
 
 // "Measured on: ...", "Software: ...": one line each, without a trailing newline. What the file does not say
 // is named as not recorded.
@@ -21,4 +21,4 @@ std::string common_to_all(const std::vector<const Record*>& records);
 // The FLOP formula with its version, and the peaks in use with their source.
 std::vector<std::string> how_counted(const ResultFile& file);
 
-}  // namespace mbench
+}  // namespace mbench::reports

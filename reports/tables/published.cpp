@@ -9,7 +9,7 @@
 #include "reports/tables/build_table.h"
 #include "reports/tables/builtin_tables.h"
 
-namespace mbench {
+namespace mbench::reports {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -51,8 +51,8 @@ Format format_of(const std::string& metric, const Published& published) {
   return format;
 }
 
-LayoutColumn column(const std::string& header, const std::string& name, const std::string& text) {
-  LayoutColumn column;
+ColumnDeclaration column(const std::string& header, const std::string& name, const std::string& text) {
+  ColumnDeclaration column;
   column.header = header;
   column.name = name;
   column.lines.push_back(CellText::parse(text, name));
@@ -91,22 +91,17 @@ const PublishedFigure* figure_of(const PublishedRow& row, const std::string& met
 
 }  // namespace
 
-std::optional<Published> published_of(const Json& spec) {
-  if (!spec.is_object() || !spec.contains("published")) return std::nullopt;
-  return read_published(spec.at("published"), "spec.published");
-}
-
-Layout published_layout(const Published& published, const std::vector<const Record*>& records,
-                        const std::vector<std::string>& swept) {
-  Layout layout;
-  layout.name = "published";
-  layout.rows.push_back(row_of("*"));
+TableDeclaration published_table(const Published& published, const std::vector<const Record*>& records,
+                                 const std::vector<std::string>& swept) {
+  TableDeclaration declaration;
+  declaration.name = "published";
+  declaration.rows.push_back(row_of("*"));
   if (std::find(swept.begin(), swept.end(), "strategy") != swept.end())
-    for (const Layout& usual : builtin_layouts())
+    for (const TableDeclaration& usual : builtin_tables())
       if (usual.name == "strategies") {
-        layout.sections = usual.sections;
-        layout.rows = usual.rows;
-        layout.labels = usual.labels;
+        declaration.sections = usual.sections;
+        declaration.rows = usual.rows;
+        declaration.labels = usual.labels;
       }
   const std::string ours = how_come_by(records);
   for (const std::string& metric : published.metrics) {
@@ -116,16 +111,16 @@ Layout published_layout(const Published& published, const std::vector<const Reco
     };
     const auto spread = [&](const std::string& name) { return "[ +/- " + value(name + ".stddev") + "]"; };
     const std::string theirs = "published." + metric;
-    layout.columns.push_back(column(f.header + ": published", theirs, value(theirs) + spread(theirs)));
+    declaration.columns.push_back(column(f.header + ": published", theirs, value(theirs) + spread(theirs)));
     // A simulated step takes the same time again and again: its spread says nothing.
     const bool has_spread = ours == "measured" && (metric == "iteration_ms" || metric == "samples_per_s");
     const std::string header = metric == "parameters" ? "counted" : ours;
-    layout.columns.push_back(column(header, metric, value(metric) + (has_spread ? spread(metric) : "")));
-    layout.columns.push_back(column("error", "error." + metric, "{error." + metric + "*100:+1} %"));
+    declaration.columns.push_back(column(header, metric, value(metric) + (has_spread ? spread(metric) : "")));
+    declaration.columns.push_back(column("error", "error." + metric, "{error." + metric + "*100:+1} %"));
   }
-  layout.note = "Published: " + published.source + ". Error: (" + ours + " - published) / published." +
-                (published.about.empty() ? "" : " " + published.about);
-  return layout;
+  declaration.note = "Published: " + published.source + ". Error: (" + ours + " - published) / published." +
+                     (published.about.empty() ? "" : " " + published.about);
+  return declaration;
 }
 
 const MetricFormat* find_published_format(const std::string& name) {
@@ -264,4 +259,4 @@ std::vector<std::string> PublishedSummary::lines() const {
   return lines;
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

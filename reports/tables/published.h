@@ -12,14 +12,11 @@
 #include "reports/tables/builtin_tables.h"
 #include "reports/tables/table_declaration.h"
 
-namespace mbench {
-
-// Of a result file's spec; nothing if it has none.
-std::optional<Published> published_of(const nlohmann::ordered_json& spec);
+namespace mbench::reports {
 
 // The table "published": a row for each point, sections as in "strategies" where a strategy was swept.
-Layout published_layout(const Published& published, const std::vector<const Record*>& records,
-                        const std::vector<std::string>& swept);
+TableDeclaration published_table(const Published& published, const std::vector<const Record*>& records,
+                                 const std::vector<std::string>& swept);
 
 // How published.<metric> and error.<metric> are printed outside of that table; null for other names.
 const MetricFormat* find_published_format(const std::string& name);
@@ -52,4 +49,4 @@ class PublishedSummary {
   int doubted_ = 0, absent_ = 0, oom_ = 0, oom_here_ = 0;
 };
 
-}  // namespace mbench
+}  // namespace mbench::reports

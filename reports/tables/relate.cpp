@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-namespace mbench {
+namespace mbench::reports {
 namespace {
 
 // {"world": "first"}: the field may have any value.
-bool means_first(const Filter::Term& term) {
+bool means_first(const Condition::Term& term) {
   return term.value == "first";
 }
 
@@ -33,12 +33,12 @@ double related(Relation relation, double v, double r, double scale) {
 
 }  // namespace
 
-References::References(const LayoutColumn& column, const std::set<std::string>& axes,
+References::References(const ColumnDeclaration& column, const std::set<std::string>& axes,
                        const std::vector<const Place*>& places)
     : by_pivot_(column.against.empty()) {
-  Filter wanted;
+  Condition wanted;
   std::set<std::string> free;
-  for (const Filter::Term& term : column.against.terms()) {
+  for (const Condition::Term& term : column.against.terms()) {
     free.insert(term.field);
     if (!means_first(term)) wanted.add(term.field, term.value);
   }
@@ -60,7 +60,7 @@ const Record* References::find(const Place& place) const {
   return it == found_.end() ? nullptr : it->second;
 }
 
-Cell compared(const Record& point, const Record* reference, const LayoutColumn& column,
+Cell compared(const Record& point, const Record* reference, const ColumnDeclaration& column,
               Formatter& formatter) {
   if (reference == &point) return {column.self, {}};
   const Cell unknown = {"n/a", {}};
@@ -76,4 +76,4 @@ Cell compared(const Record& point, const Record* reference, const LayoutColumn& 
   return {formatter.number(number, column.format), number};
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -10,13 +10,13 @@
 #include "reports/tables/table.h"
 #include "reports/tables/table_declaration.h"
 
-namespace mbench {
+namespace mbench::reports {
 
 // The points of one section that a comparing column may refer to, found by what they share with the point.
 class References {
  public:
   // `places` are those of the section, in the table's own order.
-  References(const LayoutColumn& column, const std::set<std::string>& axes,
+  References(const ColumnDeclaration& column, const std::set<std::string>& axes,
              const std::vector<const Place*>& places);
   // Null if there is none.
   const Record* find(const Place& place) const;
@@ -28,6 +28,7 @@ class References {
   std::unordered_map<std::string, const Record*> found_;
 };
 
-Cell compared(const Record& point, const Record* reference, const LayoutColumn& column, Formatter& formatter);
+Cell compared(const Record& point, const Record* reference, const ColumnDeclaration& column,
+              Formatter& formatter);
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -13,54 +13,55 @@
 #include "reports/tables/published.h"
 #include "reports/tables/report_parts.h"
 
-namespace mbench {
+namespace mbench::reports {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-const Layout* find_layout(const std::vector<Layout>& layouts, const std::string& name) {
-  const auto it =
-      std::find_if(layouts.begin(), layouts.end(), [&](const Layout& l) { return l.name == name; });
-  return it == layouts.end() ? nullptr : &*it;
+const TableDeclaration* find_table(const std::vector<TableDeclaration>& declarations,
+                                   const std::string& name) {
+  const auto it = std::find_if(declarations.begin(), declarations.end(),
+                               [&](const TableDeclaration& l) { return l.name == name; });
+  return it == declarations.end() ? nullptr : &*it;
 }
 
 // `usual`: the built-in tables, and "published" where the spec has such figures.
-const Layout& layout_named(const std::string& name, const std::vector<Layout>& own,
-                           const std::vector<Layout>& usual, const std::string& where) {
-  if (const Layout* layout = find_layout(own, name)) return *layout;
-  if (const Layout* layout = find_layout(usual, name)) return *layout;
+const TableDeclaration& table_named(const std::string& name, const std::vector<TableDeclaration>& own,
+                                    const std::vector<TableDeclaration>& usual, const std::string& where) {
+  if (const TableDeclaration* declaration = find_table(own, name)) return *declaration;
+  if (const TableDeclaration* declaration = find_table(usual, name)) return *declaration;
   std::vector<std::string> names;
   for (const auto* list : {&own, &usual})
-    for (const Layout& layout : *list) names.push_back(layout.name);
+    for (const TableDeclaration& declaration : *list) names.push_back(declaration.name);
   fail(ErrorKind::bad_input, where, "no table of that name, got \"{}\", {}", name,
        nearest_choice(name, names));
 }
 
-std::vector<Layout> usual_layouts(const std::optional<Published>& published,
-                                  const std::vector<const Record*>& records,
-                                  const std::vector<std::string>& swept) {
-  std::vector<Layout> usual = builtin_layouts();
-  if (published) usual.push_back(published_layout(*published, records, swept));
+std::vector<TableDeclaration> usual_tables(const std::optional<Published>& published,
+                                           const std::vector<const Record*>& records,
+                                           const std::vector<std::string>& swept) {
+  std::vector<TableDeclaration> usual = builtin_tables();
+  if (published) usual.push_back(published_table(*published, records, swept));
   return usual;
 }
 
-// The layouts of the spec's "tables": a list of declarations and of names of built-in ones.
-std::vector<Layout> layouts_of(const Json& spec, const std::vector<Layout>& usual) {
-  std::vector<Layout> layouts;
-  if (!spec.is_object() || !spec.contains("tables") || spec["tables"].is_null()) return layouts;
+// The declarations of the spec's "tables": a list of declarations and of names of built-in ones.
+std::vector<TableDeclaration> tables_of(const Json& spec, const std::vector<TableDeclaration>& usual) {
+  std::vector<TableDeclaration> declarations;
+  if (!spec.is_object() || !spec.contains("tables") || spec["tables"].is_null()) return declarations;
   const Json tables = spec["tables"].is_array() ? spec["tables"] : Json::array({spec["tables"]});
   for (std::size_t i = 0; i < tables.size(); ++i) {
     const std::string where = fmt::format("spec.tables[{}]", i);
     if (tables[i].is_string())
-      layouts.push_back(layout_named(tables[i].get<std::string>(), layouts, usual, where));
+      declarations.push_back(table_named(tables[i].get<std::string>(), declarations, usual, where));
     else
-      layouts.push_back(layout_from_json(tables[i], where));
+      declarations.push_back(table_declaration_from_json(tables[i], where));
   }
-  return layouts;
+  return declarations;
 }
 
-Filter filter_of(const std::vector<std::string>& texts, const std::vector<Record>& records) {
-  Filter filter;
+Condition filter_of(const std::vector<std::string>& texts, const std::vector<Record>& records) {
+  Condition filter;
   for (const std::string& text : texts) {
     const std::size_t equal = text.find('=');
     if (equal == std::string::npos || equal == 0)
@@ -72,16 +73,16 @@ Filter filter_of(const std::vector<std::string>& texts, const std::vector<Record
 }
 
 // bad_input if nothing is left: the values that the filtered fields do have.
-void require_match(const Filter& filter, const std::vector<Record>& records,
+void require_match(const Condition& filter, const std::vector<Record>& records,
                    const std::vector<const Record*>& chosen) {
   if (!chosen.empty() || records.empty() || filter.empty()) return;
-  for (const Filter::Term& term : filter.terms()) {
+  for (const Condition::Term& term : filter.terms()) {
     std::vector<std::string> values;
     for (const Record& record : records) {
       const std::string value = record.text(term.field);
       if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
     }
-    Filter one;
+    Condition one;
     one.add(term.field, term.value);
     if (std::none_of(records.begin(), records.end(), [&](const Record& r) { return one.matches(r); }))
       fail(ErrorKind::bad_input, "--filter", "no point has {} = {}, {}", term.field, term.value,
@@ -91,37 +92,38 @@ void require_match(const Filter& filter, const std::vector<Record>& records,
        filter.terms().size());
 }
 
-// --columns as a layout: fields label the row, metrics follow; the order given is kept.
-Layout layout_of_columns(const std::vector<std::string>& names) {
-  Layout layout;
-  layout.name = "columns";
+// --columns as a declaration: fields label the row, metrics follow; the order given is kept.
+TableDeclaration table_of_columns(const std::vector<std::string>& names) {
+  TableDeclaration declaration;
+  declaration.name = "columns";
   // Labels end where the first metric stands, so the columns keep their order.
   const auto& fields = point_keys();
   for (const std::string& name : names) {
-    const bool label = layout.columns.empty() &&
-                       (layout.rows.empty() || std::find(fields.begin(), fields.end(), name) != fields.end());
+    const bool label =
+        declaration.columns.empty() &&
+        (declaration.rows.empty() || std::find(fields.begin(), fields.end(), name) != fields.end());
     if (label) {
-      LayoutRow row = row_of(name);
-      const LayoutColumn column = column_of(name);
+      RowDeclaration row = row_of(name);
+      const ColumnDeclaration column = column_of(name);
       row.header = column.header;
       row.lines = column.lines;
-      layout.rows.push_back(row);
+      declaration.rows.push_back(row);
     } else {
-      layout.columns.push_back(column_of(name));
+      declaration.columns.push_back(column_of(name));
     }
   }
-  return layout;
+  return declaration;
 }
 
-// --metric: the layout with these metrics in its cells. Where it shows different points in different columns
+// --metric: the declaration with these metrics in its cells. Where it shows different points in different columns
 // ("w/o fp16", "w/ fp16"), each of those columns does.
-void show_metrics(Layout& layout, const std::vector<std::string>& metrics) {
-  std::vector<LayoutColumn> columns;
+void show_metrics(TableDeclaration& declaration, const std::vector<std::string>& metrics) {
+  std::vector<ColumnDeclaration> columns;
   std::set<std::string> seen;
-  for (const LayoutColumn& column : layout.columns) {
+  for (const ColumnDeclaration& column : declaration.columns) {
     if (column.relation || column.where.empty()) continue;
     std::string points;
-    for (const Filter::Term& term : column.where.terms()) points += term.field + "=" + term.value + "\n";
+    for (const Condition::Term& term : column.where.terms()) points += term.field + "=" + term.value + "\n";
     if (!seen.insert(points).second) continue;
     for (const std::string& name : metrics) {
       columns.push_back(column_of(name));
@@ -132,36 +134,38 @@ void show_metrics(Layout& layout, const std::vector<std::string>& metrics) {
   }
   if (columns.empty())
     for (const std::string& name : metrics) columns.push_back(column_of(name));
-  layout.columns = std::move(columns);
-  layout.note.clear();
+  declaration.columns = std::move(columns);
+  declaration.note.clear();
 }
 
-std::vector<Layout> choose_layouts(const ResultFile& file, const ReportOptions& options,
-                                   const std::vector<Record>& records, const std::vector<std::string>& swept,
-                                   const std::vector<Layout>& usual) {
+std::vector<TableDeclaration> choose_tables(const ResultFile& file, const ReportOptions& options,
+                                            const std::vector<Record>& records,
+                                            const std::vector<std::string>& swept,
+                                            const std::vector<TableDeclaration>& usual) {
   if (!options.columns.empty()) {
     if (!options.metrics.empty() || !options.tables.empty())
       fail(ErrorKind::bad_input, "--columns", "is a table of its own, got --{} beside it, need one of them",
            options.metrics.empty() ? "table" : "metric");
     for (const std::string& name : options.columns) require_name(records, name, "--columns");
-    return {layout_of_columns(options.columns)};
+    return {table_of_columns(options.columns)};
   }
-  const std::vector<Layout> own = layouts_of(file.spec, usual);
-  std::vector<Layout> layouts;
-  for (const std::string& name : options.tables) layouts.push_back(layout_named(name, own, usual, "--table"));
-  if (layouts.empty()) layouts = own;
-  if (layouts.empty()) {
+  const std::vector<TableDeclaration> own = tables_of(file.spec, usual);
+  std::vector<TableDeclaration> declarations;
+  for (const std::string& name : options.tables)
+    declarations.push_back(table_named(name, own, usual, "--table"));
+  if (declarations.empty()) declarations = own;
+  if (declarations.empty()) {
     const bool strategies = std::find(swept.begin(), swept.end(), "strategy") != swept.end();
-    const bool published = find_layout(usual, "published") != nullptr;
-    layouts.push_back(layout_named(published    ? "published"
-                                   : strategies ? "strategies"
-                                                : "long",
-                                   {}, usual, "--table"));
+    const bool published = find_table(usual, "published") != nullptr;
+    declarations.push_back(table_named(published    ? "published"
+                                       : strategies ? "strategies"
+                                                    : "long",
+                                       {}, usual, "--table"));
   }
-  if (options.metrics.empty()) return layouts;
+  if (options.metrics.empty()) return declarations;
   for (const std::string& name : options.metrics) require_name(records, name, "--metric");
-  for (Layout& layout : layouts) show_metrics(layout, options.metrics);
-  return layouts;
+  for (TableDeclaration& declaration : declarations) show_metrics(declaration, options.metrics);
+  return declarations;
 }
 
 std::string to_markdown_report(const ResultFile& file, const std::vector<const Record*>& records,
@@ -188,9 +192,9 @@ void check_tables(const Json& spec) {
   records.emplace_back(PointResult());  // knows every name, if no value
   const auto published = published_of(spec);
   if (published) records.back().publish(*published, {});
-  const std::vector<Layout> layouts = layouts_of(spec, usual_layouts(published, {}, {}));
-  for (std::size_t i = 0; i < layouts.size(); ++i)
-    for (const std::string& name : layouts[i].names())
+  const std::vector<TableDeclaration> declarations = tables_of(spec, usual_tables(published, {}, {}));
+  for (std::size_t i = 0; i < declarations.size(); ++i)
+    for (const std::string& name : declarations[i].names())
       if (name != "*") require_name(records, name, fmt::format("spec.tables[{}]", i));
 }
 
@@ -203,7 +207,7 @@ ReportParts report_parts(const ResultFile& file, const ReportOptions& options) {
   ReportParts parts;
   parts.records = records_of(file);
   const std::vector<Record>& records = parts.records;
-  const Filter filter = filter_of(options.filters, records);
+  const Condition filter = filter_of(options.filters, records);
   for (const Record& record : records)
     if (filter.matches(record)) parts.chosen.push_back(&record);
   require_match(filter, records, parts.chosen);
@@ -213,16 +217,16 @@ ReportParts report_parts(const ResultFile& file, const ReportOptions& options) {
   parts.swept = swept_fields(file.spec, parts.chosen);
   std::set<const Record*> shown;
   const auto published = published_of(file.spec);
-  const std::vector<Layout> usual = usual_layouts(published, parts.chosen, parts.swept);
-  for (const Layout& layout : choose_layouts(file, options, records, parts.swept, usual)) {
-    for (const std::string& name : layout.names())
-      if (name != "*") require_name(records, name, "table " + layout.name);
+  const std::vector<TableDeclaration> usual = usual_tables(published, parts.chosen, parts.swept);
+  for (const TableDeclaration& declaration : choose_tables(file, options, records, parts.swept, usual)) {
+    for (const std::string& name : declaration.names())
+      if (name != "*") require_name(records, name, "table " + declaration.name);
     // With --columns the reader chose what to see: a row per point, nothing added.
     const bool own = !options.columns.empty();
     BuiltTable built =
-        build_table(layout, parts.chosen, own ? std::vector<std::string>() : parts.swept, sort);
+        build_table(declaration, parts.chosen, own ? std::vector<std::string>() : parts.swept, sort);
     shown.insert(built.shown.begin(), built.shown.end());
-    if (published && layout.name == "published")
+    if (published && declaration.name == "published")
       for (const std::string& line : PublishedSummary(*published, parts.chosen, records).lines())
         built.table.notes.push_back(line);
     parts.tables.push_back(std::move(built.table));
@@ -237,7 +241,7 @@ std::string render_overall(const std::vector<ResultFile>& files, const ReportOpt
     const auto published = published_of(file.spec);
     if (!published) return "";
     const std::vector<Record> records = records_of(file);
-    const Filter filter = filter_of(options.filters, records);
+    const Condition filter = filter_of(options.filters, records);
     std::vector<const Record*> chosen;
     for (const Record& record : records)
       if (filter.matches(record)) chosen.push_back(&record);
@@ -265,4 +269,4 @@ std::string render_report(const ResultFile& file, const ReportOptions& options) 
   return to_markdown_report(file, parts.chosen, parts.tables, parts.not_shown);
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -6,7 +6,7 @@
 
 #include "engine/spec/result.h"
 
-namespace mbench {
+namespace mbench::reports {
 
 struct ReportOptions {
   std::string format = "md";         // md, csv, json
@@ -27,4 +27,4 @@ std::string render_report(const ResultFile& file, const ReportOptions& options);
 // Empty unless each has published figures.
 std::string render_overall(const std::vector<ResultFile>& files, const ReportOptions& options);
 
-}  // namespace mbench
+}  // namespace mbench::reports

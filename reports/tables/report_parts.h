@@ -8,7 +8,7 @@
 #include "reports/tables/report.h"
 #include "reports/tables/table.h"
 
-namespace mbench {
+namespace mbench::reports {
 
 struct ReportParts {
   std::vector<Record> records;        // of every point of the file
@@ -23,4 +23,4 @@ ReportParts report_parts(const ResultFile& file, const ReportOptions& options);
 // The spec's name.
 std::string report_name(const ResultFile& file);
 
-}  // namespace mbench
+}  // namespace mbench::reports

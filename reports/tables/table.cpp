@@ -1,13 +1,13 @@
 #include "reports/tables/table.h"
 
-namespace mbench {
+namespace mbench::reports {
 
-std::vector<std::string> machine_names(const Column& column) {
+std::vector<std::string> column_names(const Column& column) {
   return column.values.empty() ? std::vector<std::string>{column.name} : column.values;
 }
 
-std::vector<MachineValue> machine_values(const Column& column, const Cell& cell) {
-  std::vector<MachineValue> values(column.values.empty() ? 1 : column.values.size());
+std::vector<CellValue> cell_values(const Column& column, const Cell& cell) {
+  std::vector<CellValue> values(column.values.empty() ? 1 : column.values.size());
   if (!cell.values.empty() && !column.values.empty()) {
     for (std::size_t i = 0; i < values.size() && i < cell.values.size(); ++i)
       if (cell.values[i]) values[i] = *cell.values[i];
@@ -19,4 +19,4 @@ std::vector<MachineValue> machine_values(const Column& column, const Cell& cell)
   return values;
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-namespace mbench {
+namespace mbench::reports {
 
 struct Cell {
   std::string text;              // as people read it; lines are separated by '\n'
@@ -26,10 +26,10 @@ struct Column {
 };
 
 // The names under which programs find the column: those of its values, or its own.
-std::vector<std::string> machine_names(const Column& column);
+std::vector<std::string> column_names(const Column& column);
 // What stands in a cell under each of them: a number, a text, or nothing.
-using MachineValue = std::variant<std::monostate, double, std::string>;
-std::vector<MachineValue> machine_values(const Column& column, const Cell& cell);
+using CellValue = std::variant<std::monostate, double, std::string>;
+std::vector<CellValue> cell_values(const Column& column, const Cell& cell);
 
 struct Section {
   std::vector<std::string>
@@ -46,4 +46,4 @@ struct Table {
   std::vector<std::string> notes;  // said once below the whole table
 };
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -3,10 +3,10 @@
 #include "engine/base/error.h"
 #include "reports/tables/builtin_tables.h"
 
-namespace mbench {
+namespace mbench::reports {
 
-LayoutColumn column_of(const std::string& name) {
-  LayoutColumn column;
+ColumnDeclaration column_of(const std::string& name) {
+  ColumnDeclaration column;
   const MetricFormat* format = find_metric_format(name);
   column.header = format ? format->header : name;
   column.name = name;
@@ -16,8 +16,8 @@ LayoutColumn column_of(const std::string& name) {
   return column;
 }
 
-LayoutRow row_of(const std::string& field) {
-  LayoutRow row;
+RowDeclaration row_of(const std::string& field) {
+  RowDeclaration row;
   row.header = row.name = field;
   row.swept = field == "*";
   if (!row.swept) row.lines.push_back(CellText::parse("{" + field + "}", field));
@@ -33,25 +33,25 @@ SortBy sort_from_text(const std::string& text, const std::string& where) {
   return {text.substr(0, colon), order == "desc"};
 }
 
-std::vector<std::string> Layout::names() const {
+std::vector<std::string> TableDeclaration::names() const {
   std::vector<std::string> all;
   const auto add_text = [&](const CellText& text) {
     for (std::string& name : text.names()) all.push_back(std::move(name));
   };
-  const auto add_filter = [&](const Filter& filter) {
-    for (const Filter::Term& term : filter.terms()) all.push_back(term.field);
+  const auto add_filter = [&](const Condition& filter) {
+    for (const Condition::Term& term : filter.terms()) all.push_back(term.field);
   };
   add_filter(where);
   for (const CellText& section : sections) add_text(section);
-  for (const LayoutRow& row : rows) {
+  for (const RowDeclaration& row : rows) {
     for (const CellText& line : row.lines) add_text(line);
-    for (const LayoutRowName& name : row.names) {
+    for (const RowName& name : row.names) {
       for (const CellText& line : name.lines) add_text(line);
       add_filter(name.where);
     }
   }
   if (pivot) add_text(*pivot);
-  for (const LayoutColumn& column : columns) {
+  for (const ColumnDeclaration& column : columns) {
     for (const CellText& line : column.lines) add_text(line);
     add_filter(column.where);
     add_filter(column.against);
@@ -61,4 +61,4 @@ std::vector<std::string> Layout::names() const {
   return all;
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -1,5 +1,5 @@
 // How results are laid out as a table, as a declaration: which fields make sections, rows and columns, and
-// what a cell holds. Layouts are JSON, both those built in (reports/tables/declarations/*.json, a file for each) and
+// what a cell holds. Declarations are JSON, both those built in (reports/tables/declarations/*.json, a file for each) and
 // those of a spec's "tables". Fields and metrics have the names of the spec and of the result file (and those
 // of record.h); texts have the grammar of cell_text.h.
 //
@@ -37,7 +37,7 @@
 #include "reports/records/record.h"
 #include "reports/tables/cell_text.h"
 
-namespace mbench {
+namespace mbench::reports {
 
 // A metric of this point (v) and of another (r), said in one of these ways.
 enum class Relation {
@@ -58,40 +58,40 @@ struct SortBy {
 // "FIELD", "FIELD:asc", "FIELD:desc".
 SortBy sort_from_text(const std::string& text, const std::string& where);
 
-struct LayoutRowName {
+struct RowName {
   std::vector<CellText> lines;
-  Filter where;
+  Condition where;
 };
 
-struct LayoutRow {
+struct RowDeclaration {
   std::string header;
-  std::string name;                  // of the field, for machines
-  std::vector<CellText> lines;       // or:
-  std::vector<LayoutRowName> names;  // the first whose condition holds
-  bool swept = false;                // "*"
+  std::string name;             // of the field, for machines
+  std::vector<CellText> lines;  // or:
+  std::vector<RowName> names;   // the first whose condition holds
+  bool swept = false;           // "*"
 };
 
-struct LayoutColumn {
+struct ColumnDeclaration {
   std::string header;
   std::string name;
   std::vector<CellText> lines;
-  Filter where;
+  Condition where;
   bool every = false;  // "*"
   // Comparison, if set; lines are empty then.
   std::optional<Relation> relation;
   std::string value;
-  Filter against;  // empty: the first row of the section
+  Condition against;  // empty: the first row of the section
   CellText format;
   std::string self = "-";
 };
 
-struct Layout {
+struct TableDeclaration {
   std::string name, title, note;
-  Filter where;
+  Condition where;
   std::vector<CellText> sections;
-  std::vector<LayoutRow> rows;
+  std::vector<RowDeclaration> rows;
   std::optional<CellText> pivot;
-  std::vector<LayoutColumn> columns;
+  std::vector<ColumnDeclaration> columns;
   Labels labels;
   std::vector<SortBy> sort;
 
@@ -100,10 +100,10 @@ struct Layout {
 };
 
 // `where` is the file and JSON path for messages.
-Layout layout_from_json(const nlohmann::ordered_json& json, const std::string& where);
+TableDeclaration table_declaration_from_json(const nlohmann::ordered_json& json, const std::string& where);
 
 // The usual column of a metric or field: header and format from reports/tables/metrics.json, else the bare name.
-LayoutColumn column_of(const std::string& name);
-LayoutRow row_of(const std::string& field);
+ColumnDeclaration column_of(const std::string& name);
+RowDeclaration row_of(const std::string& field);
 
-}  // namespace mbench
+}  // namespace mbench::reports

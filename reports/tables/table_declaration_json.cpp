@@ -1,4 +1,4 @@
-// Reading layouts from JSON.
+// Reading declarations from JSON.
 #include <algorithm>
 
 #include "engine/base/error.h"
@@ -6,7 +6,7 @@
 #include "reports/tables/builtin_tables.h"
 #include "reports/tables/table_declaration.h"
 
-namespace mbench {
+namespace mbench::reports {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -37,9 +37,9 @@ const Json& required(const Json& json, const char* key, const std::string& where
   return json[key];
 }
 
-Filter filter_of(const Json& json, const std::string& where) {
+Condition filter_of(const Json& json, const std::string& where) {
   if (!json.is_object()) wrong_type(where, json, "an object of field: value or field: [values]");
-  Filter filter;
+  Condition filter;
   for (const auto& [field, values] : json.items()) {
     if (values.is_array())
       for (const Json& value : values) filter.add(field, text_of(value));
@@ -64,7 +64,7 @@ std::string with_braces(const std::string& text) {
   return out;
 }
 
-// A name for machines where the layout gives none: the only value of the text (its spread in brackets aside),
+// A name for machines where the declaration gives none: the only value of the text (its spread in brackets aside),
 // else the header.
 std::string machine_name(const std::vector<CellText>& lines, const std::string& header) {
   std::vector<std::string> names;
@@ -85,10 +85,10 @@ std::vector<CellText> lines_of(const Json& json, const std::string& where) {
   return lines;
 }
 
-LayoutRow row_from_json(const Json& json, const std::string& where) {
+RowDeclaration row_from_json(const Json& json, const std::string& where) {
   if (json.is_string()) return row_of(json.get<std::string>());
   allow_keys(json, where, {"header", "text", "names"});
-  LayoutRow row;
+  RowDeclaration row;
   row.header = row.name = string_of(required(json, "header", where), where + ".header");
   if (json.contains("text") == json.contains("names"))
     fail(ErrorKind::bad_input, where,
@@ -133,10 +133,10 @@ const RelationName& relation_of(const std::string& name, const std::string& wher
   fail(ErrorKind::bad_input, where, "unknown comparison, got \"{}\", {}", name, nearest_choice(name, names));
 }
 
-LayoutColumn column_from_json(const Json& json, const std::string& where) {
+ColumnDeclaration column_from_json(const Json& json, const std::string& where) {
   if (json.is_string()) return column_of(json.get<std::string>());
   allow_keys(json, where, {"header", "text", "where", "value", "against", "as", "format", "self"});
-  LayoutColumn column;
+  ColumnDeclaration column;
   column.header = column.name = string_of(required(json, "header", where), where + ".header");
   if (json.contains("where")) column.where = filter_of(json["where"], where + ".where");
   if (json.contains("text") == json.contains("value"))
@@ -194,46 +194,48 @@ Json like(const Json& declared, const std::string& where) {
 
 }  // namespace
 
-Layout layout_from_json(const Json& declared, const std::string& where) {
+TableDeclaration table_declaration_from_json(const Json& declared, const std::string& where) {
   allow_keys(
       declared, where,
       {"name", "like", "title", "note", "where", "sections", "rows", "pivot", "columns", "labels", "sort"});
   const Json json = declared.contains("like") ? like(declared, where) : declared;
-  Layout layout;
-  layout.name = string_of(required(json, "name", where), where + ".name");
-  layout.title = string_at(json, "title", where);
-  layout.note = string_at(json, "note", where);
-  if (json.contains("where")) layout.where = filter_of(json["where"], where + ".where");
-  layout.sections = list_of<CellText>(json, "sections", where, [](const Json& item, const std::string& at) {
-    return CellText::parse(with_braces(string_of(item, at)), at);
-  });
+  TableDeclaration declaration;
+  declaration.name = string_of(required(json, "name", where), where + ".name");
+  declaration.title = string_at(json, "title", where);
+  declaration.note = string_at(json, "note", where);
+  if (json.contains("where")) declaration.where = filter_of(json["where"], where + ".where");
+  declaration.sections =
+      list_of<CellText>(json, "sections", where, [](const Json& item, const std::string& at) {
+        return CellText::parse(with_braces(string_of(item, at)), at);
+      });
   required(json, "rows", where);
-  layout.rows = list_of<LayoutRow>(json, "rows", where, row_from_json);
-  if (layout.rows.empty())
+  declaration.rows = list_of<RowDeclaration>(json, "rows", where, row_from_json);
+  if (declaration.rows.empty())
     fail(ErrorKind::bad_input, where + ".rows", "a table needs labels, got none, need one");
   required(json, "columns", where);
-  layout.columns = list_of<LayoutColumn>(json, "columns", where, column_from_json);
-  if (layout.columns.empty())
+  declaration.columns = list_of<ColumnDeclaration>(json, "columns", where, column_from_json);
+  if (declaration.columns.empty())
     fail(ErrorKind::bad_input, where + ".columns", "a table needs columns, got none, need one");
   if (json.contains("pivot"))
-    layout.pivot = CellText::parse(with_braces(string_of(json["pivot"], where + ".pivot")), where + ".pivot");
+    declaration.pivot =
+        CellText::parse(with_braces(string_of(json["pivot"], where + ".pivot")), where + ".pivot");
   if (json.contains("labels")) {
     const std::string at = where + ".labels";
     if (!json["labels"].is_object()) wrong_type(at, json["labels"], "an object");
     for (const auto& [field, texts] : json["labels"].items()) {
       if (!texts.is_object()) wrong_type(at + "." + field, texts, "an object of value: text");
       for (const auto& [value, text] : texts.items())
-        layout.labels[field][value] = string_of(text, at + "." + field + "." + value);
+        declaration.labels[field][value] = string_of(text, at + "." + field + "." + value);
     }
   }
   if (json.contains("sort")) {
     const Json keys = json["sort"].is_array() ? json["sort"] : Json::array({json["sort"]});
     for (std::size_t i = 0; i < keys.size(); ++i) {
       const std::string at = fmt::format("{}.sort[{}]", where, i);
-      layout.sort.push_back(sort_from_text(string_of(keys[i], at), at));
+      declaration.sort.push_back(sort_from_text(string_of(keys[i], at), at));
     }
   }
-  return layout;
+  return declaration;
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace mbench {
+namespace mbench::reports {
 namespace {
 
 struct Range {
@@ -66,4 +66,4 @@ std::size_t text_width(std::string_view utf8) {
   return width;
 }
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <string_view>
 
-namespace mbench {
+namespace mbench::reports {
 
 std::size_t text_width(std::string_view utf8);
 
-}  // namespace mbench
+}  // namespace mbench::reports

@@ -14,6 +14,7 @@
 #include "test/reports/sample.h"
 
 using namespace mbench;
+using namespace mbench::reports;
 namespace fs = std::filesystem;
 
 namespace {

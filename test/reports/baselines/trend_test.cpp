@@ -8,6 +8,7 @@
 #include "test/reports/sample.h"
 
 using namespace mbench;
+using namespace mbench::reports;
 using Catch::Matchers::Contains;
 
 namespace {

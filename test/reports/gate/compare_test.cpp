@@ -10,6 +10,7 @@
 #include "test/reports/sample.h"
 
 using namespace mbench;
+using namespace mbench::reports;
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
 

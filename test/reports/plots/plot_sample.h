@@ -7,7 +7,7 @@
 #include "reports/plots/plot.h"
 #include "test/reports/sample.h"
 
-namespace mbench::sample {
+namespace mbench::reports::sample {
 
 // Data parallelism on 1, 2 and 4 times two devices, simulated: enough for lines over dp.
 inline ResultFile scaling() {
@@ -72,4 +72,4 @@ inline std::string text_of_plot(const Plot& plot) {
   return out;
 }
 
-}  // namespace mbench::sample
+}  // namespace mbench::reports::sample

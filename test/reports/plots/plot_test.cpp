@@ -14,6 +14,7 @@
 #include "test/reports/plots/plot_sample.h"
 
 using namespace mbench;
+using namespace mbench::reports;
 using Catch::Matchers::Contains;
 namespace fs = std::filesystem;
 

@@ -10,6 +10,7 @@
 #include "test/reports/plots/plot_sample.h"
 
 using namespace mbench;
+using namespace mbench::reports;
 using Catch::Matchers::Contains;
 using Json = nlohmann::ordered_json;
 

@@ -8,6 +8,7 @@
 #include "test/catch.h"
 
 using namespace mbench;
+using namespace mbench::reports;
 
 TEST_CASE("median of odd and even numbers of samples") {
   CHECK(median_of_sorted({3}) == 3);

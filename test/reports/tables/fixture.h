@@ -24,7 +24,7 @@
 #include "reports/tables/report.h"
 #include "test/reports/sample.h"
 
-namespace mbench::fixture {
+namespace mbench::reports::fixture {
 
 using Json = nlohmann::ordered_json;
 
@@ -100,4 +100,4 @@ inline std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-}  // namespace mbench::fixture
+}  // namespace mbench::reports::fixture

@@ -8,6 +8,7 @@
 #include "test/reports/tables/fixture.h"
 
 using namespace mbench;
+using namespace mbench::reports;
 using Catch::Matchers::Contains;
 using fixture::Json;
 

@@ -1,4 +1,4 @@
-// The layout language: the shapes of published tables, and messages for what it refuses.
+// The declaration language: the shapes of published tables, and messages for what it refuses.
 #include "reports/tables/table_declaration.h"
 
 #include "engine/base/error.h"
@@ -10,6 +10,7 @@
 #include "test/reports/sample.h"
 
 using namespace mbench;
+using namespace mbench::reports;
 using Catch::Matchers::Contains;
 
 namespace {
@@ -24,10 +25,10 @@ PointResult run(std::int64_t dp, Precision precision, std::int64_t zero, double 
   return sample::measured(r, {ms * 0.99, ms, ms * 1.01}, memory);
 }
 
-std::string render(std::vector<PointResult> points, const char* layout) {
+std::string render(std::vector<PointResult> points, const char* declaration) {
   ResultFile file;
   file.spec = {{"name", "shape"},
-               {"tables", nlohmann::ordered_json::array({nlohmann::ordered_json::parse(layout)})}};
+               {"tables", nlohmann::ordered_json::array({nlohmann::ordered_json::parse(declaration)})}};
   file.environment = sample::environment();
   file.points = std::move(points);
   const std::string report = render_report(file, {});
@@ -35,9 +36,9 @@ std::string render(std::vector<PointResult> points, const char* layout) {
   return report.substr(table, report.find("- Model FLOPs") - table);
 }
 
-std::string refusal(const char* layout) {
+std::string refusal(const char* declaration) {
   try {
-    layout_from_json(nlohmann::ordered_json::parse(layout), "spec.json: tables[0]");
+    table_declaration_from_json(nlohmann::ordered_json::parse(declaration), "spec.json: tables[0]");
   } catch (const Error& e) {
     CHECK(e.kind() == ErrorKind::bad_input);
     return e.what();
@@ -119,20 +120,20 @@ TEST_CASE("strong scaling: relative to the first row, with the efficiency of mor
   CHECK_THAT(table, Contains("|    4 | 0.27x |   3.70x |     92.6 % |"));
 }
 
-TEST_CASE("points that a layout does not tell apart are never merged") {
+TEST_CASE("points that a declaration does not tell apart are never merged") {
   const auto table = render({run(1, Precision::f32, 0, 200, 1), run(1, Precision::fp16, 0, 100, 1)}, R"json({
     "name": "x", "rows": ["model"], "columns": ["peak_memory_mib"]})json");
   CHECK_THAT(table, Contains("## precision f32"));
   CHECK_THAT(table, Contains("## precision fp16"));
 }
 
-TEST_CASE("points that no row of a layout holds are counted") {
+TEST_CASE("points that no row of a declaration holds are counted") {
   const auto table = render({run(1, Precision::f32, 0, 200, 1), run(1, Precision::fp16, 0, 100, 1)}, R"json({
     "name": "x", "rows": ["model"], "where": {"precision": "f32"}, "columns": ["peak_memory_mib"]})json");
   CHECK_THAT(table, Contains("1 of 2 points have no place in the tables above"));
 }
 
-TEST_CASE("a layout that cannot be is refused with its path and the nearest choice") {
+TEST_CASE("a declaration that cannot be is refused with its path and the nearest choice") {
   CHECK(refusal(R"json({"name": "x", "rows": ["seq"], "columns": ["mfu"], "colums": []})json") ==
         "[spec.json: tables[0].colums] unknown key, got \"colums\", need one of name, like, title, note, "
         "where, sections, rows, pivot, columns, labels, sort; did you mean \"columns\"?");
@@ -193,9 +194,9 @@ TEST_CASE("one sample has no spread") {
   CHECK(one.value("iteration_ms") == 5);
 }
 
-TEST_CASE("every built-in layout parses and has a name of its own") {
+TEST_CASE("every built-in declaration parses and has a name of its own") {
   std::set<std::string> names;
-  for (const Layout& layout : builtin_layouts()) CHECK(names.insert(layout.name).second);
+  for (const TableDeclaration& declaration : builtin_tables()) CHECK(names.insert(declaration.name).second);
   CHECK(names.count("strategies"));
   CHECK(names.count("long"));
   CHECK(names.count("memory"));

@@ -6,6 +6,7 @@
 #include "test/reports/tables/fixture.h"
 
 using namespace mbench;
+using namespace mbench::reports;
 using fixture::Json;
 
 namespace {

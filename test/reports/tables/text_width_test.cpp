@@ -9,6 +9,7 @@
 #include "test/reports/sample.h"
 
 using namespace mbench;
+using namespace mbench::reports;
 using Catch::Matchers::Contains;
 
 TEST_CASE("wide characters take two columns, combining ones none") {
