@@ -25,11 +25,6 @@ std::optional<PointResult> read_result(const std::string& path, std::string& tro
 
 }  // namespace
 
-bool is_done(Outcome outcome) {
-  return outcome == Outcome::ok || outcome == Outcome::oom || outcome == Outcome::infeasible ||
-         outcome == Outcome::unsupported;
-}
-
 std::string ProgressMessage::str() const {
   return of > 0 ? fmt::format("{} {} of {}", phase, iteration, of) : phase;
 }

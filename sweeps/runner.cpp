@@ -17,11 +17,6 @@
 namespace mbench::sweeps {
 namespace {
 
-bool is_failure(Outcome outcome) {
-  return outcome == Outcome::crashed || outcome == Outcome::timeout || outcome == Outcome::wrong ||
-         outcome == Outcome::launch_failed;
-}
-
 // "1 infeasible, 2 oom"; empty if all can run.
 std::string count_outcomes(const std::vector<Forecast>& forecasts) {
   std::map<std::string, int> counts;
@@ -205,8 +200,6 @@ class Sweep {
 Forecast forecast_of(const Point& point, const RunnerOptions& options) {
   if (point.simulated()) return {};  // the simulation itself finds out, as fast
   try {
-    if (const auto why = why_infeasible(point)) return {Outcome::infeasible, *why, {}};
-    if (const auto why = why_unsupported(point)) return {Outcome::unsupported, *why, {}};
     return options.preflight ? options.preflight(point) : Forecast{};
   } catch (const Error& e) {
     return {outcome_of(e.kind()).value_or(Outcome::crashed), e.what(), {}};
