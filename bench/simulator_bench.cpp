@@ -14,7 +14,7 @@ namespace {
 Point gpt(std::int64_t layers, std::int64_t hidden, std::int64_t heads, std::int64_t seq) {
   Point p;
   p.model = {.name = "custom",
-             .family = Family::gpt,
+             .family = "gpt",
              .layers = layers,
              .hidden = hidden,
              .heads = heads,
@@ -48,7 +48,7 @@ void Simulate(benchmark::State& state, const Point& point, const char* machine_n
   const Framework framework = find_framework("mbench", "bench");
   const Plan plan = strategies::make_plan(point);
   for (auto _ : state) {
-    const Simulation s = simulate_point(plan, machine, framework, static_cast<int>(point.world()));
+    const Simulation s = simulate_point(point, plan, machine, framework, static_cast<int>(point.world()));
     state.counters["simulated s"] = s.result.iteration_ms->mean * 1e-3;
   }
 }

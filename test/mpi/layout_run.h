@@ -15,7 +15,7 @@ inline PointResult run_layout(const Point& point) {
   if (!world.member()) return {};
   const Plan plan = strategies::make_plan(point);
   const auto device = open_device("cpu", 0);
-  return run_point(plan, *device, world, {});
+  return run_point(point, plan, *device, world, {});
 }
 
 inline bool first_rank() {

@@ -48,7 +48,7 @@ TEST_CASE("every layout gives the serial run's losses and gradient norms") {
 
 TEST_CASE("recompute changes no bit") {
   for (const Graph graph : {Graph::eager, Graph::fused}) {
-    for (const Family family : {Family::gpt, Family::bert}) {
+    for (const std::string family : {"gpt", "bert"}) {
       Layout layout{"recompute", family, 2, 2, 2, true};
       layout.dropout = 0.1;
       layout.graph = graph;
@@ -68,7 +68,7 @@ TEST_CASE("recompute changes no bit") {
 
 TEST_CASE("two runs of one point give the same bits") {
   for (const Precision precision : {Precision::f32, Precision::bf16, Precision::fp16}) {
-    Layout layout{"repeat", Family::gpt, 2, 2, 2, true};
+    Layout layout{"repeat", "gpt", 2, 2, 2, true};
     layout.dropout = 0.1;
     layout.precision = precision;
     const PointResult first = run_layout(point_of(layout)), second = run_layout(point_of(layout));

@@ -46,8 +46,8 @@ const std::vector<Layout>& layouts() {
 }
 
 std::string describe(const Layout& l) {
-  return fmt::format("{}: {} tp{} pp{} dp{}{} {} {} {} dropout {} {} {}", l.name, name_of(l.family), l.tp,
-                     l.pp, l.dp, l.sequence_parallel ? " sp" : "", name_of(l.recompute), name_of(l.schedule),
+  return fmt::format("{}: {} tp{} pp{} dp{}{} {} {} {} dropout {} {} {}", l.name, l.family, l.tp, l.pp, l.dp,
+                     l.sequence_parallel ? " sp" : "", name_of(l.recompute), name_of(l.schedule),
                      name_of(l.precision), l.dropout, name_of(l.graph), name_of(l.attention));
 }
 

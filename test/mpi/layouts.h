@@ -10,7 +10,7 @@ namespace mbench::test {
 
 struct Layout {
   std::string name;
-  Family family = Family::gpt;
+  std::string family = "gpt";
   std::int64_t tp = 1, pp = 1, dp = 1;
   bool sequence_parallel = false;
   Recompute recompute = Recompute::none;

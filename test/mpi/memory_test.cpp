@@ -55,7 +55,7 @@ TEST_CASE("counted and simulated memory equal the CPU's byte for byte on every r
       const auto lone = lone_world(world.rank(), world.size());
       const Peaks counted = train(plan, *counting, *lone, nullptr);
       different = !same(real, counted.peak, counted.reserved);
-      const Simulation simulation = simulate_point(plan, machine, framework, world.size());
+      const Simulation simulation = simulate_point(point, plan, machine, framework, world.size());
       const auto stage = static_cast<std::size_t>(plan.mesh.coordinate(world.rank(), Axis::pp));
       simulated_different =
           !same(real, simulation.peak_by_stage.at(stage), simulation.reserved_by_stage.at(stage));

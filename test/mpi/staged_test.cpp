@@ -17,7 +17,7 @@ PointResult run_staged(const Point& point) {
   const Plan plan = strategies::make_plan(point);
   cpu::CpuDevice device, host;
   StagedWorld staged(world, host);
-  return run_point(plan, device, staged, {});
+  return run_point(point, plan, device, staged, {});
 }
 
 }  // namespace
@@ -25,7 +25,7 @@ PointResult run_staged(const Point& point) {
 TEST_CASE("messages through host memory change no bit") {
   for (const Precision precision : {Precision::f32, Precision::bf16})
     for (const ScheduleKind schedule : {ScheduleKind::one_f_one_b, ScheduleKind::interleaved}) {
-      Layout layout{"staged", Family::gpt, 2, 2, 2, true};
+      Layout layout{"staged", "gpt", 2, 2, 2, true};
       layout.precision = precision;
       layout.schedule = schedule;
       layout.virtual_stages = schedule == ScheduleKind::interleaved ? 2 : 1;

@@ -11,7 +11,7 @@ namespace {
 
 Point layout(std::int64_t tp, std::int64_t pp, std::int64_t dp) {
   Point p;
-  p.model = {"custom", Family::gpt, 8, 64, 8, 256, 250, 32};
+  p.model = {"custom", "gpt", 8, 64, 8, 256, 250, 32};
   p.seq = 32;
   p.global_batch = 8;
   p.tp = tp, p.pp = pp, p.dp = dp;
@@ -23,13 +23,23 @@ struct Talk {
   bool operator==(const Talk&) const = default;
 };
 
+// The one exchange of a list, which is over tp.
+Collective only(const Exchanges& list) {
+  if (list.empty()) return Collective::none;
+  CHECK(list.size() == 1);
+  CHECK(list[0].axis == Axis::tp);
+  CHECK(list[0].dim == 0);
+  return list[0].what;
+}
+
 // What a linear layer of that plan says to its neighbours, forward and backward.
 Talk talk(const Plan& plan, const LinearPlan& l) {
-  const int tp = plan.mesh.size(Axis::tp);
-  const Transition in = Transition::between(l.input, l.consumed, tp),
-                   out = Transition::between(l.product, l.output, tp);
-  return {in.forward, in.backward, out.forward, out.backward};
+  const Transition in = Transition::between(l.input, l.consumed, plan.mesh),
+                   out = Transition::between(l.product, l.output, plan.mesh);
+  return {only(in.forward), only(in.backward), only(out.forward), only(out.backward)};
 }
+
+constexpr Role kDense[] = {Role::column, Role::row, Role::vocabulary, Role::whole};
 
 constexpr Collective none = Collective::none, reduce = Collective::all_reduce,
                      gather = Collective::all_gather, scatter = Collective::reduce_scatter;
@@ -39,9 +49,7 @@ constexpr Collective none = Collective::none, reduce = Collective::all_reduce,
 TEST_CASE("a serial plan communicates nothing") {
   const Plan plan = make_plan(layout(1, 1, 1));
   CHECK(plan.mesh.world() == 1);
-  for (const LinearPlan& l :
-       {plan.layer.qkv, plan.layer.proj, plan.layer.fc1, plan.layer.fc2, plan.logits, plan.embedding})
-    CHECK(talk(plan, l) == Talk{none, none, none, none});
+  for (const Role role : kDense) CHECK(talk(plan, plan.role(role)) == Talk{none, none, none, none});
   REQUIRE(plan.chunks.size() == 1);
   REQUIRE(plan.chunks[0].size() == 1);
   CHECK(plan.chunks[0][0].layers == 8);
@@ -52,44 +60,37 @@ TEST_CASE("a serial plan communicates nothing") {
 TEST_CASE("tensor parallelism: column then row, one all-reduce a block and direction") {
   const Plan plan = make_plan(layout(4, 1, 1));
   CHECK(plan.mesh.size(Axis::tp) == 4);
-  CHECK(!plan.hidden_is_sharded());
-  for (const LinearPlan& column : {plan.layer.qkv, plan.layer.fc1, plan.logits}) {
-    CHECK(column.weight == shard(0));
-    CHECK(talk(plan, column) == Talk{none, reduce, none, none});
-  }
-  for (const LinearPlan& row : {plan.layer.proj, plan.layer.fc2}) {
-    CHECK(row.weight == shard(1));
-    CHECK(talk(plan, row) == Talk{none, none, reduce, none});
-  }
+  CHECK(plan.hidden.value[Axis::tp] == replicate);
+  const LinearPlan &column = plan.role(Role::column), &row = plan.role(Role::row);
+  CHECK(column.weight == Spread(Axis::tp, shard(0)));
+  CHECK(talk(plan, column) == Talk{none, reduce, none, none});
+  CHECK(row.weight == Spread(Axis::tp, shard(1)));
+  CHECK(talk(plan, row) == Talk{none, none, reduce, none});
   // The embedding's product is a sum over shards of the vocabulary.
-  CHECK(plan.embedding.weight == shard(0));
-  CHECK(talk(plan, plan.embedding) == Talk{none, none, reduce, none});
+  CHECK(plan.role(Role::vocabulary).weight == Spread(Axis::tp, shard(0)));
+  CHECK(talk(plan, plan.role(Role::vocabulary)) == Talk{none, none, reduce, none});
   // A column's output is a row's input as it stands.
-  CHECK(plan.layer.qkv.output == plan.layer.proj.input);
-  CHECK(plan.layer.fc1.output == plan.layer.fc2.input);
+  CHECK(column.output == row.input);
 }
 
 TEST_CASE("sequence parallelism: gather before a block, scatter after it") {
   Point point = layout(4, 1, 1);
   point.sequence_parallel = true;
   const Plan plan = make_plan(point);
-  CHECK(plan.hidden_is_sharded());
-  CHECK(plan.hidden == Flow{shard(0), shard(0)});
-  for (const LinearPlan& column : {plan.layer.qkv, plan.layer.fc1, plan.logits})
-    CHECK(talk(plan, column) == Talk{gather, scatter, none, none});
-  for (const LinearPlan& row : {plan.layer.proj, plan.layer.fc2})
-    CHECK(talk(plan, row) == Talk{none, none, scatter, gather});
-  CHECK(talk(plan, plan.embedding) == Talk{none, none, scatter, gather});
+  CHECK(plan.hidden.value[Axis::tp] == shard(0));
+  CHECK(plan.hidden.gradient[Axis::tp] == shard(0));
+  CHECK(talk(plan, plan.role(Role::column)) == Talk{gather, scatter, none, none});
+  CHECK(talk(plan, plan.role(Role::row)) == Talk{none, none, scatter, gather});
+  CHECK(talk(plan, plan.role(Role::vocabulary)) == Talk{none, none, scatter, gather});
+  CHECK(talk(plan, plan.role(Role::whole)) == Talk{none, none, none, none});
+  CHECK(plan.whole_sequence().value[Axis::tp] == replicate);
 }
 
 TEST_CASE("sequence parallelism without tensor parallelism is nothing") {
   Point point = layout(1, 1, 2);
   point.sequence_parallel = true;
   const Plan plan = make_plan(point);
-  CHECK(!plan.hidden_is_sharded());
-  for (const LinearPlan& l :
-       {plan.layer.qkv, plan.layer.proj, plan.layer.fc1, plan.layer.fc2, plan.logits, plan.embedding})
-    CHECK(talk(plan, l) == Talk{none, none, none, none});
+  for (const Role role : kDense) CHECK(talk(plan, plan.role(role)) == Talk{none, none, none, none});
 }
 
 TEST_CASE("stages and chunks hold every layer once, in order") {
@@ -103,7 +104,7 @@ TEST_CASE("stages and chunks hold every layer once, in order") {
     if (cut.chunks > 1) point.schedule = ScheduleKind::interleaved;
     const Plan plan = make_plan(point);
     REQUIRE(static_cast<std::int64_t>(plan.chunks.size()) == cut.stages);
-    CHECK(plan.chunk_count() == cut.stages * cut.chunks);
+
     CHECK(plan.mesh.size(Axis::pp) == cut.stages);
     std::vector<const ChunkPlan*> in_order(static_cast<std::size_t>(cut.stages * cut.chunks), nullptr);
     for (int s = 0; s < cut.stages; ++s) {
@@ -126,9 +127,16 @@ TEST_CASE("stages and chunks hold every layer once, in order") {
     }
     CHECK(layer == 8);
     REQUIRE(static_cast<std::int64_t>(plan.schedule.size()) == cut.stages);
-    for (int s = 0; s < cut.stages; ++s)
-      CHECK(plan.schedule[s] == strategies::make_schedule(point.schedule, static_cast<int>(cut.stages), s,
-                                                          static_cast<int>(cut.chunks), 8));
+    // Every chunk of a stage runs every micro batch once each way.
+    for (const Schedule& schedule : plan.schedule) {
+      std::int64_t forwards = 0, backwards = 0;
+      for (const Action& a : schedule) {
+        forwards += a.kind == Action::Kind::forward;
+        backwards += a.kind == Action::Kind::backward;
+      }
+      CHECK(forwards == 8 * cut.chunks);
+      CHECK(backwards == 8 * cut.chunks);
+    }
   }
 }
 
@@ -167,16 +175,16 @@ TEST_CASE("the mesh has the point's axes, and data parallelism divides the micro
 
 TEST_CASE("recompute decides what a forward drops") {
   Point point = layout(1, 1, 1);
-  const auto save = [&](Recompute mode) {
+  const auto dropped = [&](Recompute mode) {
     point.recompute = mode;
-    return make_plan(point).save;
+    const Plan plan = make_plan(point);
+    REQUIRE(plan.recompute.size() == 8);
+    for (const Regions& layer : plan.recompute) CHECK(layer == plan.recompute.front());
+    return plan.recompute.front();
   };
-  CHECK(!save(Recompute::none).drop_layers);
-  CHECK(!save(Recompute::none).drop_attention_core);
-  CHECK(!save(Recompute::selective).drop_layers);
-  CHECK(save(Recompute::selective).drop_attention_core);
-  CHECK(save(Recompute::full).drop_layers);
-  CHECK(!save(Recompute::full).drop_attention_core);
+  CHECK(dropped(Recompute::none) == Regions{});
+  CHECK(dropped(Recompute::selective) == Regions{Region::core_attention});
+  CHECK(dropped(Recompute::full) == Regions{Region::layer});
 }
 
 TEST_CASE("dtypes of weights and gradients follow the precision") {
@@ -184,7 +192,7 @@ TEST_CASE("dtypes of weights and gradients follow the precision") {
   const auto dtypes = [&](Precision precision) {
     point.precision = precision;
     const Plan plan = make_plan(point);
-    return std::make_pair(plan.model_dtype(), plan.gradient_dtype());
+    return std::make_pair(plan.precision.model, plan.precision.gradients);
   };
   CHECK(dtypes(Precision::f32) == std::make_pair(DType::f32, DType::f32));
   CHECK(dtypes(Precision::bf16) == std::make_pair(DType::bf16, DType::f32));
@@ -209,4 +217,30 @@ TEST_CASE("what cannot be or is not built in is refused with its reason") {
   Point precision = layout(1, 1, 2);
   precision.precision = Precision::fp8;
   CHECK(kind_of(precision) == ErrorKind::unsupported);
+}
+
+// The one rule for gradients, on what the strategies write.
+TEST_CASE("gradients are reduced where a weight is whole and tokens are split") {
+  Point point = layout(2, 2, 2);
+  const auto over = [&](Role role) {
+    const Plan plan = make_plan(point);
+    const LinearPlan& linear = plan.role(role);
+    return plan.mesh.real(reduce_over(linear.weight, linear.consumed.value));
+  };
+  const auto hidden_over = [&] {  // of a norm, or of the bias that a row's output gets
+    const Plan plan = make_plan(point);
+    return plan.mesh.real(reduce_over(Spread(), plan.hidden.value));
+  };
+  const Axes dp{Axis::dp}, both{Axis::dp, Axis::tp};
+  for (const Role role : kDense) CHECK(over(role) == dp);
+  CHECK(hidden_over() == dp);
+  point.sequence_parallel = true;
+  CHECK(over(Role::column) == dp);
+  CHECK(over(Role::row) == dp);
+  CHECK(over(Role::vocabulary) == dp);
+  CHECK(over(Role::whole) == both);
+  CHECK(hidden_over() == both);
+  point.dp = 1;
+  CHECK(over(Role::column) == Axes{});
+  CHECK(hidden_over() == Axes{Axis::tp});
 }

@@ -172,11 +172,6 @@ TEST_CASE("the configurations that come with mbench can be expanded") {
     SpecOptions options;
     options.path = std::string(MBENCH_SOURCE_DIR "/configs/") + name;
     const Spec spec = read_spec(options);
-    for (const SpecPoint& p : spec.points) {
-      INFO(name << " " << p.label);
-      CHECK(why_infeasible(p.point).value_or("") == "");
-      CHECK(why_unsupported(p.point).value_or("") == "");
-    }
     return spec.points.size();
   };
   CHECK(count("quickstart.json") == 20);

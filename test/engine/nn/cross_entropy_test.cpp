@@ -28,10 +28,10 @@ TEST_CASE("cross entropy: loss against its definition, gradient by differences")
     for (const bool weighted : {false, true}) {
       for (const bool split : {false, true}) {
         INFO("graph " << name_of(graph) << ", weighted " << weighted << ", split " << split);
-        Point point = ModuleTest::small(Family::gpt);
+        Point point = ModuleTest::small("gpt");
         point.graph = graph;
         ModuleTest t(point);
-        const CrossEntropy cross_entropy(kWords, split);
+        const CrossEntropy cross_entropy(kWords, split ? Spread(Axis::tp, shard(2)) : Spread(), t.plan.mesh);
         const Tensor logits = t.random({kRows, kColumns}, -3, 3), loss = t.put({1}, {0});
         const std::vector<std::int64_t> labels{0, 8, 3, 3, 5};
         const Floats weights = weighted ? Floats{0.5f, 0, 2, 1, 0.25f} : Floats(kRows, 1);

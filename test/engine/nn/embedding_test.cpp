@@ -6,18 +6,18 @@ using namespace mbench;
 using namespace mbench::test;
 
 TEST_CASE("input embedding: gradients of its tables by differences") {
-  for (const Family family : {Family::gpt, Family::bert}) {
+  for (const std::string family : {"gpt", "bert"}) {
     for (const Graph graph : {Graph::eager, Graph::fused}) {
       for (const double dropout : {0.0, 0.25}) {
-        INFO(name_of(family) << ", graph " << name_of(graph) << ", dropout " << dropout);
+        INFO(family << ", graph " << name_of(graph) << ", dropout " << dropout);
         Point point = ModuleTest::small(family);
         point.graph = graph;
         point.dropout = dropout;
         ModuleTest t(point);
-        const InputEmbedding embedding(t.store, t.plan);
+        const InputEmbedding embedding(t.store, t.plan, embedding_of(t.plan.model, t.plan.vocab));
         t.allocate_parameters();
-        CHECK(t.store.all().size() == (family == Family::bert ? 3 : 2));
-        CHECK(embedding.word()->shape == Shape{128, 16});
+        CHECK(t.store.all().size() == (family == "bert" ? 3 : 2));
+        CHECK(embedding.word()->spec.shape == Shape{128, 16});
         const MicroBatch batch = t.batch();
         const Tensor weights = t.random({6, 2, 16});
         const auto f = [&] {

@@ -1,5 +1,7 @@
 #include "engine/nn/linear.h"
 
+#include "engine/nn/activation.h"
+#include "engine/nn/embedding.h"
 #include "test/engine/nn/module_test.h"
 
 using namespace mbench;
@@ -8,12 +10,13 @@ using namespace mbench::test;
 TEST_CASE("linear, column and row parallel: gradients by differences") {
   struct Case {
     const char* name;
-    LinearPlan LayerPlan::*plan;
+    Role role;
   };
-  for (const Case& c : {Case{"column", &LayerPlan::qkv}, Case{"row", &LayerPlan::proj}}) {
+  for (const Case& c : {Case{"column", Role::column}, Case{"row", Role::row}}) {
     INFO(c.name);
-    ModuleTest t(ModuleTest::small(Family::gpt));
-    const Linear linear(t.store, t.plan, "linear", {5, 7}, t.plan.layer.*c.plan, 0.02f);
+    ModuleTest t(ModuleTest::small("gpt"));
+    const Linear linear(t.store, t.plan,
+                        LinearSpec{.name = "linear", .in = 5, .out = 7, .role = c.role, .stddev = 0.02f});
     t.allocate_parameters();
     const Tensor x = t.random({6, 2, 5}), weights = t.random({6, 2, 7});
     // The bias, which forward leaves to whoever comes next, belongs to the output that backward is asked
@@ -39,26 +42,29 @@ TEST_CASE("linear with bias and GELU: gradients by differences, fused and eager 
   Floats results[2];
   for (const Graph graph : {Graph::eager, Graph::fused}) {
     INFO(name_of(graph));
-    Point p = ModuleTest::small(Family::gpt);
+    Point p = ModuleTest::small("gpt");
     p.graph = graph;
     ModuleTest t(p);
-    const Linear first(t.store, t.plan, "first", {5, 7}, t.plan.layer.fc1, 0.02f),
-        second(t.store, t.plan, "second", {7, 4}, t.plan.layer.fc2, 0.02f);
+    const Linear first(t.store, t.plan,
+                       LinearSpec{.name = "first", .in = 5, .out = 7, .role = Role::column, .stddev = 0.02f}),
+        second(t.store, t.plan,
+               LinearSpec{.name = "second", .in = 7, .out = 4, .role = Role::row, .stddev = 0.02f});
+    const ActivationFunction activation(Activation::gelu);
     t.allocate_parameters();
     const Tensor x = t.random({6, 2, 5}), weights = t.random({6, 2, 4});
     Linear::Saved saved_first, saved_second;
-    Linear::GeluInput gelu;
+    ActivationFunction::Saved gelu;
     const auto forward = [&] {
-      const Tensor wide = first.forward_with_gelu(t.context, x, saved_first, gelu);
+      const Tensor wide = activation.forward(t.context, first, x, saved_first, gelu);
       return second.forward_with_bias(t.context, wide, saved_second);
     };
     const auto f = [&] { return t.dot(weights, forward()); };
     const std::uint64_t launches = t.device->meter().launches;
     Floats& result = results[graph == Graph::fused];
     result = t.get(forward());
-    CHECK(static_cast<bool>(gelu.bias) == (graph == Graph::eager));
+    CHECK(gelu.bias_apart == (graph == Graph::eager));
     CHECK(t.device->meter().launches - launches == (graph == Graph::fused ? 2u : 4u));
-    const Tensor dwide = second.backward_with_gelu(t.context, t.copy(weights), saved_second, gelu);
+    const Tensor dwide = activation.backward(t.context, first, second, t.copy(weights), saved_second, gelu);
     CHECK(!gelu.x);
     const Tensor dx = first.backward(t.context, dwide, saved_first);
     CHECK(t.device->meter().launches - launches == (graph == Graph::fused ? 6u : 11u));
@@ -71,14 +77,12 @@ TEST_CASE("linear with bias and GELU: gradients by differences, fused and eager 
 }
 
 TEST_CASE("linear on a weight that lives elsewhere has no bias") {
-  ModuleTest t(ModuleTest::small(Family::gpt));
-  Parameter declared;
-  declared.name = "table";
-  declared.shape = {7, 5};
-  declared.placement = shard(0);
-  declared.stddev = 0.02f;
-  Parameter* table = t.store.add(declared);
-  const Linear linear(t.plan, table, t.plan.logits);
+  ModuleTest t(ModuleTest::small("gpt"));
+  Parameter* table = add_word_table(t.store, t.plan, {"table", 7, 5, Role::vocabulary, 0.02f});
+  const Linear linear(
+      t.store, t.plan,
+      LinearSpec{.name = "head", .in = 5, .out = 7, .role = Role::column, .bias = false, .tied = true},
+      table);
   t.allocate_parameters();
   REQUIRE(t.store.all().size() == 1);
   const Tensor x = t.random({6, 2, 5}), weights = t.random({6, 2, 7});

@@ -15,15 +15,16 @@ double squares(const Floats& values) {
 }  // namespace
 
 MicroBatch ModuleTest::batch() {
-  const Point& p = plan.point;
-  const std::int64_t seq = p.seq, samples = p.micro_batch, rows = seq * samples;
+  const TrainingPlan& p = plan.training;
+  const std::int64_t seq = p.seq, samples = p.micro_batch, rows = seq * samples, vocab = plan.model.vocab;
+  const bool masked = plan.model.parts().objective == Objective::masked_words_and_order;
   std::vector<std::int64_t> tokens, labels, positions, types;
   std::vector<std::uint8_t> keep(static_cast<std::size_t>(rows), 1);
   for (std::int64_t s = 0; s < seq; ++s) {
     for (std::int64_t b = 0; b < samples; ++b) {
       // Words come up more than once, and the last word of the vocabulary among them.
-      tokens.push_back((p.model.vocab - 1 - 3 * s * (b + 1) % 7) % p.model.vocab);
-      labels.push_back((5 * s + 2 * b) % p.model.vocab);
+      tokens.push_back((vocab - 1 - 3 * s * (b + 1) % 7) % vocab);
+      labels.push_back((5 * s + 2 * b) % vocab);
       positions.push_back(s);
       types.push_back(s >= seq / 2);
     }
@@ -36,7 +37,7 @@ MicroBatch ModuleTest::batch() {
   batch.weights = random({seq, samples}, 0, 1);
   batch.inv_weight_sum = 0.3f;
   batch.loss = put({1}, {0});
-  if (p.model.family == Family::bert) {
+  if (masked) {
     keep.back() = 0;
     batch.token_types = ids({seq, samples}, types);
     batch.keep = flags({samples, seq}, keep);
@@ -45,7 +46,7 @@ MicroBatch ModuleTest::batch() {
     batch.order_labels = ids({samples}, order);
   }
   if (plan.graph.attention_mask) {
-    const std::int64_t masks = p.model.family == Family::bert ? samples : 1;
+    const std::int64_t masks = masked ? samples : 1;
     batch.attention_mask = flags({masks, seq, seq}, std::vector<std::uint8_t>(masks * seq * seq, 0));
     run(*device, ops::AttentionMask{batch.keep, batch.attention_mask});
   }
@@ -112,7 +113,7 @@ void ModuleTest::check_parameters(const std::function<double()>& f) {
   for (const auto& p : store.all()) {
     Floats gradient = get(p->gradient);
     for (float& g : gradient) g -= kBefore;
-    check_gradient(p->name, f, p->value, gradient);
+    check_gradient(p->name(), f, p->value, gradient);
   }
 }
 
@@ -122,7 +123,7 @@ using namespace mbench;
 using namespace mbench::test;
 
 TEST_CASE("the comparison with differences tells right from wrong") {
-  ModuleTest t(ModuleTest::small(Family::gpt));
+  ModuleTest t(ModuleTest::small("gpt"));
   const Tensor x = t.random({5, 7});
   const auto f = [&] {
     double sum = 0;

@@ -32,14 +32,14 @@ class ModuleTest {
       : plan(strategies::make_plan(point)),
         device(open_device("cpu", 0)),
         world(lone_world(0, 1)),
-        tp(world->group(*device, "tp", {0})),
-        context{*device, plan, *tp, {}, 0},
-        store(*device, plan, *tp) {
+        groups(*device, *world, plan.mesh),
+        context{*device, plan, groups, {}, 0},
+        store(*device, plan, groups) {
     context.step = 3;
   }
 
   // Small, but with more than one of everything; dropout on.
-  static Point small(Family family) {
+  static Point small(const std::string& family) {
     Point p;
     p.model = {"small", family, 2, 16, 2, 24, 21, 8};
     p.seq = 6;
@@ -52,12 +52,18 @@ class ModuleTest {
   // Weights as they are in no initial state, so that every term of a gradient counts; gradients not zero, so
   // that a backward that overwrites them shows.
   void allocate_parameters() {
+    store.close_unit();  // of what was added since the last
     store.allocate_and_initialise();
+    use_all();
     for (const auto& p : store.all()) {
-      const bool scale = p->constant == 1;
+      const bool scale = p->spec.constant == 1;
       set(p->value, draw(p->value.numel(), scale ? 0.5f : -0.5f, scale ? 1.5f : 0.5f));
     }
     clear_gradients();
+  }
+  // Of all units, for as long as the test goes on.
+  void use_all() {
+    for (int unit = 0; unit < store.unit_count(); ++unit) uses_.push_back(store.use(unit));
   }
   void clear_gradients() {
     for (const auto& p : store.all()) run(*device, ops::Fill{p->gradient, kBefore});
@@ -123,7 +129,7 @@ class ModuleTest {
   Plan plan;
   std::unique_ptr<Device> device;
   std::unique_ptr<World> world;
-  std::unique_ptr<Group> tp;
+  Groups groups;
   Context context;
   ParameterStore store;
 
@@ -134,12 +140,13 @@ class ModuleTest {
   static constexpr std::size_t kElements = 32;
   double difference(const std::function<double()>& f, const Tensor& x, const Floats& direction);
   std::mt19937 engine_{7};
+  std::vector<ParameterStore::Use> uses_;
 };
 
 // Where a family, a graph and an attention core differ, for tests that run all of them.
 inline std::vector<Point> every_graph() {
   std::vector<Point> points;
-  for (const Family family : {Family::gpt, Family::bert})
+  for (const std::string family : {"gpt", "bert"})
     for (const Graph graph : {Graph::eager, Graph::fused})
       for (const AttentionKind attention : {AttentionKind::core, AttentionKind::flash})
         for (const double dropout : {0.0, 0.25}) {
@@ -153,8 +160,8 @@ inline std::vector<Point> every_graph() {
 }
 
 inline std::string describe(const Point& p) {
-  return fmt::format("{}, graph {}, attention {}, recompute {}, dropout {}", name_of(p.model.family),
-                     name_of(p.graph), name_of(p.attention), name_of(p.recompute), p.dropout);
+  return fmt::format("{}, graph {}, attention {}, recompute {}, dropout {}", p.model.family, name_of(p.graph),
+                     name_of(p.attention), name_of(p.recompute), p.dropout);
 }
 
 }  // namespace mbench::test

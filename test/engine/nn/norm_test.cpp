@@ -10,10 +10,10 @@ TEST_CASE("norm: gradients by differences, with and without a residual") {
   for (const Graph graph : {Graph::eager, Graph::fused}) {
     for (const bool by_pass : {false, true}) {
       INFO("graph " << name_of(graph) << ", residual " << by_pass);
-      Point point = ModuleTest::small(Family::gpt);
+      Point point = ModuleTest::small("gpt");
       point.graph = graph;
       ModuleTest t(point);
-      const Norm norm(t.store, t.plan, "norm");
+      const Norm norm(t.store, t.plan, NormSpec{"norm", NormKind::layer_norm, 16});
       t.allocate_parameters();
       const Tensor x = t.random({6, 2, 16}), weights = t.random({6, 2, 16});
       const Tensor residual = by_pass ? t.random({6, 2, 16}) : Tensor();

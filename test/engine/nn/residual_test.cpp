@@ -9,7 +9,7 @@ TEST_CASE("residual dropout: gradients by differences") {
   for (const Graph graph : {Graph::eager, Graph::fused}) {
     for (const double dropout : {0.0, 0.25}) {
       INFO("graph " << name_of(graph) << ", dropout " << dropout);
-      Point point = ModuleTest::small(Family::gpt);
+      Point point = ModuleTest::small("gpt");
       point.graph = graph;
       point.dropout = dropout;
       ModuleTest t(point);
@@ -35,7 +35,7 @@ TEST_CASE("residual dropout: gradients by differences") {
 }
 
 TEST_CASE("a residual's mask is that of its site, step and samples") {
-  ModuleTest t(ModuleTest::small(Family::gpt));
+  ModuleTest t(ModuleTest::small("gpt"));
   const Tensor zero = t.put({6, 2, 16}, Floats(192, 0)), one = t.put({6, 2, 16}, Floats(192, 1));
   const auto mask = [&](const char* site, std::int64_t step, std::int64_t sample0) {
     MicroBatch batch = t.batch();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "engine/base/error.h"
 #include "test/catch.h"
 
 using namespace mbench;
@@ -23,7 +24,7 @@ TEST_CASE("a mesh of one") {
 }
 
 TEST_CASE("rank order is Megatron's: tp adjacent, then dp, pp furthest apart") {
-  const Mesh mesh{{2, 1, 2, 2}};
+  const Mesh mesh(2, 1, 2, 2);
   CHECK(mesh.world() == 8);
   CHECK(mesh.members(0, {Axis::tp}) == std::vector<int>{0, 1});
   CHECK(mesh.members(0, {Axis::dp}) == std::vector<int>{0, 2});
@@ -37,7 +38,7 @@ TEST_CASE("rank order is Megatron's: tp adjacent, then dp, pp furthest apart") {
 }
 
 TEST_CASE("coordinates name a rank, and the groups of an axis part the ranks") {
-  for (const Mesh& mesh : {Mesh{{3, 2, 4, 2}}, Mesh{{1, 1, 5, 3}}, Mesh{{4, 1, 1, 1}}}) {
+  for (const Mesh& mesh : {Mesh(3, 2, 4, 2), Mesh(1, 1, 5, 3), Mesh(4, 1, 1, 1)}) {
     std::set<std::vector<int>> places;
     for (int rank = 0; rank < mesh.world(); ++rank) {
       std::vector<int> place;
@@ -58,8 +59,49 @@ TEST_CASE("coordinates name a rank, and the groups of an axis part the ranks") {
   }
 }
 
-TEST_CASE("axes have names") {
-  std::set<std::string_view> names;
-  for (const Axis axis : kAll) names.insert(name_of(axis));
-  CHECK(names == std::set<std::string_view>{"tp", "cp", "dp", "pp"});
+TEST_CASE("experts fold over tp x cp x dp: ep 64 on tp 2 x dp 32") {
+  const Mesh mesh(2, 1, 32, 2, 1, 64);
+  CHECK(mesh.world() == 128);
+  CHECK(mesh.size(Axis::ep) == 64);
+  CHECK(mesh.size(Axis::edp) == 1);
+  // A stage is one expert-parallel group; its tensor-parallel pairs lie inside it.
+  const std::vector<int> experts = mesh.members(70, {Axis::ep});
+  REQUIRE(experts.size() == 64);
+  CHECK(experts.front() == 64);
+  CHECK(experts.back() == 127);
+  CHECK(mesh.members(70, {Axis::tp}) == std::vector<int>{70, 71});
+  CHECK(mesh.members(70, {Axis::pp}) == std::vector<int>{6, 70});
+  CHECK_THROWS_AS(Mesh(2, 1, 3, 1, 1, 4).size(Axis::edp), Error);
+  CHECK_THROWS_AS(mesh.members(0, {Axis::tp, Axis::ep}), Error);
+}
+
+TEST_CASE("both factorisations part the same ranks") {
+  const Mesh mesh(2, 2, 4, 3, 2, 4);  // edp 2
+  CHECK(mesh.size(Axis::edp) == 2);
+  std::set<std::vector<int>> places;
+  for (int rank = 0; rank < mesh.world(); ++rank) {
+    std::vector<int> place;
+    for (const Axis axis : {Axis::etp, Axis::ep, Axis::edp, Axis::pp}) {
+      place.push_back(mesh.coordinate(rank, axis));
+      const std::vector<int> group = mesh.members(rank, {axis});
+      REQUIRE(static_cast<int>(group.size()) == mesh.size(axis));
+      CHECK(group[static_cast<std::size_t>(place.back())] == rank);
+    }
+    places.insert(place);
+    CHECK(mesh.members(rank, {Axis::tp, Axis::cp, Axis::dp}) ==
+          mesh.members(rank, {Axis::etp, Axis::ep, Axis::edp}));
+  }
+  CHECK(static_cast<int>(places.size()) == mesh.world());
+}
+
+TEST_CASE("sets of axes") {
+  const Axes some{Axis::tp, Axis::dp};
+  CHECK(some.has(Axis::tp));
+  CHECK_FALSE(some.has(Axis::pp));
+  CHECK((some | Axes{Axis::pp}) == Axes{Axis::tp, Axis::dp, Axis::pp});
+  CHECK((some & Axes{Axis::dp, Axis::ep}) == Axes{Axis::dp});
+  CHECK((some - Axes{Axis::dp}) == Axes{Axis::tp});
+  CHECK(str(some) == "tp x dp");
+  CHECK(str(Axes{}) == "none");
+  CHECK(Mesh(2, 1, 1, 4).real({Axis::tp, Axis::dp, Axis::pp}) == Axes{Axis::tp, Axis::pp});
 }

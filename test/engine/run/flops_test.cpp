@@ -19,7 +19,7 @@ Point preset(const char* name, std::int64_t seq, std::int64_t batch) {
 }
 
 // A model whose vocabulary needs no padding, so that executed and model FLOPs can be equal.
-Point tiny(Family family) {
+Point tiny(const std::string& family) {
   Point p;
   p.model = {"tiny", family, 3, 32, 4, 96, 128, 32};
   p.seq = 16;
@@ -62,22 +62,22 @@ TEST_CASE("parameter counts of the presets") {
 }
 
 TEST_CASE("the parameters a model has are those that are counted") {
-  for (const Family family : {Family::gpt, Family::bert}) {
+  for (const std::string family : {"gpt", "bert"}) {
     const SerialRun run(tiny(family));
     std::int64_t n = 0;
     for (const auto& p : run.trainer.parameters().all())
-      if (p->counted) n += p->shape.numel();
-    CHECK(n == parameter_count(run.plan.point.model, 1));
+      if (p->counted) n += p->spec.shape.numel();
+    CHECK(n == parameter_count(run.plan.model, 1));
   }
 }
 
 TEST_CASE("what the engine executes is what the formula says, plus what is computed again") {
-  for (const Family family : {Family::gpt, Family::bert}) {
-    INFO(name_of(family));
+  for (const std::string family : {"gpt", "bert"}) {
+    INFO(family);
     const Point p = tiny(family);
     const double tokens = 4 * 16, layers = 3, h = 32, f = 96, s = 16;
     // A forward of what recompute drops; of a fused causal core, half the square.
-    const double core = tokens * layers * 4 * h * s, fused_core = family == Family::gpt ? core / 2 : core;
+    const double core = tokens * layers * 4 * h * s, fused_core = family == "gpt" ? core / 2 : core;
     const double layer_weights = tokens * layers * 2 * (4 * h * h + 2 * h * f);
     const AttentionKind keep = AttentionKind::core, flash = AttentionKind::flash;
     CHECK(executed(p, Recompute::none, Graph::eager, keep) == model_flops(p));

@@ -17,7 +17,7 @@ namespace {
 
 Point pipeline() {
   Point p;
-  p.model = {"small", Family::gpt, 4, 256, 4, 1024, 1000, 256};
+  p.model = {"small", "gpt", 4, 256, 4, 1024, 1000, 256};
   p.seq = 256;
   p.micro_batch = 1;
   p.global_batch = 4;

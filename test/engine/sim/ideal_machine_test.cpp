@@ -10,7 +10,7 @@ namespace {
 // So wide that little but products remains, and with so few words that the stages are equal.
 Point wide(std::int64_t pp, std::int64_t micro_batches, ScheduleKind schedule = ScheduleKind::one_f_one_b) {
   Point p;
-  p.model = {"wide", Family::gpt, 16, 2048, 16, 8192, 64, 1024};
+  p.model = {"wide", "gpt", 16, 2048, 16, 8192, 64, 1024};
   p.seq = 1024;
   p.micro_batch = 1;
   p.global_batch = micro_batches;

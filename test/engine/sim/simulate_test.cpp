@@ -191,9 +191,9 @@ TEST_CASE("a fused step takes less time than its epilogues as ops of their own, 
   Plan plan = strategies::make_plan(p);
   const Machine machine = find_machine("A100-SXM4-80GB", "test");
   const Framework framework = find_framework("mbench", "test");
-  const Simulation fused = simulate_point(plan, machine, framework, 1);
+  const Simulation fused = simulate_point(p, plan, machine, framework, 1);
   plan.graph.fused_epilogues = false;
-  const Simulation apart = simulate_point(plan, machine, framework, 1);
+  const Simulation apart = simulate_point(p, plan, machine, framework, 1);
   CHECK(step_ms(fused) < 0.97 * step_ms(apart));
   CHECK(fused.peak_by_stage[0].total == apart.peak_by_stage[0].total);
   // Executed FLOPs of products are the same: a rate is time's alone.

@@ -1,7 +1,10 @@
 // Presets: their sizes against the public numbers of parameters.
 #include "engine/spec/model_spec.h"
 
+#include <nlohmann/json.hpp>
+
 #include "engine/base/error.h"
+#include "engine/spec/architecture.h"
 #include "engine/spec/point.h"
 #include "test/catch.h"
 
@@ -19,9 +22,11 @@ TEST_CASE("models that are not built in have the published number of parameters,
   CHECK(count("mixtral-8x22b") == 140620634112);
   CHECK_FALSE(count("deepseek-v3"));
   CHECK_THROWS_AS(parameter_count(find_preset("deepseek-v3", "test"), 1), Error);
+  // Four heads of keys and values in place of 16: 2 x 12 x 64 rows less in each layer's QKV, weights and biases.
   ModelSpec grouped = find_preset("gpt2-345m", "test");
+  const std::int64_t full = parameter_count(grouped, 1);
   grouped.kv_heads = 4;
-  CHECK_FALSE(known_parameter_count(grouped, 1));
+  CHECK(parameter_count(grouped, 1) == full - 24 * (2 * 12 * 64) * (1024 + 1));
 }
 
 TEST_CASE("large GPT presets are as large as their names say") {
@@ -33,4 +38,46 @@ TEST_CASE("large GPT presets are as large as their names say") {
   CHECK(billions("gpt3-175b") == Approx(175).epsilon(0.01));
   CHECK(billions("gpt-530b") == Approx(530).epsilon(0.01));
   CHECK(billions("gpt-1t") == Approx(1000).epsilon(0.01));
+}
+
+TEST_CASE("every family names all of its parts, and a spec may name others") {
+  CHECK(family_names() == std::vector<std::string>{"bert", "deepseek", "gpt", "llama", "mixtral"});
+  const auto read = [](const char* text) { return read_model(nlohmann::json::parse(text), "m: $"); };
+  const ModelSpec plain = read(R"({"preset": "gpt-bytes-tiny"})");
+  CHECK(plain.parts() == parts_of_family("gpt"));
+  CHECK(plain == find_preset("gpt-bytes-tiny", "test"));
+  const ModelSpec same = read(R"({"preset": "gpt-bytes-tiny", "norm": "layer_norm", "causal": true})");
+  CHECK(same == plain);  // said, but as the family has it
+  const ModelSpec other = read(R"({"preset": "gpt-bytes-tiny", "norm": "rms_norm", "causal": false})");
+  CHECK(other.parts().norm == NormKind::rms_norm);
+  CHECK_FALSE(other.parts().causal);
+  CHECK(read(write_model(other).dump().c_str()) == other);
+  CHECK(model_identity(other) != model_identity(plain));
+  CHECK_FALSE(model_identity(plain).contains("norm"));  // ids of models without parts of their own stay
+  CHECK_THROWS_AS(read(R"({"preset": "gpt-bytes-tiny", "norm": "layernorm"})"), Error);
+  CHECK_THROWS_AS(read(R"({"preset": "gpt-bytes-tiny", "family": "gtp"})"), Error);
+}
+
+TEST_CASE("the list of weights: GPT's and BERT's, in the order in which a rank has them") {
+  const auto names = [](const std::string& preset) {
+    ModelSpec m = find_preset(preset, "test");
+    m.layers = 1;
+    std::vector<std::string> all;
+    for (const WeightSpec& w : weights_of(m, m.padded_vocab(1)))
+      all.push_back(w.name + (w.tied ? " (tied)" : ""));
+    return all;
+  };
+  const std::vector<std::string> layer = {
+      "layers.0.norm1.gamma", "layers.0.norm1.beta", "layers.0.qkv.weight",  "layers.0.qkv.bias",
+      "layers.0.proj.weight", "layers.0.proj.bias",  "layers.0.norm2.gamma", "layers.0.norm2.beta",
+      "layers.0.fc1.weight",  "layers.0.fc1.bias",   "layers.0.fc2.weight",  "layers.0.fc2.bias"};
+  std::vector<std::string> gpt = {"embedding.word", "embedding.position"};
+  gpt.insert(gpt.end(), layer.begin(), layer.end());
+  for (const char* name : {"final_norm.gamma", "final_norm.beta", "lm_head.weight (tied)"})
+    gpt.push_back(name);
+  CHECK(names("gpt-bytes-tiny") == gpt);
+  const std::vector<std::string> bert = names("bert-bytes-tiny");
+  CHECK(bert.size() == 3 + 12 + 12);
+  CHECK(bert[2] == "embedding.token_type");
+  CHECK(bert.back() == "lm_head.bias");
 }

@@ -84,7 +84,6 @@ TEST_CASE("a model takes fields over from a preset") {
   CHECK(p.model.name == "gpt2-345m");
   CHECK(p.model.positions == 2048);
   CHECK(p.model.layers == 24);
-  CHECK_FALSE(why_infeasible(p));
   CHECK(point_from_json(json(point_to_json(p)), "again: $") == p);
   CHECK(point_of(R"({"model": {"preset": "gpt2-345m", "hidden": 512}})").model.ffn == 2048);
   CHECK(point_of(R"({"model": {"preset": "gpt2-345m", "hidden": 512, "ffn": 100}})").model.ffn == 100);
@@ -241,79 +240,4 @@ TEST_CASE("every field has a kind, and a point can be rid of the fields of a kin
       CHECK(rest.at(key) == (keys.contains(key) ? defaults : all).at(key));
     }
   }
-}
-
-TEST_CASE("layouts that cannot be are told with what could") {
-  using Catch::Contains;
-  const auto why = [](auto change) {
-    Point p = tiny();  // 4 layers, hidden 64, 4 heads, ffn 256, 256 positions
-    change(p);
-    return why_infeasible(p).value_or("");
-  };
-  CHECK(why([](Point&) {}) == "");
-  CHECK(why([](Point& p) { p.tp = 3; }) == "tp 3 does not divide the 4 heads, need tp 2 or 4");
-  CHECK(why([](Point& p) { p.tp = 8; }) == "tp 8 does not divide the 4 heads, need tp 4");
-  CHECK(why([](Point& p) { p.tp = 4, p.model.ffn = 250; }) == "tp 4 does not divide ffn 250, need tp 2 or 5");
-  CHECK(why([](Point& p) { p.model.heads = 3; }) == "heads 3 does not divide hidden 64, need 2 or 4");
-  CHECK(why([](Point& p) { p.model.kv_heads = 3; }) == "kv_heads 3 does not divide heads 4, need 2 or 4");
-  CHECK(why([](Point& p) { p.model.experts = 6, p.ep = 4; }) ==
-        "ep 4 does not divide the 6 experts, need ep 3 or 6");
-  CHECK(why([](Point& p) { p.pp = 3, p.model.family = Family::llama; }) == "");  // not of this engine
-  CHECK(why([](Point& p) { p.pp = 3; }) == "pp 3 does not divide the 4 layers, need pp 2 or 4");
-  CHECK_THAT(why([](Point& p) { p.seq = 257; }), Contains("seq 257 is longer than the 256 positions"));
-  CHECK(why([](Point& p) { p.micro_batch = 2, p.dp = 2, p.global_batch = 6; }) ==
-        "global_batch 6 is no multiple of micro_batch 2 x dp 2, need 4 or 8");
-  CHECK(why([](Point& p) { p.sequence_parallel = true, p.tp = 4, p.seq = 62; }) ==
-        "sequence_parallel needs seq 62 to be a multiple of tp 4, need seq 60 or 64");
-  CHECK(why([](Point& p) { p.sequence_parallel = true, p.seq = 63; }) == "");
-  CHECK_THAT(why([](Point& p) { p.virtual_stages = 2; }), Contains("virtual_stages 2 with schedule 1f1b"));
-  const auto interleaved = [&](std::int64_t pp, std::int64_t stages, std::int64_t batches) {
-    return why([&](Point& p) {
-      p.schedule = ScheduleKind::interleaved, p.pp = pp, p.virtual_stages = stages, p.global_batch = batches;
-    });
-  };
-  CHECK(interleaved(2, 2, 4) == "");
-  CHECK_THAT(interleaved(1, 2, 4), Contains("with pp 1, need pp of 2 or more"));
-  CHECK_THAT(interleaved(2, 1, 4), Contains("with virtual_stages 1, need 2 or more"));
-  CHECK_THAT(interleaved(2, 2, 3), Contains("the 3 micro batches to be a multiple of pp 2, need 2 or 4"));
-  CHECK_THAT(interleaved(2, 4, 4),
-             Contains("pp 2 x virtual_stages 4 does not divide the 4 layers, need their product"));
-}
-
-TEST_CASE("what this binary does not have is told, not refused as bad input") {
-  using Catch::Contains;
-  const auto why = [](const std::string& fields) {
-    const Point p = point_of(R"({"model": "gpt-bytes-tiny", "seq": 64, )" + fields + "}");
-    return why_unsupported(p).value_or("");
-  };
-  CHECK(why(R"("precision": "fp16")") == "");
-  CHECK(why(R"("attention": "flash")") == "");
-  CHECK(why(R"("precision": "fp8")") ==
-        "precision fp8 is not built into this binary, need f32, bf16 or fp16");
-  for (const char* fields :
-       {R"("zero": 1)", R"("zero": "fsdp")", R"("offload": "optimizer")", R"("cp": 2)", R"("ep": 2)",
-        R"("graph": "captured")", R"("framework": "megatron")", R"("replicas": "single_process")"}) {
-    INFO(fields);
-    CHECK(why(fields) != "");
-  }
-  // TF32 is what a GPU has, real or simulated.
-  CHECK(why(R"("precision": "tf32")") ==
-        "precision tf32 is the arithmetic of a GPU's tensor cores, and the device is cpu, need f32");
-  CHECK(why(R"("precision": "tf32", "device": "cuda")") == "");
-  CHECK(why(R"("precision": "tf32", "device": "sim:1xA100-SXM4-40GB")") == "");
-  CHECK(why(R"("attention": "flash", "device": "cuda", "precision": "bf16", "dropout": 0)") == "");
-  CHECK(why(R"("attention": "core", "device": "cuda")") == "");
-  CHECK(why(R"("attention": "flash", "device": "sim:1xH200-SXM5-141GB")") == "");
-  CHECK_THAT(why(R"("attention": "flash", "device": "cuda", "dropout": 0)"),
-             Contains("flash in f32 on a GPU") && Contains("need precision bf16 or fp16, or attention core"));
-  CHECK_THAT(why(R"("attention": "flash", "device": "cuda", "precision": "fp16", "dropout": 0.1)"),
-             Contains("with dropout 0.1, need dropout 0 or attention core"));
-  const auto of = [](const char* model) {
-    return why_unsupported(point_from_json(json{{"model", model}}, "p: $")).value_or("");
-  };
-  CHECK(of("llama-3-8b") == "the model family llama is not built into this binary, need gpt or bert");
-  CHECK(of("mixtral-8x7b") == "the model family mixtral is not built into this binary, need gpt or bert");
-  CHECK(of("deepseek-v3") == "the model family deepseek is not built into this binary, need gpt or bert");
-  CHECK(why_unsupported(point_of(R"({"model": {"preset": "gpt-bytes-tiny", "kv_heads": 2}})")) ==
-        "gpt with kv_heads or experts is not built into this binary, need gpt or bert");
 }

@@ -111,7 +111,7 @@ TEST_CASE("synthetic batches are those of the documented formulas") {
   for (const auto& c : file.at("samples")) {
     CAPTURE(c.dump());
     ModelSpec model;
-    model.family = c.at("family") == "bert" ? Family::bert : Family::gpt;
+    model.family = c.at("family") == "bert" ? "bert" : "gpt";
     model.vocab = c.at("vocab");
     const std::int64_t seq = c.at("seq"), batch = c.at("batch");
     const std::uint64_t seed = c.at("seed");
@@ -126,7 +126,7 @@ TEST_CASE("synthetic batches are those of the documented formulas") {
     Ids positions;
     for (std::int64_t i = 0; i < batch * seq; ++i) positions.push_back(i % seq);
     CHECK(by_sample(got.positions, batch, seq) == positions);
-    if (model.family == Family::bert) {
+    if (model.family == "bert") {
       CHECK(by_sample(got.token_types, batch, seq) == c.at("token_types").get<Ids>());
       CHECK(Ids(got.keep.begin(), got.keep.end()) == c.at("keep").get<Ids>());
       CHECK(got.order_labels == c.at("order_labels").get<Ids>());
@@ -139,7 +139,7 @@ TEST_CASE("synthetic batches are those of the documented formulas") {
 }
 
 TEST_CASE("a sample does not depend on the micro batch it comes in") {
-  for (const Family family : {Family::gpt, Family::bert}) {
+  for (const std::string family : {"gpt", "bert"}) {
     ModelSpec model;
     model.family = family;
     model.vocab = 300;
@@ -159,7 +159,7 @@ TEST_CASE("a sample does not depend on the micro batch it comes in") {
 
 TEST_CASE("every BERT sample has a word to predict, and none in its padding") {
   ModelSpec model;
-  model.family = Family::bert;
+  model.family = "bert";
   model.vocab = 61;
   for (std::int64_t seq = 4; seq < 12; ++seq) {
     const auto source = open_data("synthetic", model.vocab, seq, 77);

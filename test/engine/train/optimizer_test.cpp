@@ -12,7 +12,7 @@ using namespace mbench::test;
 namespace {
 
 Point settings(Precision precision, Graph graph) {
-  Point p = ModuleTest::small(Family::gpt);
+  Point p = ModuleTest::small("gpt");
   p.precision = precision;
   p.graph = graph;
   p.learning_rate = 1e-2;
@@ -22,25 +22,28 @@ Point settings(Precision precision, Graph graph) {
   return p;
 }
 
-Parameter named(const char* name, const Shape& shape, bool counted = true) {
-  Parameter p;
-  p.name = name;
-  p.shape = shape;
-  p.stddev = 0.5f;
-  p.counted = counted;
-  return p;
+WeightSpec named(const char* name, const Shape& shape) {
+  WeightSpec w;
+  w.name = name;
+  w.shape = shape;
+  w.stddev = 0.5f;
+  return w;
 }
 
 class OptimizerTest : public ModuleTest {
  public:
   explicit OptimizerTest(const Point& point) : ModuleTest(point) {
-    store.add(named("matrix", {3, 70}));
-    store.add(named("copy", {4, 5}, false));
-    store.add(named("bias", {7}));
-    store.add(named("another", {2, 9}));
+    const auto add = [&](const char* name, const Shape& shape) {
+      return store.add(named(name, shape), {}, {});
+    };
+    add("matrix", {3, 70});
+    add("copy", {4, 5})->counted = false;
+    add("bias", {7});
+    add("another", {2, 9});
     store.close_unit();
     store.allocate_and_initialise();
-    optimizer = std::make_unique<Optimizer>(*device, plan, store, *tp, *tp);
+    use_all();
+    optimizer = std::make_unique<Optimizer>(*device, plan, store, groups);
     for (const auto& p : store.all()) {
       const Floats start = get(main(*p));
       reference.push_back({{start.begin(), start.end()}, Doubles(start.size(), 0), Doubles(start.size(), 0)});
@@ -90,12 +93,12 @@ class OptimizerTest : public ModuleTest {
 
   // Step `taken` of Adam, which is step `seen` of the learning-rate ramp (both from 1).
   void reference_step(const std::vector<Floats>& all, int taken, int seen) {
-    const Point& p = plan.point;
+    const TrainingPlan& p = plan.training;
     const double lr = p.learning_rate * std::min(1.0, seen / static_cast<double>(p.lr_warmup));
     const double clip = p.clip_grad > 0 ? std::min(1.0, p.clip_grad / (norm(all) + 1e-6)) : 1;
     for (std::size_t i = 0; i < all.size(); ++i) {
       State& s = reference[i];
-      const double decay = store.all()[i]->shape.rank() == 2 ? p.weight_decay : 0;
+      const double decay = store.all()[i]->spec.shape.rank() == 2 ? p.weight_decay : 0;
       for (std::size_t e = 0; e < s.value.size(); ++e) {
         const double g = clip * all[i][e];
         s.m[e] = 0.9 * s.m[e] + 0.1 * g;
@@ -109,7 +112,7 @@ class OptimizerTest : public ModuleTest {
   void check_weights() {
     for (std::size_t i = 0; i < reference.size(); ++i) {
       const Parameter& p = *store.all()[i];
-      INFO(p.name);
+      INFO(p.name());
       const Floats now = get(main(p));
       double worst = 0;
       for (std::size_t e = 0; e < now.size(); ++e)

@@ -22,10 +22,8 @@ struct SerialRun {
   SerialRun(const SerialRun&) = delete;
   SerialRun& operator=(const SerialRun&) = delete;
 
-  std::vector<StepResult> steps(std::int64_t count) {
-    std::vector<StepResult> results;
-    for (std::int64_t i = 0; i < count; ++i) results.push_back(trainer.step());
-    return results;
+  void steps(std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) trainer.step();
   }
 
   Plan plan;
@@ -40,7 +38,7 @@ inline PointResult run_serially(const Point& point) {
   const Plan plan = strategies::make_plan(point);
   const auto device = open_device("cpu", point.memory_limit);
   const auto world = lone_world(0, 1);
-  return run_point(plan, *device, *world, {});
+  return run_point(point, plan, *device, *world, {});
 }
 
 // A float tensor of the device as f32 values.

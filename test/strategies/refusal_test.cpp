@@ -1,0 +1,173 @@
+// Which points can be, as strategies say: why not, whose fields are whose, and which choices they offer.
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "engine/platform/registry.h"
+#include "strategies/strategies.h"
+#include "sweeps/spec.h"
+#include "test/catch.h"
+
+using namespace mbench;
+using nlohmann::json;
+
+namespace {
+
+Point point_of(const std::string& text) {
+  return point_from_json(json::parse(text), "p.json: $");
+}
+
+Point tiny() {
+  return point_of(R"({"model": "gpt-bytes-tiny", "seq": 64})");
+}
+
+}  // namespace
+
+TEST_CASE("layouts that cannot be are told with what could") {
+  using Catch::Contains;
+  const auto why = [](auto change) {
+    Point p = tiny();  // 4 layers, hidden 64, 4 heads, ffn 256, 256 positions
+    change(p);
+    const auto refusal = strategies::why_not(p);
+    return refusal && refusal->outcome == Outcome::infeasible ? refusal->reason : "";
+  };
+  CHECK(why([](Point&) {}) == "");
+  CHECK(why([](Point& p) { p.tp = 3; }) == "tp 3 does not divide the 4 heads, need tp 2 or 4");
+  CHECK(why([](Point& p) { p.tp = 8; }) == "tp 8 does not divide the 4 heads, need tp 4");
+  CHECK(why([](Point& p) { p.tp = 4, p.model.ffn = 250; }) == "tp 4 does not divide ffn 250, need tp 2 or 5");
+  CHECK(why([](Point& p) { p.model.heads = 3; }) == "heads 3 does not divide hidden 64, need 2 or 4");
+  CHECK(why([](Point& p) { p.model.kv_heads = 3; }) == "kv_heads 3 does not divide heads 4, need 2 or 4");
+  CHECK(why([](Point& p) { p.model.experts = 6, p.ep = 4; }) ==
+        "ep 4 does not divide the 6 experts, need ep 3 or 6");
+  CHECK(why([](Point& p) { p.pp = 3, p.model.family = "llama"; }) == "");  // not of this engine
+  CHECK(why([](Point& p) { p.pp = 3; }) == "pp 3 does not divide the 4 layers, need pp 2 or 4");
+  CHECK_THAT(why([](Point& p) { p.seq = 257; }), Contains("seq 257 is longer than the 256 positions"));
+  CHECK(why([](Point& p) { p.micro_batch = 2, p.dp = 2, p.global_batch = 6; }) ==
+        "global_batch 6 is no multiple of micro_batch 2 x dp 2, need 4 or 8");
+  CHECK(why([](Point& p) { p.sequence_parallel = true, p.tp = 4, p.seq = 62; }) ==
+        "sequence_parallel needs seq 62 to be a multiple of tp 4, need seq 60 or 64");
+  CHECK(why([](Point& p) { p.sequence_parallel = true, p.seq = 63; }) == "");
+  CHECK_THAT(why([](Point& p) { p.virtual_stages = 2; }), Contains("virtual_stages 2 with schedule 1f1b"));
+  const auto interleaved = [&](std::int64_t pp, std::int64_t stages, std::int64_t batches) {
+    return why([&](Point& p) {
+      p.schedule = ScheduleKind::interleaved, p.pp = pp, p.virtual_stages = stages, p.global_batch = batches;
+    });
+  };
+  CHECK(interleaved(2, 2, 4) == "");
+  CHECK_THAT(interleaved(1, 2, 4), Contains("with pp 1, need pp of 2 or more"));
+  CHECK_THAT(interleaved(2, 1, 4), Contains("with virtual_stages 1, need 2 or more"));
+  CHECK_THAT(interleaved(2, 2, 3), Contains("the 3 micro batches to be a multiple of pp 2, need 2 or 4"));
+  CHECK_THAT(interleaved(2, 4, 4),
+             Contains("pp 2 x virtual_stages 4 does not divide the 4 layers, need their product"));
+}
+
+TEST_CASE("what this binary does not have is told, not refused as bad input") {
+  using Catch::Contains;
+  const auto why = [](const std::string& fields) {
+    const Point p = point_of(R"({"model": "gpt-bytes-tiny", "seq": 64, )" + fields + "}");
+    if (const auto refusal = strategies::why_not(p)) {
+      CHECK(refusal->outcome == Outcome::unsupported);
+      return refusal->reason;
+    }
+    return why_unsupported_on(p.device, p).value_or("");
+  };
+  CHECK(why(R"("precision": "fp16")") == "");
+  CHECK(why(R"("attention": "flash")") == "");
+  CHECK(why(R"("precision": "fp8")") ==
+        "precision fp8 is not built into this binary, need f32, bf16 or fp16");
+  for (const char* fields :
+       {R"("zero": 1)", R"("zero": "fsdp")", R"("offload": "optimizer")", R"("cp": 2)", R"("ep": 2)",
+        R"("graph": "captured")", R"("framework": "megatron")", R"("replicas": "single_process")"}) {
+    INFO(fields);
+    CHECK(why(fields) != "");
+  }
+  // TF32 is what a GPU has, real or simulated.
+  CHECK(why(R"("precision": "tf32")") ==
+        "precision tf32 is the arithmetic of a GPU's tensor cores, and the device is cpu, need f32");
+  CHECK(why(R"("precision": "tf32", "device": "cuda")") == "");
+  CHECK(why(R"("precision": "tf32", "device": "sim:1xA100-SXM4-40GB")") == "");
+  CHECK(why(R"("attention": "flash", "device": "cuda", "precision": "bf16", "dropout": 0)") == "");
+  CHECK(why(R"("attention": "core", "device": "cuda")") == "");
+  CHECK(why(R"("attention": "flash", "device": "sim:1xH200-SXM5-141GB")") == "");
+  CHECK_THAT(why(R"("attention": "flash", "device": "cuda", "dropout": 0)"),
+             Contains("flash in f32 on a GPU") && Contains("need precision bf16 or fp16, or attention core"));
+  CHECK_THAT(why(R"("attention": "flash", "device": "cuda", "precision": "fp16", "dropout": 0.1)"),
+             Contains("with dropout 0.1, need dropout 0 or attention core"));
+  const auto of = [](const std::string& model) {
+    const auto refusal = strategies::why_not(point_of(R"({"seq": 64, "model": )" + model + "}"));
+    return refusal ? refusal->reason : "";
+  };
+  const std::string end = ", family llama) is not built into this binary, need layer_norm";
+  CHECK(of(R"("llama-3-8b")") == "norm rms_norm (model llama-3-8b" + end);
+  CHECK_THAT(of(R"("mixtral-8x7b")"), Contains("norm rms_norm (model mixtral-8x7b, family mixtral)"));
+  CHECK_THAT(of(R"("deepseek-v3")"), Contains("norm rms_norm (model deepseek-v3, family deepseek)"));
+  CHECK_THAT(of(R"({"preset": "gpt-bytes-tiny", "kv_heads": 2})"), Contains("kv_heads 2"));
+  CHECK_THAT(of(R"({"preset": "gpt-bytes-tiny", "activation": "swiglu"})"), Contains("activation swiglu"));
+  CHECK_THAT(of(R"({"preset": "bert-bytes-tiny", "norm_place": "post"})"), Contains("norm_place post"));
+  CHECK_THAT(of(R"({"preset": "gpt-bytes-tiny", "experts": 4, "active_experts": 2})"), Contains("experts 4"));
+  CHECK(of(R"({"preset": "gpt-bytes-tiny", "causal": false})") == "");
+}
+
+TEST_CASE("every field that decides what is trained or how it is laid out is one strategy's") {
+  std::map<std::string, std::string> owner;
+  for (const strategies::Strategy& s : strategies::all_strategies())
+    for (const std::string_view field : s.fields) {
+      INFO(s.name << " " << field);
+      CHECK(owner.emplace(field, s.name).second);
+      CHECK(std::count(point_keys().begin(), point_keys().end(), field) == 1);
+    }
+  for (const std::string& key : point_keys()) {
+    const bool measuring = key == "iterations" || key == "warmup" || key == "memory_limit" ||
+                           key == "max_seconds" || key == "env" || key == "framework" || key == "device";
+    INFO(key);
+    CHECK(owner.contains(key) != measuring);
+  }
+}
+
+TEST_CASE("each choice that a strategy offers can be, and no divisor is missing") {
+  Point p = point_of(R"({"model": "gpt2-345m", "seq": 1024, "global_batch": 24})");
+  std::map<std::string, std::size_t> count;
+  for (const strategies::Strategy& s : strategies::all_strategies()) {
+    if (!s.choices) continue;
+    for (const strategies::Choice& choice : s.choices(p, 8)) {
+      CHECK(std::count(s.fields.begin(), s.fields.end(), choice.field) == 1);
+      count[choice.field] = choice.values.size();
+      for (const json& value : choice.values) {
+        json fields = json(point_to_json(p));
+        fields[choice.field] = value;
+        INFO(choice.field << " " << value.dump());
+        CHECK_FALSE(strategies::why_not(point_from_json(fields, "p: $")));
+      }
+    }
+  }
+  CHECK(count.at("tp") == 4);  // 1 2 4 8 of 16 heads, 8 devices
+  CHECK(count.at("dp") == 6);  // 1 2 3 4 6 8 of 24 samples, and not 12
+  CHECK(count.at("pp") == 6);  // 1 2 3 4 6 8 of 24 layers
+  CHECK(count.at("recompute") == 3);
+}
+
+TEST_CASE("the specs that come with mbench can be; those of published figures are at most unsupported") {
+  namespace fs = std::filesystem;
+  const auto points = [](const fs::path& path) {
+    sweeps::SpecOptions options;
+    options.path = path.string();
+    return sweeps::read_spec(options).points;
+  };
+  for (const char* name : {"quickstart.json", "gpt345m.json", "bert345m.json"})
+    for (const sweeps::SpecPoint& p : points(fs::path(MBENCH_SOURCE_DIR) / "configs" / name)) {
+      INFO(name << " " << p.label);
+      CHECK_FALSE(strategies::why_not(p.point));
+    }
+  std::size_t unsupported = 0;
+  for (const auto& entry : fs::directory_iterator(MBENCH_SOURCE_DIR "/configs/published")) {
+    if (entry.path().extension() != ".json") continue;
+    for (const sweeps::SpecPoint& p : points(entry.path())) {
+      INFO(entry.path().string() << " " << p.label);
+      const auto refusal = strategies::why_not(p.point);
+      unsupported += refusal.has_value();
+      CHECK((!refusal || refusal->outcome == Outcome::unsupported));
+    }
+  }
+  CHECK(unsupported > 0);
+}
