@@ -152,6 +152,8 @@ TEST_CASE("what cannot be is recorded without a launch") {
   r.options.preflight = [](const Point& p) {
     Forecast f;
     if (p.seq == 128) f = {Outcome::oom, "needs 3 GiB", {}};
+    if (p.tp == 3) f = {Outcome::infeasible, "tp 3 does not divide the 4 heads", {}};
+    if (p.precision == Precision::fp8) f = {Outcome::unsupported, "no fp8 here", {}};
     f.seconds = 90;
     return f;
   };
@@ -394,7 +396,10 @@ TEST_CASE("two sweeps do not share a folder") {
 
 TEST_CASE("a dry run shows every command and writes nothing") {
   Runner r;
-  r.options.preflight = [](const Point&) { return Forecast{{}, "", 45.0}; };
+  r.options.preflight = [](const Point& p) {
+    if (p.tp == 3) return Forecast{Outcome::infeasible, "tp 3 does not divide the 4 heads", {}};
+    return Forecast{{}, "", 45.0};
+  };
   const Spec spec = spec_of(r.folder, R"("global_batch": 4, "sweep": {"tp": [1, 2, 3]})");
   const std::string text = describe_sweep(spec, r.options);
   CHECK_THAT(text, Contains("3 points on cpu of ") && Contains("about 1 min 30 s") &&
