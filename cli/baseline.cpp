@@ -7,9 +7,9 @@
 
 #include "cli/cli.h"
 #include "engine/spec/result.h"
-#include "reports/baseline_store.h"
-#include "reports/markdown.h"
-#include "reports/trend.h"
+#include "reports/baselines/baseline_store.h"
+#include "reports/baselines/trend.h"
+#include "reports/tables/markdown.h"
 
 namespace mbench::cli {
 namespace {
@@ -19,7 +19,7 @@ struct Arguments {
   std::vector<std::string> results;
   std::string machine, point, metric;
   std::string revision, before;
-  AddOptions add;
+  reports::AddOptions add;
 };
 
 void print(const std::string& text) {
@@ -27,7 +27,7 @@ void print(const std::string& text) {
 }
 
 void add(const Arguments& args) {
-  AddOptions options = args.add;
+  reports::AddOptions options = args.add;
   if (!args.metric.empty() && args.metric != "memory")
     fail(ErrorKind::bad_input, "--metric", "got \"{}\", need memory, or none to keep all that was measured",
          args.metric);
@@ -35,7 +35,7 @@ void add(const Arguments& args) {
   std::vector<ResultFile> results;  // all are read before anything is written
   for (const std::string& path : args.results) results.push_back(read_result_file(path));
   for (const ResultFile& result : results) {
-    const Added added = add_baselines(args.folder, result, options);
+    const reports::Added added = reports::add_baselines(args.folder, result, options);
     for (const std::string& path : added.written) print(path + "\n");
     if (added.unchanged > 0) print(fmt::format("{} entries stood there already\n", added.unchanged));
     for (const std::string& point : added.refused)
@@ -43,8 +43,8 @@ void add(const Arguments& args) {
   }
 }
 
-std::vector<StoredBaseline> selected(const Arguments& args) {
-  auto stored = select_baselines(read_baselines(args.folder), args.machine, args.point);
+std::vector<reports::StoredBaseline> selected(const Arguments& args) {
+  auto stored = reports::select_baselines(reports::read_baselines(args.folder), args.machine, args.point);
   if (stored.empty())
     fail(ErrorKind::bad_input, args.folder, "no stored point{}{}",
          args.point.empty() ? "" : fmt::format(" whose id begins with \"{}\"", args.point),
@@ -52,17 +52,17 @@ std::vector<StoredBaseline> selected(const Arguments& args) {
   return stored;
 }
 
-std::string median_text(const BaselineEntry& entry) {
+std::string median_text(const reports::BaselineEntry& entry) {
   return entry.result.iteration_ms ? fmt::format("{:.2f}", entry.result.iteration_ms->median) : "n/a";
 }
-std::string memory_text(const BaselineEntry& entry) {
+std::string memory_text(const reports::BaselineEntry& entry) {
   return entry.result.peak_memory_mib ? fmt::format("{:.2f}", *entry.result.peak_memory_mib) : "n/a";
 }
 
 void list(const Arguments& args) {
   const auto stored = selected(args);
   const auto labels = labels_of(stored);
-  Section section;
+  reports::Section section;
   section.columns = {{"Id", "id", false},
                      {"Point", "point", false},
                      {"Entries", "entries", true},
@@ -71,7 +71,7 @@ void list(const Arguments& args) {
                      {"Median (ms)", "median", true},
                      {"Peak memory (MiB)", "memory", true}};
   for (std::size_t i = 0; i < stored.size(); ++i) {
-    const BaselineEntry& newest = stored[i].file.newest();
+    const reports::BaselineEntry& newest = stored[i].file.newest();
     section.rows.push_back({{stored[i].file.id, {}},
                             {labels[i], {}},
                             {std::to_string(stored[i].file.history.size()), {}},
@@ -80,18 +80,19 @@ void list(const Arguments& args) {
                             {median_text(newest), {}},
                             {memory_text(newest), {}}});
     if (i + 1 < stored.size() && stored[i + 1].machine == stored[i].machine) continue;
-    print(fmt::format("## {}\n\n{}\n", escape_markdown(stored[i].machine), grid_to_markdown(section)));
+    print(fmt::format("## {}\n\n{}\n", reports::escape_markdown(stored[i].machine),
+                      reports::grid_to_markdown(section)));
     section.rows.clear();
   }
 }
 
 void show(const Arguments& args) {
   const auto stored = selected(args);
-  for (const StoredBaseline& s : stored) {
+  for (const reports::StoredBaseline& s : stored) {
     print(fmt::format("## {}\n\n- Machine: {}\n- Point: {}\n\n", s.path,
-                      escape_markdown(s.file.machine.dump()),
-                      escape_markdown(point_to_json(s.file.newest().result.point).dump())));
-    Section section;
+                      reports::escape_markdown(s.file.machine.dump()),
+                      reports::escape_markdown(point_to_json(s.file.newest().result.point).dump())));
+    reports::Section section;
     section.columns = {{"Date", "date", false},
                        {"Revision", "revision", false},
                        {"Sweep", "sweep", false},
@@ -100,7 +101,7 @@ void show(const Arguments& args) {
                        {"Median (ms)", "median", true},
                        {"Peak memory (MiB)", "memory", true},
                        {"Software", "environment", false}};
-    for (const BaselineEntry& entry : s.file.history) {
+    for (const reports::BaselineEntry& entry : s.file.history) {
       std::string software;
       for (const auto& [key, value] : entry.environment.items())
         if (key == "mpi" || key == "blas" || key == "compiler" || key == "driver" || key == "nccl" ||
@@ -117,7 +118,7 @@ void show(const Arguments& args) {
                               {memory_text(entry), {}},
                               {software, {}}});
     }
-    print(grid_to_markdown(section) + "\n");
+    print(reports::grid_to_markdown(section) + "\n");
   }
 }
 
@@ -125,10 +126,11 @@ void remove(const Arguments& args) {
   if (args.machine.empty() && args.point.empty() && args.revision.empty() && args.before.empty())
     fail(ErrorKind::bad_input, "baseline rm",
          "what to remove is not said, need --machine, --point, --revision or --before");
-  const std::size_t removed = remove_entries(selected(args), [&](const BaselineEntry& entry) {
-    return (args.revision.empty() || entry.revision.starts_with(args.revision)) &&
-           (args.before.empty() || entry.date < args.before);
-  });
+  const std::size_t removed =
+      reports::remove_entries(selected(args), [&](const reports::BaselineEntry& entry) {
+        return (args.revision.empty() || entry.revision.starts_with(args.revision)) &&
+               (args.before.empty() || entry.date < args.before);
+      });
   if (removed == 0)
     fail(ErrorKind::bad_input, args.folder, "no entry of that revision or date, need one that is listed");
   print(fmt::format("{} entries removed\n", removed));

@@ -1,5 +1,5 @@
 // mbench compare NEW --baseline OLD: did anything get slower, larger or wrong.
-#include "reports/compare.h"
+#include "reports/gate/compare.h"
 
 #include <fmt/format.h>
 
@@ -10,8 +10,8 @@
 
 #include "cli/cli.h"
 #include "engine/spec/result.h"
-#include "reports/baseline_store.h"
-#include "reports/compare_report.h"
+#include "reports/baselines/baseline_store.h"
+#include "reports/gate/compare_report.h"
 
 namespace mbench::cli {
 namespace {
@@ -23,10 +23,11 @@ struct Arguments {
 
 // NEW and what it is compared with: a folder is one of stored baselines, a file a result. Two large files are
 // read at once.
-std::pair<ResultFile, ResultFile> read_both(const Arguments& args, const CompareOptions& options) {
+std::pair<ResultFile, ResultFile> read_both(const Arguments& args, const reports::CompareOptions& options) {
   if (std::filesystem::is_directory(args.baseline)) {
     ResultFile now = read_result_file(args.result);
-    ResultFile baseline = baseline_for(args.baseline, now, !options.needs_same_machine(), args.revision);
+    ResultFile baseline =
+        reports::baseline_for(args.baseline, now, !options.needs_same_machine(), args.revision);
     return {std::move(now), std::move(baseline)};
   }
   if (!args.revision.empty())
@@ -89,18 +90,19 @@ void add_compare(CLI::App& app, Exit& exit) {
       "Exit codes: 0 no regression; 1 regression, or a verdict of --fail-on; 2 bad usage, or nothing can be "
       "compared.");
   command->callback([args, &exit] {
-    CompareOptions options;
-    for (const std::string& text : args->thresholds) set_threshold(options.thresholds, text);
-    check_metrics(args->metrics);
+    reports::CompareOptions options;
+    for (const std::string& text : args->thresholds) reports::set_threshold(options.thresholds, text);
+    reports::check_metrics(args->metrics);
     if (!args->metrics.empty()) options.metrics = args->metrics;
-    for (const std::string& name : args->fail_on) options.fail_on.push_back(verdict_named(name, "--fail-on"));
-    check_comparison_format(args->format);  // before the files are read
+    for (const std::string& name : args->fail_on)
+      options.fail_on.push_back(reports::verdict_named(name, "--fail-on"));
+    reports::check_comparison_format(args->format);  // before the files are read
     const auto [now, baseline] = read_both(*args, options);
-    Comparison comparison = compare_results(now, baseline, options);
+    reports::Comparison comparison = reports::compare_results(now, baseline, options);
     if (!args->again.empty())
-      comparison =
-          confirmed(std::move(comparison), compare_results(read_result_file(args->again), baseline, options));
-    const std::string out = render_comparison(comparison, args->format);
+      comparison = confirmed(std::move(comparison),
+                             reports::compare_results(read_result_file(args->again), baseline, options));
+    const std::string out = reports::render_comparison(comparison, args->format);
     std::fwrite(out.data(), 1, out.size(), stdout);
     if (comparison.fails()) exit.code = Exit::kRegression;
   });

@@ -1,5 +1,5 @@
 // mbench report RESULT...: tables, pages and plots of stored results.
-#include "reports/report.h"
+#include "reports/tables/report.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,17 +9,17 @@
 
 #include "cli/cli.h"
 #include "engine/spec/result.h"
-#include "reports/builtin_layouts.h"
-#include "reports/gnuplot.h"
-#include "reports/html.h"
-#include "reports/report_plots.h"
+#include "reports/page/html.h"
+#include "reports/plots/gnuplot.h"
+#include "reports/plots/report_plots.h"
+#include "reports/tables/builtin_tables.h"
 
 namespace mbench::cli {
 namespace {
 
 struct Arguments {
   std::vector<std::string> results;
-  ReportOptions options;
+  reports::ReportOptions options;
   std::string out, plots, trace;
 };
 
@@ -46,42 +46,43 @@ void write_out(const std::string& text, const std::string& path) {
     write_file_atomically(path, text);
 }
 
-void write_all_plots(const std::vector<HtmlSource>& sources, const Arguments& args, std::vector<Plot> plots) {
-  for (const HtmlSource& source : sources) {
-    BuiltPlots built = report_plots(source.file, args.options);
+void write_all_plots(const std::vector<reports::HtmlSource>& sources, const Arguments& args,
+                     std::vector<reports::Plot> plots) {
+  for (const reports::HtmlSource& source : sources) {
+    reports::BuiltPlots built = reports::report_plots(source.file, args.options);
     say(built.notes);
-    for (Plot& plot : built.plots) plots.push_back(std::move(plot));
+    for (reports::Plot& plot : built.plots) plots.push_back(std::move(plot));
   }
-  make_names_unique(plots);
+  reports::make_names_unique(plots);
   if (plots.empty())
     fmt::print(stderr, "mbench: no plot: none of them has the data it needs, such as two sequence lengths\n");
-  const PlotFiles files = write_plots(plots, args.plots);
+  const reports::PlotFiles files = reports::write_plots(plots, args.plots);
   say(files.notes);
   if (!files.names.empty()) fmt::print(stderr, "mbench: {} files in {}\n", files.names.size(), args.plots);
 }
 
 void run(const Arguments& args) {
   check(args);
-  std::vector<Plot> timelines;
+  std::vector<reports::Plot> timelines;
   if (!args.trace.empty()) {
-    TimelinePlot timeline = read_timeline(args.trace);
+    reports::TimelinePlot timeline = reports::read_timeline(args.trace);
     say(timeline.notes);
     timelines = std::move(timeline.plots);
   }
-  std::vector<HtmlSource> sources;
+  std::vector<reports::HtmlSource> sources;
   for (const std::string& path : args.results) sources.push_back({path, read_result_file(path)});
   if (args.options.format == "html") {
-    HtmlReport report = html_report(sources, args.options, timelines);
+    reports::HtmlReport report = reports::html_report(sources, args.options, timelines);
     say(report.notes);
     write_out(report.text, args.out);
   } else if (!sources.empty()) {
     std::string text;
-    for (const HtmlSource& source : sources)
-      text += (text.empty() ? "" : "\n") + render_report(source.file, args.options);
+    for (const reports::HtmlSource& source : sources)
+      text += (text.empty() ? "" : "\n") + reports::render_report(source.file, args.options);
     if (sources.size() > 1 && args.options.format == "md") {
       std::vector<ResultFile> files;
-      for (const HtmlSource& source : sources) files.push_back(source.file);
-      if (const std::string overall = render_overall(files, args.options); !overall.empty())
+      for (const reports::HtmlSource& source : sources) files.push_back(source.file);
+      if (const std::string overall = reports::render_overall(files, args.options); !overall.empty())
         text += "\n" + overall;
     }
     write_out(text, args.out);
@@ -118,7 +119,7 @@ void add_report(CLI::App& app, Exit&) {
               "Table to print: {}, published (where the spec has published figures), or one that the spec "
               "declares; may be repeated. Default: the spec's tables, else published where there are such "
               "figures, else strategies where a strategy was swept, else long",
-              fmt::join(builtin_names(), ", ")))
+              fmt::join(reports::builtin_names(), ", ")))
       ->delimiter(',')
       ->allow_extra_args(false);
   command

@@ -15,7 +15,7 @@
 #include "engine/run/gpu_peaks.h"
 #include "engine/run/run_point.h"
 #include "engine/spec/result.h"
-#include "reports/report.h"
+#include "reports/tables/report.h"
 #include "strategies/strategies.h"
 
 namespace mbench::cli {
@@ -76,8 +76,8 @@ void hand_over(const Options& options, const PointResult& r) {
   ResultFile file;
   file.environment = describe_environment(r.point.device);
   file.points.push_back(r);
-  ReportOptions report;
-  fmt::print("\n{}", render_report(file, report));
+  reports::ReportOptions report;
+  fmt::print("\n{}", reports::render_report(file, report));
 }
 
 int exit_code(Outcome outcome) {

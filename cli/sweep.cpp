@@ -18,8 +18,8 @@
 #include "cli/simulation.h"
 #include "cli/trace_file.h"
 #include "engine/platform/registry.h"
-#include "reports/report.h"
-#include "reports/report_plots.h"
+#include "reports/plots/report_plots.h"
+#include "reports/tables/report.h"
 #include "sweeps/runner.h"
 
 namespace mbench::cli {
@@ -138,9 +138,10 @@ int terminal_columns() {
 void add_plots(const ResultFile& file, const std::string& out) {
   try {
     std::vector<std::string> notes;
-    const std::string lines = plots_beside(out, file, notes);
+    const std::string lines = reports::plots_beside(out, file, notes);
     if (!lines.empty())
-      write_file_atomically((fs::path(out) / "results.md").string(), render_report(file, {}) + lines);
+      write_file_atomically((fs::path(out) / "results.md").string(),
+                            reports::render_report(file, {}) + lines);
     for (const std::string& note : notes) std::cerr << note << "\n";
   } catch (const Error& e) {
     std::cerr << e.what() << "\n";
@@ -155,7 +156,7 @@ int run(Options options) {
   check_device(options.on);
   options.spec.device = options.on;
   const sweeps::Spec spec = sweeps::read_spec(options.spec);
-  check_tables(spec.json);  // before anything runs, not when results.md is written
+  reports::check_tables(spec.json);  // before anything runs, not when results.md is written
   sweeps::RunnerOptions runner;
   runner.program = fs::read_symlink("/proc/self/exe").string();
   runner.out = folder_of(options, spec);
@@ -196,7 +197,7 @@ int run(Options options) {
   }
   runner.environment["started"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
   runner.preflight = [&](const Point& point) { return preflight(point, runner.launcher); };
-  runner.render_tables = [](const ResultFile& file) { return render_report(file, {}); };
+  runner.render_tables = [](const ResultFile& file) { return reports::render_report(file, {}); };
   runner.progress = &std::cerr;
   runner.tables = &std::cout;
   if (options.dry_run) {

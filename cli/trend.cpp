@@ -1,5 +1,5 @@
 // mbench trend: stored points over time, and where they changed.
-#include "reports/trend.h"
+#include "reports/baselines/trend.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@ struct Arguments {
   std::string folder = "baselines", machine, point, metric = "time", format = "md", plot;
 };
 
-void draw(const std::vector<Trend>& trends, const std::string& file) {
+void draw(const std::vector<reports::Trend>& trends, const std::string& file) {
   constexpr std::size_t kMostLines = 24;
   if (trends.size() > kMostLines)
     fail(ErrorKind::bad_input, "--plot",
@@ -33,7 +33,7 @@ void draw(const std::vector<Trend>& trends, const std::string& file) {
     fail(ErrorKind::bad_input, "--plot", "no temporary folder could be made in {}, need room there",
          fs::temp_directory_path().string());
   const std::string script = (fs::path(folder) / "script").string();
-  write_file_atomically(script, gnuplot_script(trends, file));
+  write_file_atomically(script, reports::gnuplot_script(trends, file));
   sweeps::ProcessRequest request;
   request.argv = {"gnuplot", script};
   request.log = (fs::path(folder) / "log").string();
@@ -71,12 +71,13 @@ void add_trend(CLI::App& app, Exit&) {
       "change is named.\n"
       "Exit codes: 0 done; 2 bad usage, or a file that cannot be read.");
   command->callback([args] {
-    const auto stored = select_baselines(read_baselines(args->folder), args->machine, args->point);
-    const std::vector<Trend> trends = trends_of(stored, args->metric);
+    const auto stored =
+        reports::select_baselines(reports::read_baselines(args->folder), args->machine, args->point);
+    const std::vector<reports::Trend> trends = reports::trends_of(stored, args->metric);
     if (trends.empty())
       fail(ErrorKind::bad_input, args->folder, "no stored point has {} to show, need mbench baseline add",
            args->metric);
-    const std::string out = render_trends(trends, args->format);
+    const std::string out = reports::render_trends(trends, args->format);
     std::fwrite(out.data(), 1, out.size(), stdout);
     std::fflush(stdout);
     if (!args->plot.empty()) draw(trends, fs::absolute(args->plot).string());

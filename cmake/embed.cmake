@@ -1,11 +1,11 @@
 # Data files inside the program.
 #
-#   mbench_embed(TARGET NAMESPACE FOLDER GLOB)    e.g. mbench_embed(mbench_reports layout_files reports/layouts *.json)
+#   mbench_embed(TARGET NAMESPACE FOLDER GLOB)    e.g. mbench_embed(mbench_reports table_files reports/tables/declarations *.json)
 #
 # adds to TARGET a generated source with every file of FOLDER (relative to the source tree) that GLOB matches:
 #
 #   #include "engine/base/embedded.h"
-#   namespace mbench::layout_files { const EmbeddedFiles& files(); }    // declare this where it is used
+#   namespace mbench::table_files { const EmbeddedFiles& files(); }    // declare this where it is used
 #
 # files() is ordered by name; a name is the file's without its last extension, a content its bytes as they are. A new,
 # changed or removed file is seen by the next build.

@@ -98,11 +98,11 @@ std::optional<PointResult> run_point(const SpecPoint& p, const PointRun& run) {
     return true;
   };
   const ProcessEnd end = run_process(request);
-  if (end.how == ProcessEnd::How::interrupted) return std::nullopt;
-
   std::string trouble;
   std::optional<PointResult> result = read_result(result_path, trouble);
-  const bool clean = end.how == ProcessEnd::How::exited && end.code == 0;
+  const bool interrupted = end.how == ProcessEnd::How::interrupted;
+  if (interrupted && (!result || !is_done(result->outcome))) return std::nullopt;
+  const bool clean = interrupted || (end.how == ProcessEnd::How::exited && end.code == 0);
   if (!result || (!clean && result->outcome == Outcome::ok)) {
     // A run that wrote "ok" and then failed to end is no success: its other ranks may never have got that
     // far.

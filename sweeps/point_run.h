@@ -41,7 +41,7 @@ std::string point_file(const std::string& out, const std::string& id, const std:
 // `mbench run <point file> --result <result file> --progress`
 std::vector<std::string> run_arguments(const PointRun& run, const std::string& id);
 
-// Nothing if it was interrupted. Throws Error only if its own files cannot be written.
+// Nothing if it was interrupted before it was done. Throws Error only if its own files cannot be written.
 std::optional<PointResult> run_point(const SpecPoint& point, const PointRun& run);
 
 }  // namespace mbench::sweeps

@@ -35,39 +35,39 @@ std::optional<double> TimeLeft::left(double elapsed) const {
   return left;
 }
 
-void Progress::clear() {
+void ProgressLine::clear() {
   if (drawn_) out_ << "\r\x1b[K";
   drawn_ = false;
 }
 
-void Progress::redraw(const std::string& text) {
+void ProgressLine::redraw(const std::string& text) {
   if (quiet_ || columns_ <= 0) return;
   out_ << "\r" << text.substr(0, static_cast<std::size_t>(std::max(1, columns_ - 1))) << "\x1b[K"
        << std::flush;
   drawn_ = true;
 }
 
-void Progress::line(const std::string& text) {
+void ProgressLine::line(const std::string& text) {
   if (!quiet_) message(text);
 }
 
-void Progress::message(const std::string& text) {
+void ProgressLine::message(const std::string& text) {
   clear();
   out_ << text << std::endl;
 }
 
-void Progress::start(std::size_t k, std::size_t n, const std::string& label) {
+void ProgressLine::start(std::size_t k, std::size_t n, const std::string& label) {
   const std::string total = std::to_string(n);
   prefix_ = fmt::format("[{:>{}}/{}] {}", k, total.size(), total, label);
   begin_ = std::chrono::steady_clock::now();
   redraw(prefix_ + " | starting");
 }
 
-double Progress::elapsed() const {
+double ProgressLine::elapsed() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
 }
 
-void Progress::update(const ProgressMessage& m, std::optional<double> left_s) {
+void ProgressLine::update(const ProgressMessage& m, std::optional<double> left_s) {
   std::string text =
       prefix_ + " | " + (m.of > 0 ? fmt::format("{} {}/{}", m.phase, m.iteration, m.of) : m.phase);
   if (m.ms) text += fmt::format(" | {:.4g} ms", *m.ms);
@@ -76,7 +76,7 @@ void Progress::update(const ProgressMessage& m, std::optional<double> left_s) {
   redraw(text);
 }
 
-void Progress::finish(const PointResult& result, double seconds) {
+void ProgressLine::finish(const PointResult& result, double seconds) {
   std::string text = prefix_ + ": " + one_line(result);
   if (seconds > 0) text += fmt::format(" ({})", format_duration(seconds));
   line(text);

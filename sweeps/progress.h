@@ -25,10 +25,10 @@ class TimeLeft {
   std::vector<double> taken_;
 };
 
-class Progress {
+class ProgressLine {
  public:
   // `columns` cuts the redrawn line; 0 where `out` is no terminal, and then nothing is redrawn.
-  Progress(std::ostream& out, int columns, bool quiet) : out_(out), columns_(columns), quiet_(quiet) {}
+  ProgressLine(std::ostream& out, int columns, bool quiet) : out_(out), columns_(columns), quiet_(quiet) {}
   void line(const std::string& text);     // unless quiet
   void message(const std::string& text);  // always: what went wrong, how to go on
   void start(std::size_t k, std::size_t n, const std::string& label);

@@ -63,6 +63,17 @@ std::string heading(const Spec& spec, const RunnerOptions& options, const std::v
   return text;
 }
 
+// What is thrown on the way is the row of this point, not the end of the others.
+PointResult simulate_point(const Point& point, const RunnerOptions& options) {
+  try {
+    return options.simulate(point);
+  } catch (const Error& e) {
+    return not_run(point, outcome_of(e.kind()).value_or(Outcome::crashed), e.what());
+  } catch (const std::exception& e) {
+    return not_run(point, Outcome::crashed, fmt::format("the simulation failed: {}", e.what()));
+  }
+}
+
 class Sweep {
  public:
   Sweep(const Spec& spec, const RunnerOptions& options)
@@ -81,6 +92,9 @@ class Sweep {
           fmt::format("The sweep ends here; {} keeps what was written before.", store_.results_path()));
       end_.failed = true;
       cut_off_ = true;
+    } catch (...) {  // rows that are in memory alone until now must not be lost with it
+      store_.write();
+      throw;
     }
     end_.file = store_.file();
     finish();
@@ -105,13 +119,13 @@ class Sweep {
     const std::size_t kept = spec_.points.size() - todo_.size();
     for (std::size_t i = 0; i < todo_.size(); ++i) {
       if (interrupt_.pending()) end_.interrupted = true;
-      if (end_.interrupted) return;
+      if (end_.interrupted) break;
       const SpecPoint& p = *todo_[i];
       progress_.start(kept + i + 1, spec_.points.size(), p.label);
       std::optional<PointResult> result;
       double seconds = 0;
       if (p.point.simulated()) {
-        result = options_.simulate(p.point);
+        result = simulate_point(p.point, options_);
         seconds = progress_.elapsed();
       } else if (forecasts_[i].outcome) {
         result = not_run(p.point, *forecasts_[i].outcome, forecasts_[i].reason);
@@ -119,7 +133,7 @@ class Sweep {
         result = run_one(p, forecasts_[i]);
         if (!result) {
           end_.interrupted = true;
-          return;
+          break;
         }
         seconds = progress_.elapsed();
         time_left_.done(seconds);
@@ -172,7 +186,7 @@ class Sweep {
   const Spec& spec_;
   const RunnerOptions& options_;
   Interrupt interrupt_;
-  Progress progress_;
+  ProgressLine progress_;
   ResultStore store_;
   TimeLeft time_left_;
   std::vector<const SpecPoint*> todo_;
@@ -185,7 +199,13 @@ class Sweep {
 
 Forecast forecast_of(const Point& point, const RunnerOptions& options) {
   if (point.simulated()) return {};  // the simulation itself finds out, as fast
-  return options.preflight ? options.preflight(point) : Forecast{};
+  try {
+    return options.preflight ? options.preflight(point) : Forecast{};
+  } catch (const Error& e) {
+    return {outcome_of(e.kind()).value_or(Outcome::crashed), e.what(), {}};
+  } catch (const std::exception& e) {
+    return {Outcome::crashed, fmt::format("what it needs could not be counted: {}", e.what()), {}};
+  }
 }
 
 SweepEnd run_sweep(const Spec& spec, const RunnerOptions& options) {
@@ -209,7 +229,7 @@ std::string describe_sweep(const Spec& spec, const RunnerOptions& options) {
       continue;
     }
     if (p.point.simulated()) {
-      text += fmt::format("    simulated: {}\n", one_line(options.simulate(p.point)));
+      text += fmt::format("    simulated: {}\n", one_line(simulate_point(p.point, options)));
       continue;
     }
     try {

@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "engine/base/json_reader.h"
+#include "sweeps/consistency.h"
 #include "sweeps/point_run.h"
 
 namespace mbench::sweeps {
@@ -42,6 +43,7 @@ ResultStore::ResultStore(const std::string& out, const Spec& spec, nlohmann::ord
   file_.spec = spec.json;
   if (!file_.spec.contains("name")) file_.spec["name"] = spec.name;
   file_.environment = std::move(environment);
+  for (const std::string& id : spec.all_ids) place_.emplace(id, place_.size());
   const bool used = holds_something(results_path()) || !point_results(out_).empty();
   if (used && !resume)
     fail(ErrorKind::bad_input, out_,
@@ -82,44 +84,66 @@ void ResultStore::lock() {
 }
 
 void ResultStore::take_over() {
-  std::vector<PointResult> rows;
-  if (!holds_something(results_path())) {
-    rows = rebuild("results.json is missing or empty");
-  } else {
-    const std::string text = read_text_file(results_path());
-    if (!nlohmann::json::accept(text)) {
-      rows = rebuild("results.json is cut short or damaged");
-    } else {
-      ResultFile older = read_result_file(results_path());  // another schema and the like are refused
-      check_environment(older.environment);
-      rows = std::move(older.points);
-    }
-  }
-  for (const PointResult& row : rows) {
-    if (std::find(spec_.all_ids.begin(), spec_.all_ids.end(), row.id) == spec_.all_ids.end())
-      fail(
-          ErrorKind::bad_input, out_,
-          "holds point {}, which {} does not expand to, need the same spec, --set and --on, or another --out",
-          row.id, spec_.path);
-    if (is_done(row.outcome)) insert(row);
-  }
+  take_over_points(take_over_results());
 }
 
-std::vector<PointResult> ResultStore::rebuild(const std::string& why) {
-  std::vector<PointResult> rows;
-  std::size_t unreadable = 0;
+// Why results.json cannot be used; empty if it can.
+std::string ResultStore::take_over_results() {
+  if (!holds_something(results_path())) return "results.json is missing or empty";
+  const std::string text = read_text_file(results_path());
+  if (!nlohmann::json::accept(text)) return "results.json is cut short or damaged";
+  const ResultFile older = read_result_file(results_path());  // another schema and the like are refused
+  check_environment(older.environment);
+  for (const PointResult& row : older.points) {
+    check_expanded(row.id);
+    if (is_done(row.outcome)) insert(row);
+  }
+  return "";
+}
+
+// The points that were finished but did not reach results.json: the sweep was killed, or the disk was full.
+void ResultStore::take_over_points(const std::string& why) {
+  std::size_t readable = 0, unreadable = 0, adopted = 0;
   for (const fs::path& path : point_results(out_)) {
+    const std::string id = path.stem().string();
+    if (!why.empty()) check_expanded(id);
+    if (!place_.contains(id) || has(id)) continue;
     try {
-      rows.push_back(result_from_json(
-          nlohmann::json(parse_json(read_text_file(path.string()), path.string())), path.string() + ": $"));
+      PointResult result = result_from_json(
+          nlohmann::json(parse_json(read_text_file(path.string()), path.string())), path.string() + ": $");
+      ++readable;
+      adopted += adopt(std::move(result), id);
     } catch (const Error&) {
       ++unreadable;  // it is run again, and so gets its row
     }
   }
-  notes_.push_back(fmt::format("[{}] {}: rebuilt from {} of the {} files in points/{}", out_, why,
-                               rows.size(), rows.size() + unreadable,
-                               unreadable ? ", the others run again" : ""));
-  return rows;
+  if (!why.empty())
+    notes_.push_back(fmt::format("[{}] {}: rebuilt from {} of the {} files in points/{}", out_, why, readable,
+                                 readable + unreadable, unreadable ? ", the others run again" : ""));
+  else if (adopted > 0)
+    notes_.push_back(fmt::format("[{}] results.json lacks {} finished point{}: taken over from points/", out_,
+                                 adopted, adopted == 1 ? "" : "s"));
+}
+
+// Whether it is a finished result of the point of this id. A run that the sweep did not see end wrote its own
+// id and knew the data by where it was found, and its losses were held against no other's.
+bool ResultStore::adopt(PointResult result, const std::string& id) {
+  const auto p = std::find_if(spec_.points.begin(), spec_.points.end(),
+                              [&](const SpecPoint& known) { return known.id == id; });
+  if (p != spec_.points.end() && result.point.data == p->data) result.point.data = p->point.data;
+  if (point_id(result.point) != id) return false;
+  result.id = id;
+  check_losses(result, file_.points);
+  if (!is_done(result.outcome)) return false;
+  insert(result);
+  return true;
+}
+
+void ResultStore::check_expanded(const std::string& id) const {
+  if (!place_.contains(id))
+    fail(ErrorKind::bad_input, out_,
+         "holds point {}, which {} does not expand to, need the same spec, --set and --on, or another --out",
+         id, spec_.path);
 }
 
 void ResultStore::check_environment(const nlohmann::ordered_json& older) const {
@@ -132,20 +156,24 @@ void ResultStore::check_environment(const nlohmann::ordered_json& older) const {
   }
 }
 
-bool ResultStore::has(const std::string& id) const {
-  return std::any_of(file_.points.begin(), file_.points.end(),
-                     [&](const PointResult& r) { return r.id == id; });
+// Rows stand in the order in which the spec expands: where this one is, or belongs.
+std::vector<PointResult>::iterator ResultStore::find_place(const std::string& id) {
+  return std::lower_bound(
+      file_.points.begin(), file_.points.end(), place_.at(id),
+      [&](const PointResult& row, std::size_t place) { return place_.at(row.id) < place; });
 }
 
-// Rows stand in the order in which the spec expands.
+bool ResultStore::has(const std::string& id) {
+  const auto at = find_place(id);
+  return at != file_.points.end() && at->id == id;
+}
+
 void ResultStore::insert(const PointResult& result) {
-  std::erase_if(file_.points, [&](const PointResult& r) { return r.id == result.id; });
-  const auto place = [&](const std::string& id) {
-    return std::find(spec_.all_ids.begin(), spec_.all_ids.end(), id) - spec_.all_ids.begin();
-  };
-  const auto after = std::find_if(file_.points.begin(), file_.points.end(),
-                                  [&](const PointResult& r) { return place(r.id) > place(result.id); });
-  file_.points.insert(after, result);
+  const auto at = find_place(result.id);
+  if (at != file_.points.end() && at->id == result.id)
+    *at = result;
+  else
+    file_.points.insert(at, result);
 }
 
 void ResultStore::keep(const PointResult& result) {
@@ -156,15 +184,14 @@ void ResultStore::keep(const PointResult& result) {
 
 void ResultStore::keep_simulated(const PointResult& result) {
   insert(result);
-  const auto now = std::chrono::steady_clock::now();
-  if (now - written_ < std::chrono::seconds(1)) return;
-  written_ = now;
-  write();
+  if (schedule_.is_due(WriteSchedule::Clock::now())) write();
 }
 
-void ResultStore::write() const {
+void ResultStore::write() {
+  const auto began = WriteSchedule::Clock::now();
   write_result_file(results_path(), file_);
   if (render_) write_file_atomically((fs::path(out_) / "results.md").string(), render_(file_));
+  schedule_.wrote(began, WriteSchedule::Clock::now());
 }
 
 }  // namespace mbench::sweeps

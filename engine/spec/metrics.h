@@ -1,7 +1,7 @@
 // The measures of a result, one line each: the name in the result file, its unit, how the figures of several
 // ranks become the point's, and whether others may have published it. What writes, reads, merges or names
 // measures goes through this table, so a new one is a member of PointResult and a line here; how it prints is a
-// line of reports/metrics.json, which a test holds against this table.
+// line of reports/tables/metrics.json, which a test holds against this table.
 #pragma once
 #include <functional>
 #include <nlohmann/json_fwd.hpp>

@@ -39,7 +39,13 @@ const std::map<std::string, std::set<std::string>> kArrows = {
     {"engine/platform", {"engine/comm", "engine/ops", "engine/device", "engine/spec", "engine/base"}},
     {"strategies", {"engine/plan", "engine/spec", "engine/base"}},
     {"sweeps", {"engine/spec", "engine/base"}},
-    {"reports", {"engine/spec", "engine/base"}},
+    {"reports/records", {"engine/spec", "engine/base"}},
+    {"reports/tables", {"reports/records", "engine/spec", "engine/base"}},
+    {"reports/plots", {"reports/tables", "reports/records", "engine/spec", "engine/base"}},
+    {"reports/page", {"reports/plots", "reports/tables", "reports/records", "engine/spec", "engine/base"}},
+    {"reports/gate", {"reports/tables", "reports/records", "engine/spec", "engine/base"}},
+    {"reports/baselines",
+     {"reports/gate", "reports/tables", "reports/records", "engine/spec", "engine/base"}},
     {"cli", {"strategies", "sweeps", "reports", "engine"}},
 };
 
@@ -161,7 +167,9 @@ TEST_CASE("the rules themselves: what they allow and what they refuse") {
   CHECK(why_forbidden("engine/spec/point.cpp", "engine/ops/ops.h") != "");
   CHECK(why_forbidden("engine/ops/matmul.cpp", "engine/nn/linear.h") != "");
   CHECK(why_forbidden("sweeps/runner.cpp", "engine/plan/plan.h") != "");
-  CHECK(why_forbidden("reports/report.cpp", "sweeps/store.h") != "");
+  CHECK(why_forbidden("reports/tables/report.cpp", "sweeps/store.h") != "");
+  CHECK(why_forbidden("reports/baselines/trend.cpp", "reports/gate/comparable.h") == "");
+  CHECK(why_forbidden("reports/tables/report.cpp", "reports/plots/gnuplot.h") != "");
   CHECK(why_forbidden("strategies/tensor.cpp", "engine/nn/linear.h") != "");
   CHECK(why_forbidden("engine/novel/thing.cpp", "engine/base/error.h") != "");
   CHECK(why_foreign_forbidden("engine/train/trainer.cpp", "mpi.h") != "");

@@ -9,11 +9,12 @@
 #include <sstream>
 
 #include "engine/base/json_reader.h"
-#include "reports/html.h"
+#include "reports/page/html.h"
 #include "sweeps/process.h"
 #include "test/reports/sample.h"
 
 using namespace mbench;
+using namespace mbench::reports;
 namespace fs = std::filesystem;
 
 namespace {

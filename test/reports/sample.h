@@ -5,7 +5,7 @@
 
 #include "engine/spec/result.h"
 
-namespace mbench::sample {
+namespace mbench::reports::sample {
 
 inline nlohmann::ordered_json environment() {
   return {{"host", "node01"},          {"cpu", "AMD EPYC 7742"},   {"cores", 64},
@@ -93,4 +93,4 @@ inline ResultFile strategies() {
   return file;
 }
 
-}  // namespace mbench::sample
+}  // namespace mbench::reports::sample

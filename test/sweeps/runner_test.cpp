@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "sweeps/process_tree.h"
+#include "sweeps/write_schedule.h"
 #include "test/sweeps/fixture.h"
 
 using namespace mbench;
@@ -151,6 +152,8 @@ TEST_CASE("what cannot be is recorded without a launch") {
   r.options.preflight = [](const Point& p) {
     Forecast f;
     if (p.seq == 128) f = {Outcome::oom, "needs 3 GiB", {}};
+    if (p.tp == 3) f = {Outcome::infeasible, "tp 3 does not divide the 4 heads", {}};
+    if (p.precision == Precision::fp8) f = {Outcome::unsupported, "no fp8 here", {}};
     f.seconds = 90;
     return f;
   };
@@ -236,6 +239,80 @@ TEST_CASE("a results file that is cut short is rebuilt from the points") {
   CHECK_THAT(message_of([&] { r.run(spec); }), Contains("$.schema] another schema, got \"other/1\""));
 }
 
+TEST_CASE("resume takes over finished points that results.json does not have") {
+  Runner r;
+  const Spec spec = r.spec(R"({"MODE": "ok"}, {"MODE": "ok", "A": "1"}, {"MODE": "oom"}, {"MODE": "code"})");
+  r.run(spec);
+  const std::string path = r.options.out + "/results.json";
+  const auto file_of = [&](std::size_t i) {
+    return r.options.out + "/points/" + spec.points[i].id + ".json";
+  };
+  const ResultFile whole = read_result_file(path);
+  // The sweep was killed while the second point ended: its file is as the run itself wrote it.
+  ResultFile early = whole;
+  early.points.resize(1);
+  write_result_file(path, early);
+  PointResult raw = whole.points[1];
+  raw.id = "of-the-run";
+  put(file_of(1), dump_json(result_to_json(raw)));
+  const std::string kept = read_text_file(file_of(1));
+
+  r.options.resume = true;
+  r.options.program = "/no/such/mbench";  // whatever runs now fails
+  r.progress.str("");
+  const SweepEnd end = r.run(spec);
+  REQUIRE(end.file.points.size() == 4);
+  CHECK(end.file.points[1].outcome == Outcome::ok);
+  CHECK(end.file.points[1].id == spec.points[1].id);
+  CHECK(end.file.points[2].outcome == Outcome::oom);
+  CHECK(end.file.points[3].outcome == Outcome::launch_failed);  // it had crashed, and ran again
+  CHECK(read_text_file(file_of(1)) == kept);
+  CHECK(read_result_file(path).points.size() == 4);
+  CHECK_THAT(r.progress.str(), Contains("results.json lacks 2 finished points: taken over from points/") &&
+                                   Contains("3 of them are done already"));
+}
+
+TEST_CASE("resume takes over no file of another point, and no loss that is apart") {
+  Runner r;
+  const Spec spec = r.spec(R"({"MODE": "ok"}, {"MODE": "ok", "A": "1"}, {"MODE": "ok", "A": "2"})");
+  r.run(spec);
+  const std::string path = r.options.out + "/results.json";
+  const auto file_of = [&](std::size_t i) {
+    return r.options.out + "/points/" + spec.points[i].id + ".json";
+  };
+  ResultFile early = read_result_file(path);
+  PointResult other = early.points[1], apart = early.points[2];
+  early.points.resize(1);
+  write_result_file(path, early);
+  other.point.seq = 128;  // under the name of the second point
+  apart.losses = {5.7};   // as a run wrote it that no sweep has checked
+  put(file_of(1), dump_json(result_to_json(other)));
+  put(file_of(2), dump_json(result_to_json(apart)));
+  r.options.resume = true;
+  r.progress.str("");
+  const SweepEnd end = r.run(spec);
+  REQUIRE(end.file.points.size() == 3);
+  CHECK(end.file.points[1].point.seq == 64);
+  CHECK(end.file.points[2].losses == std::vector<double>{5.5});
+  CHECK_THAT(r.progress.str(), Contains("[2/3]") && Contains("[3/3]") && !Contains("taken over"));
+}
+
+TEST_CASE("a point that was done when Ctrl-C came is kept") {
+  Runner r;
+  const std::string script = read_text_file(r.options.program);
+  put(r.options.program, script + "\nif [ -n \"$STOP\" ]; then kill -INT $PPID; sleep 30; fi\n");
+  const Spec spec = r.spec(R"({"MODE": "ok"}, {"MODE": "ok", "STOP": "1"}, {"MODE": "ok", "A": "1"})");
+  const SweepEnd end = r.run(spec);
+  CHECK(end.interrupted);
+  CHECK_FALSE(end.failed);
+  REQUIRE(end.file.points.size() == 2);
+  CHECK(end.file.points[1].outcome == Outcome::ok);
+  CHECK(end.file.points[1].id == spec.points[1].id);
+  CHECK(read_result_file(r.options.out + "/results.json").points.size() == 2);
+  CHECK_THAT(r.progress.str(), Contains("Interrupted: 2 of 3 points are done and kept"));
+  CHECK(live_descendants(0).empty());
+}
+
 TEST_CASE("resume refuses what is not its own") {
   Runner r;
   r.options.resume = true;
@@ -319,7 +396,10 @@ TEST_CASE("two sweeps do not share a folder") {
 
 TEST_CASE("a dry run shows every command and writes nothing") {
   Runner r;
-  r.options.preflight = [](const Point&) { return Forecast{{}, "", 45.0}; };
+  r.options.preflight = [](const Point& p) {
+    if (p.tp == 3) return Forecast{Outcome::infeasible, "tp 3 does not divide the 4 heads", {}};
+    return Forecast{{}, "", 45.0};
+  };
   const Spec spec = spec_of(r.folder, R"("global_batch": 4, "sweep": {"tp": [1, 2, 3]})");
   const std::string text = describe_sweep(spec, r.options);
   CHECK_THAT(text, Contains("3 points on cpu of ") && Contains("about 1 min 30 s") &&
@@ -345,4 +425,112 @@ TEST_CASE("under this machine's mpirun a rank that is lost is named and a hang l
   r.options.timeout_s = 3;
   CHECK(r.run(r.spec(R"({"MODE": "hang"})", two_ranks)).file.points.at(0).outcome == Outcome::timeout);
   CHECK(live_descendants(0).empty());
+}
+
+namespace {
+
+// A spec of so many simulated points that differ in their seed, none of which takes any time.
+Spec simulated_spec(Runner& r, int points) {
+  std::string seeds;
+  for (int i = 0; i < points; ++i) seeds += fmt::format("{}{}", i ? "," : "", i);
+  const std::string path = r.folder / "simulated.json";
+  put(path, R"({"model": "gpt-bytes-tiny", "seq": 64, "sweep": {"seed": [)" + seeds + "]}}");
+  SpecOptions options;
+  options.path = path;
+  options.device = "sim:1xH100-SXM5-80GB";
+  r.options.simulate = [](const Point& point) {
+    PointResult result = not_run(point, Outcome::ok, "");
+    result.simulated = true;
+    result.iteration_ms = statistics_of({1.5, 2.5});
+    return result;
+  };
+  r.options.quiet = true;
+  return read_spec(options);
+}
+
+}  // namespace
+
+TEST_CASE("Ctrl-C in a simulated sweep leaves in results.json what it says is kept") {
+  Runner r;
+  const Spec spec = simulated_spec(r, 50);
+  int done = 0;
+  r.options.simulate = [&, simulate = r.options.simulate](const Point& point) {
+    if (++done == 20) ::raise(SIGINT);
+    return simulate(point);
+  };
+  const SweepEnd end = r.run(spec);
+  CHECK(end.interrupted);
+  CHECK(end.file.points.size() == 20);
+  CHECK_THAT(r.progress.str(), Contains("Interrupted: 20 of 50 points are done and kept"));
+  CHECK(read_result_file(r.options.out + "/results.json").points.size() == 20);
+}
+
+TEST_CASE("a point whose simulation or forecast throws is a row, and the others stand") {
+  Runner r;
+  const Spec spec = simulated_spec(r, 4);
+  r.options.simulate = [&, simulate = r.options.simulate](const Point& point) {
+    if (point.seed == 1) throw std::bad_alloc();
+    if (point.seed == 2) fail(ErrorKind::internal, "embedding", "shape of y, got 0, need 4");
+    return simulate(point);
+  };
+  const SweepEnd end = r.run(spec);
+  CHECK(end.failed);
+  const auto rows = read_result_file(r.options.out + "/results.json").points;
+  REQUIRE(rows.size() == 4);
+  CHECK(rows[0].outcome == Outcome::ok);
+  CHECK(rows[1].outcome == Outcome::crashed);
+  CHECK_THAT(rows[1].reason, Contains("the simulation failed: std::bad_alloc"));
+  CHECK(rows[2].outcome == Outcome::crashed);
+  CHECK(rows[2].reason == "[embedding] shape of y, got 0, need 4");
+  CHECK(rows[3].outcome == Outcome::ok);
+
+  Runner measured;
+  measured.options.preflight = [](const Point& point) -> Forecast {
+    if (point.env.contains("A")) fail(ErrorKind::internal, "embedding", "shape of y, got 0, need 4");
+    return {};
+  };
+  const auto points = measured.run(measured.spec(R"({"MODE": "ok"}, {"MODE": "ok", "A": "1"})")).file.points;
+  REQUIRE(points.size() == 2);
+  CHECK(points[0].outcome == Outcome::ok);
+  CHECK(points[1].outcome == Outcome::crashed);
+}
+
+TEST_CASE("what is written again and again takes a small share of the time, however large it grows") {
+  using Clock = WriteSchedule::Clock;
+  using Seconds = std::chrono::duration<double>;
+  Clock::time_point now{};
+  WriteSchedule schedule(now);
+  const auto pass = [&](double seconds) {
+    now += std::chrono::duration_cast<Clock::duration>(Seconds(seconds));
+  };
+  double writing = 0;
+  int rows = 0, writes = 0;
+  for (; rows < 10000; ++rows) {
+    pass(0.002);
+    if (!schedule.is_due(now)) continue;
+    const auto began = now;
+    pass(0.0002 * rows);
+    schedule.wrote(began, now);
+    writing += Seconds(now - began).count();
+    ++writes;
+  }
+  CHECK(writing < 0.2 * Seconds(now - Clock::time_point{}).count());
+  CHECK(writes >= 5);  // a reader is not left without news either
+}
+
+TEST_CASE("a simulated sweep of thousands of points spends its time on the points") {
+  Runner r;
+  const Spec spec = simulated_spec(r, 4000);
+  int writes = 0;
+  r.options.render_tables = [&](const ResultFile& file) {
+    ++writes;
+    return std::to_string(file.points.size()) + "\n";
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  const SweepEnd end = r.run(spec);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  CHECK(end.file.points.size() == 4000);
+  CHECK(seconds < 10);
+  CHECK(writes < 10);
+  CHECK(read_result_file(r.options.out + "/results.json").points.size() == 4000);
 }

@@ -1,0 +1,196 @@
+#include "reports/baselines/baseline.h"
+
+#include <algorithm>
+#include <set>
+
+#include "engine/base/json_reader.h"
+#include "reports/gate/comparable.h"
+
+namespace mbench::reports {
+namespace {
+
+using Json = nlohmann::json;  // sorted keys
+
+// Of the environment not stored: the hardware, which is the machine's, and what differs with every run.
+const std::set<std::string>& not_stored() {
+  static const std::set<std::string> keys = {"cpu",          "cores",       "device",   "host",
+                                             "memory_bytes", "started",     "finished", "flop_formula",
+                                             "launcher",     "git_revision"};
+  return keys;
+}
+
+bool is_flat(const Json& array) {
+  return std::none_of(array.begin(), array.end(), [](const Json& item) { return item.is_structured(); });
+}
+
+// Two spaces of indent; an array without arrays or objects in it is one line.
+void print(const Json& value, int indent, std::string& out) {
+  const std::string space(static_cast<std::size_t>(indent) + 2, ' ');
+  const auto scalar = [](const Json& item) {
+    return item.dump(-1, ' ', false, Json::error_handler_t::replace);
+  };
+  if (value.is_object() && !value.empty()) {
+    const char* separator = "{\n";
+    for (const auto& [key, item] : value.items()) {
+      out += separator + space + scalar(Json(key)) + ": ";
+      print(item, indent + 2, out);
+      separator = ",\n";
+    }
+    out += "\n" + std::string(static_cast<std::size_t>(indent), ' ') + "}";
+  } else if (value.is_array() && !value.empty()) {
+    const bool flat = is_flat(value);
+    const char* separator = flat ? "[" : "[\n";
+    for (const Json& item : value) {
+      out += separator + (flat ? "" : space);
+      print(item, indent + 2, out);
+      separator = flat ? ", " : ",\n";
+    }
+    out += flat ? "]" : "\n" + std::string(static_cast<std::size_t>(indent), ' ') + "]";
+  } else {
+    out += scalar(value);
+  }
+}
+
+Json numbers(const std::vector<double>& values) {
+  Json out = Json::array();
+  for (const double x : values) out.push_back(std::isfinite(x) ? Json(x) : Json(nullptr));
+  return out;
+}
+
+// Numbers of at least `low`; null is NaN where that is allowed.
+std::vector<double> read_numbers(const Json& value, const std::string& where, double low, bool nan_is_null) {
+  if (!value.is_array())
+    fail(ErrorKind::bad_input, where, "wrong type, got {}, need an array of numbers", short_json(value));
+  std::vector<double> out;
+  for (std::size_t i = 0; i < value.size(); ++i)
+    out.push_back(nan_is_null && value[i].is_null()
+                      ? std::numeric_limits<double>::quiet_NaN()
+                      : read_number(value[i], fmt::format("{}[{}]", where, i), low));
+  return out;
+}
+
+Json entry_to_json(const BaselineEntry& entry) {
+  const PointResult& r = entry.result;
+  Json out = {{"date", entry.date},
+              {"revision", entry.revision},
+              {"sweep", entry.sweep},
+              {"environment", entry.environment},
+              {"outcome", name_of(r.outcome)},
+              {"world", r.world}};
+  if (!r.reason.empty()) out["reason"] = r.reason;
+  if (r.simulated) out["simulated"] = true;
+  if (r.device != r.point.device) out["device_name"] = r.device;
+  if (r.peak_memory_mib) out["peak_memory_mib"] = *r.peak_memory_mib;
+  if (!r.losses.empty()) out["losses"] = numbers(r.losses);
+  if (r.iteration_ms) out["samples_ms"] = numbers(r.iteration_ms->samples);
+  return out;
+}
+
+// As the result file has it, so that its reader checks the outcome and fills in what is missing.
+PointResult result_of(const Json& entry, const Json& point, const std::string& id, const std::string& where) {
+  Json row = point;
+  row["id"] = id;
+  for (const char* key :
+       {"outcome", "reason", "simulated", "device_name", "peak_memory_mib", "world", "losses"})
+    if (entry.contains(key)) row[key] = entry.at(key);
+  PointResult r = result_from_json(row, where);
+  if (entry.contains("samples_ms")) {
+    auto samples = read_numbers(entry.at("samples_ms"), where + ".samples_ms", 0, false);
+    if (!samples.empty()) r.iteration_ms = statistics_of(std::move(samples));
+  }
+  return r;
+}
+
+BaselineEntry entry_from_json(const Json& value, const Json& point, const std::string& id,
+                              const std::string& where) {
+  ObjectReader reader(value, where);
+  BaselineEntry entry;
+  const auto text = [&](const char* key, const char* need) {
+    return read_string(reader.require(key, need), reader.path(key));
+  };
+  entry.date = text("date", "when it was measured");
+  entry.revision = text("revision", "the revision of what was measured");
+  if (const Json* sweep = reader.find("sweep")) entry.sweep = read_string(*sweep, reader.path("sweep"));
+  if (const Json* environment = reader.find("environment")) {
+    ObjectReader(*environment, reader.path("environment"));
+    entry.environment = *environment;
+  }
+  entry.result = result_of(value, point, id, where);
+  return entry;
+}
+
+}  // namespace
+
+BaselineFile read_baseline_file(const std::string& path) {
+  const Json root = parse_json(read_text_file(path), path);
+  const std::string top = path + ": $";
+  ObjectReader reader(root, top);
+  const std::string schema = read_string(
+      reader.require("schema", fmt::format("\"{}\"", BaselineFile::kSchema)), reader.path("schema"));
+  if (schema != BaselineFile::kSchema)
+    fail(ErrorKind::bad_input, top + ".schema", "another schema, got \"{}\", need \"{}\"", schema,
+         BaselineFile::kSchema);
+  BaselineFile file;
+  file.id = read_string(reader.require("id", "the id of the point"), reader.path("id"));
+  file.machine = reader.require("machine", "the hardware");
+  ObjectReader(file.machine, reader.path("machine"));
+  const Json& point = reader.require("point", "its configuration");
+  ObjectReader(point, reader.path("point"));
+  const Json& history = reader.require("history", "an array of entries");
+  if (!history.is_array() || history.empty())
+    fail(ErrorKind::bad_input, reader.path("history"), "wrong type, got {}, need at least one entry",
+         short_json(history));
+  for (std::size_t i = 0; i < history.size(); ++i)
+    file.history.push_back(
+        entry_from_json(history[i], point, file.id, fmt::format("{}[{}]", reader.path("history"), i)));
+  std::stable_sort(file.history.begin(), file.history.end(),
+                   [](const BaselineEntry& a, const BaselineEntry& b) { return a.date < b.date; });
+  return file;
+}
+
+std::string baseline_text(const BaselineFile& file) {
+  check(!file.history.empty(), "baseline", "no entries to write");
+  Json root = {{"schema", BaselineFile::kSchema},
+               {"id", file.id},
+               {"machine", file.machine},
+               {"point", Json(point_to_json(file.newest().result.point))},
+               {"history", Json::array()}};
+  for (const BaselineEntry& entry : file.history) root["history"].push_back(entry_to_json(entry));
+  std::string text;
+  print(root, 0, text);
+  return text + "\n";
+}
+
+void write_baseline_file(const std::string& path, const BaselineFile& file) {
+  write_file_atomically(path, baseline_text(file));
+}
+
+BaselineEntry entry_of(const ResultFile& file, const PointResult& point, bool memory_only) {
+  BaselineEntry entry;
+  const auto text = [](const nlohmann::ordered_json& object, const char* key) {
+    return object.is_object() && object.contains(key) && object[key].is_string()
+               ? object[key].get<std::string>()
+               : std::string();
+  };
+  entry.date = text(file.environment, "started");
+  entry.revision = text(file.environment, "git_revision");
+  entry.sweep = text(file.spec, "name");
+  if (file.environment.is_object())
+    for (const auto& [key, value] : file.environment.items())
+      if (!not_stored().contains(key)) entry.environment[key] = value;
+  entry.result = point;
+  if (memory_only) {
+    entry.result.iteration_ms.reset();
+    entry.result.losses.clear();
+    if (point.point.device == "cpu") entry.result.device = "cpu";  // any
+  }
+  return entry;
+}
+
+nlohmann::json machine_of_entry(const ResultFile& file, const PointResult& point, bool memory_only) {
+  Json machine = machine_of(file.environment, point);
+  if (memory_only) machine.erase("cpu"), machine.erase("cores");
+  return machine;
+}
+
+}  // namespace mbench::reports

@@ -1,0 +1,257 @@
+#include "reports/baselines/baseline_store.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "engine/base/error.h"
+#include "reports/gate/comparable.h"
+
+namespace mbench::reports {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+std::vector<std::string> machines_in(const std::string& folder) {
+  std::error_code error;
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder, error))
+    if (entry.is_directory()) names.push_back(entry.path().filename().string());
+  if (error)
+    fail(ErrorKind::bad_input, folder, "cannot be read: {}, need a folder of baselines (mbench baseline add)",
+         error.message());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<std::string> files_in(const fs::path& folder) {
+  std::vector<std::string> paths;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(folder, none))
+    if (entry.path().extension() == ".json") paths.push_back(entry.path().string());
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+void check_date(const std::string& date, const std::string& where) {
+  // What sorts as text sorts in time.
+  const bool good =
+      date.size() >= 10 && date[4] == '-' && date[7] == '-' &&
+      std::all_of(date.begin(), date.begin() + 4, [](unsigned char c) { return std::isdigit(c); });
+  if (!good)
+    fail(ErrorKind::bad_input, where, "not a date, got \"{}\", need 2026-11-21 or 2026-11-21T17:26:17Z",
+         date);
+}
+
+// Puts the entry into its place in the history; false if it stands there already.
+bool insert(BaselineFile& file, BaselineEntry entry, std::size_t keep) {
+  for (const BaselineEntry& other : file.history)
+    if (other.date == entry.date && other.revision == entry.revision && other.sweep == entry.sweep)
+      return false;
+  const auto after =
+      std::upper_bound(file.history.begin(), file.history.end(), entry,
+                       [](const BaselineEntry& a, const BaselineEntry& b) { return a.date < b.date; });
+  file.history.insert(after, std::move(entry));
+  if (keep > 0 && file.history.size() > keep)
+    file.history.erase(file.history.begin(), file.history.end() - static_cast<std::ptrdiff_t>(keep));
+  return true;
+}
+
+// The entry to compare with: the newest, or the newest of a revision.
+const BaselineEntry* entry_to_use(const BaselineFile& file, const std::string& revision) {
+  for (auto it = file.history.rbegin(); it != file.history.rend(); ++it)
+    if (revision.empty() || it->revision.starts_with(revision)) return &*it;
+  return nullptr;
+}
+
+// Finds the files of points and reads each once.
+class Chooser {
+ public:
+  explicit Chooser(const std::string& folder) : folder_(folder), machines_(machines_in(folder)) {}
+
+  const BaselineFile* find(const std::string& machine, const std::string& id) {
+    const fs::path path = fs::path(folder_) / machine / (id + ".json");
+    if (!fs::exists(path)) return nullptr;
+    return &read(path.string());
+  }
+  const BaselineFile& read(const std::string& path) {
+    const auto it = files_.find(path);
+    return it != files_.end() ? it->second : files_.emplace(path, read_baseline_file(path)).first->second;
+  }
+  const std::vector<std::string>& machines() const { return machines_; }
+  const std::string& folder() const { return folder_; }
+
+ private:
+  std::string folder_;
+  std::vector<std::string> machines_;
+  std::map<std::string, BaselineFile> files_;
+};
+
+// Collects entries as a result file whose environment is the newest entry's, on the hardware of the measured
+// ones.
+class Collector {
+ public:
+  void take(const BaselineFile& file, const BaselineEntry& entry) {
+    file_.points.push_back(entry.result);
+    if (!entry.result.simulated) hardware_ = file.machine;
+    if (entry.date < newest_) return;
+    newest_ = entry.date;
+    file_.environment = entry.environment;
+    file_.environment["git_revision"] = entry.revision;
+    file_.environment["started"] = entry.date;
+  }
+  bool empty() const { return file_.points.empty(); }
+  ResultFile finish() {
+    for (const auto& [key, value] : hardware_.items()) file_.environment[key] = value;
+    return std::move(file_);
+  }
+
+ private:
+  ResultFile file_;
+  Json hardware_ = Json::object();
+  std::string newest_;
+};
+
+// An id becomes the name of a file.
+void check_id(const std::string& id) {
+  const bool plain = !id.empty() && id.size() <= 64 && std::all_of(id.begin(), id.end(), [](unsigned char c) {
+    return std::isalnum(c) || c == '-' || c == '_';
+  });
+  if (!plain)
+    fail(ErrorKind::bad_input, "baseline add", "not the id of a point, got \"{}\", need letters and digits",
+         id);
+}
+
+}  // namespace
+
+std::vector<StoredBaseline> read_baselines(const std::string& folder) {
+  std::vector<StoredBaseline> all;
+  for (const std::string& machine : machines_in(folder))
+    for (const std::string& path : files_in(fs::path(folder) / machine))
+      all.push_back({path, machine, read_baseline_file(path)});
+  return all;
+}
+
+std::vector<StoredBaseline> select_baselines(std::vector<StoredBaseline> all, const std::string& machine,
+                                             const std::string& point) {
+  std::erase_if(all, [&](const StoredBaseline& stored) {
+    return stored.machine.find(machine) == std::string::npos || !stored.file.id.starts_with(point);
+  });
+  return all;
+}
+
+Added add_baselines(const std::string& folder, const ResultFile& results, const AddOptions& options) {
+  Added added;
+  std::map<std::string, BaselineFile> files;
+  std::set<std::string> changed;
+  for (const PointResult& point : results.points) {
+    check_id(point.id);
+    if (!is_done(point.outcome)) {
+      added.refused.push_back(fmt::format("{}: {}", point.id, name_of(point.outcome)));
+      continue;
+    }
+    BaselineEntry entry = entry_of(results, point, options.memory_only);
+    if (!options.revision.empty()) entry.revision = options.revision;
+    if (!options.date.empty()) entry.date = options.date;
+    if (entry.date.empty())
+      fail(ErrorKind::bad_input, "baseline add", "the result does not say when it was measured, need --date");
+    check_date(entry.date, options.date.empty() ? "environment.started" : "--date");
+    const Json machine = machine_of_entry(results, point, options.memory_only);
+    const std::string path = (fs::path(folder) / fingerprint_of(machine) / (point.id + ".json")).string();
+    BaselineFile file;
+    if (const auto it = files.find(path); it != files.end())
+      file = it->second;
+    else if (fs::exists(path))
+      file = read_baseline_file(path);
+    file.id = point.id;
+    file.machine = machine;
+    if (insert(file, std::move(entry), options.keep))
+      changed.insert(path);
+    else
+      ++added.unchanged;
+    files[path] = std::move(file);
+  }
+  for (const std::string& path : changed) {
+    std::error_code error;
+    fs::create_directories(fs::path(path).parent_path(), error);
+    if (error)
+      fail(ErrorKind::bad_input, fs::path(path).parent_path().string(), "cannot be made: {}",
+           error.message());
+    write_baseline_file(path, files.at(path));
+    added.written.push_back(path);
+  }
+  return added;
+}
+
+ResultFile baseline_for(const std::string& folder, const ResultFile& now, bool memory_only,
+                        const std::string& revision) {
+  Chooser chooser(folder);
+  Collector baseline;
+  std::set<std::string> used_machines;
+  std::set<std::string> ids;
+  for (const PointResult& point : now.points) {
+    ids.insert(point.id);
+    const Json own = machine_of_entry(now, point, false);
+    std::vector<std::string> machines = {fingerprint_of(own)};
+    if (memory_only) {
+      machines.push_back(fingerprint_of(machine_of_entry(now, point, true)));
+      machines.insert(machines.end(), chooser.machines().begin(), chooser.machines().end());
+    }
+    for (const std::string& machine : machines) {
+      const BaselineFile* file = chooser.find(machine, point.id);
+      if (!file || file->machine.value("device", Json()) != own.value("device", Json())) continue;
+      const BaselineEntry* entry = entry_to_use(*file, revision);
+      if (!entry) continue;
+      baseline.take(*file, *entry);
+      used_machines.insert(machine);
+      break;
+    }
+  }
+  if (baseline.empty()) {
+    std::string wanted;
+    if (!now.points.empty()) wanted = fingerprint_of(machine_of_entry(now, now.points.front(), false));
+    fail(ErrorKind::bad_input, folder, "nothing there for the points of this machine{}, got {}, need {}",
+         revision.empty() ? "" : fmt::format(" at revision {}", revision),
+         chooser.machines().empty() ? "an empty folder"
+                                    : fmt::format("{}", fmt::join(chooser.machines(), ", ")),
+         wanted);
+  }
+  const auto name = now.spec.is_object() ? now.spec.find("name") : now.spec.end();
+  if (now.spec.is_object() && name != now.spec.end() && name->is_string())
+    for (const std::string& machine : used_machines)
+      for (const std::string& path : files_in(fs::path(folder) / machine)) {
+        if (ids.contains(fs::path(path).stem().string())) continue;
+        const BaselineFile& file = chooser.read(path);
+        const BaselineEntry* entry = entry_to_use(file, revision);
+        if (entry && entry->sweep == name->get<std::string>() && ids.insert(file.id).second)
+          baseline.take(file, *entry);
+      }
+  return baseline.finish();
+}
+
+std::size_t remove_entries(const std::vector<StoredBaseline>& selected,
+                           const std::function<bool(const BaselineEntry&)>& takes) {
+  std::size_t removed = 0;
+  for (const StoredBaseline& stored : selected) {
+    BaselineFile file = stored.file;
+    const std::size_t gone = std::erase_if(file.history, takes);
+    if (gone == 0) continue;
+    removed += gone;
+    if (!file.history.empty()) {
+      write_baseline_file(stored.path, file);
+      continue;
+    }
+    std::error_code error;
+    fs::remove(stored.path, error);
+    if (error) fail(ErrorKind::bad_input, stored.path, "cannot be removed: {}", error.message());
+    fs::remove(fs::path(stored.path).parent_path(),
+               error);  // of a machine without points; fails while there are some
+  }
+  return removed;
+}
+
+}  // namespace mbench::reports

@@ -1,0 +1,25 @@
+// Where a series of medians over time changed its level. A cumulative-sum statistic, the largest over all
+// splits of the difference between the means of both sides in units of its spread, is compared with the same
+// of the series shuffled: the p-value is the share of 2,000 permutations that reach it. A split with p below
+// 5 % is a change point; each side is then searched for more. Assumes that without a change the order of the
+// values would not matter. Short series cannot show much: fewer than 6 values none at all.
+#pragma once
+#include <cstddef>
+#include <vector>
+
+namespace mbench::reports {
+
+struct ChangePoint {
+  std::size_t at = 0;            // the first value of the new level
+  double p_value = 1;            // 0 where the values have no noise
+  double before = 0, after = 0;  // medians of the levels on either side
+};
+
+inline constexpr std::size_t kLeastForChangePoint = 6;
+
+std::vector<ChangePoint> find_change_points(const std::vector<double>& values);
+
+// For values without noise, as memory: every change.
+std::vector<ChangePoint> find_exact_changes(const std::vector<double>& values);
+
+}  // namespace mbench::reports

@@ -1,0 +1,35 @@
+// A stored point over time: what was measured at each revision, a line drawn of text, and where the level
+// changed (change_point.h).
+#pragma once
+#include <string>
+#include <vector>
+
+#include "reports/baselines/baseline_store.h"
+#include "reports/baselines/change_point.h"
+
+namespace mbench::reports {
+
+struct Trend {
+  std::string id, label, machine, metric;  // metric: time, memory
+  std::string unit;
+  std::vector<std::string> dates, revisions;
+  std::vector<double> values;  // of the entries that have one, oldest first
+  std::vector<ChangePoint> changes;
+};
+
+// One for each stored point that has at least one value. bad_input for another metric.
+std::vector<Trend> trends_of(const std::vector<StoredBaseline>& stored, const std::string& metric);
+
+// Eight heights between the least and the largest value: "▁▁▂▁▇█▇".
+std::string sparkline(const std::vector<double>& values);
+
+// `format`: md (for people) or json.
+std::string render_trends(const std::vector<Trend>& trends, const std::string& format);
+
+// A gnuplot script that draws the trends into `file`, whose ending (svg, png, pdf) names the kind.
+std::string gnuplot_script(const std::vector<Trend>& trends, const std::string& file);
+
+// The fields in which stored points differ, by which people tell them apart; one for each.
+std::vector<std::string> labels_of(const std::vector<StoredBaseline>& stored);
+
+}  // namespace mbench::reports

@@ -1,0 +1,44 @@
+// Which points of two result files may be compared, and why others may not.
+#pragma once
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "engine/spec/result.h"
+
+namespace mbench::reports {
+
+struct Matches {
+  // For each point of NEW the baseline's point of the same id, or else the one that differs in device, model
+  // and precision alone; both null where there is neither.
+  std::vector<const PointResult*> same, alike;
+  std::vector<std::size_t> missing;  // points of the baseline that NEW has nothing for
+};
+Matches match_points(const ResultFile& now, const ResultFile& baseline);
+
+// Why two points may not be compared, or nothing. Needed to be equal: simulated or measured, the kind of
+// device (of a simulation the whole of it), the model, the precision, the device's name, the FLOP formula,
+// and for what is measured, unless only memory is compared, the machine's CPU and cores too.
+class Comparability {
+ public:
+  Comparability(const nlohmann::ordered_json& now, const nlohmann::ordered_json& baseline, bool same_machine);
+  std::string why_not(const PointResult& now, const PointResult& baseline) const;
+
+ private:
+  bool same_machine_;
+  std::string formula_, hardware_;  // reasons that hold for all points; for all measured ones
+};
+
+// bad_input with the reason if nothing in the two files can be compared.
+void refuse_unlike_files(const ResultFile& now, const ResultFile& baseline, const Matches& matches,
+                         const Comparability& comparability);
+
+// The hardware that a measured point belongs to, and its name as a folder:
+// "amd-epyc-7742-64-cores-v100-x-8-1f3a09c2". Of a simulated point the simulated machine alone.
+nlohmann::json machine_of(const nlohmann::ordered_json& environment, const PointResult& point);
+std::string fingerprint_of(const nlohmann::json& machine);
+
+// What of the environment differs and may: versions of drivers and libraries, the host's name.
+std::vector<std::string> environment_changes(const ResultFile& now, const ResultFile& baseline);
+
+}  // namespace mbench::reports

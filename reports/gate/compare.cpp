@@ -1,0 +1,312 @@
+#include "reports/gate/compare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_set>
+
+#include "engine/base/error.h"
+#include "engine/spec/tolerance.h"
+#include "reports/gate/comparable.h"
+#include "reports/gate/time_verdict.h"
+#include "reports/records/flags.h"
+#include "reports/records/record.h"
+#include "reports/tables/build_table.h"
+
+namespace mbench::reports {
+namespace {
+
+std::string told(const PointResult& point) {
+  return outcome_text(point.outcome) + (point.reason.empty() ? "" : ": " + point.reason);
+}
+
+std::optional<MetricComparison> compare_outcomes(const PointResult& now, const PointResult& base) {
+  if (now.outcome == Outcome::ok && base.outcome == Outcome::ok) return std::nullopt;
+  MetricComparison c;
+  c.metric = "point";
+  if (now.outcome == Outcome::ok) {
+    c.verdict = Verdict::fixed;
+    c.reason = "was " + told(base);
+  } else if (base.outcome == Outcome::ok || (is_failure(now.outcome) && !is_failure(base.outcome))) {
+    c.verdict = Verdict::failed;
+    c.reason = fmt::format("was {}, now {}", outcome_text(base.outcome), told(now));
+  } else {
+    c.verdict = Verdict::same;
+    c.reason = now.outcome == base.outcome
+                   ? "still " + told(now)
+                   : fmt::format("was {}, now {}", outcome_text(base.outcome), told(now));
+  }
+  return c;
+}
+
+// For what has no noise: a change of the threshold or more counts.
+void judge_exactly(MetricComparison& c, double threshold, Verdict more, Verdict less) {
+  constexpr double kRounding = 1e-12;  // of the product
+  c.ratio = *c.now / *c.baseline;
+  if (*c.now == *c.baseline) return;
+  if (*c.now >= *c.baseline * (1 + threshold) * (1 - kRounding))
+    c.verdict = more;
+  else if (*c.now * (1 + threshold) * (1 - kRounding) <= *c.baseline)
+    c.verdict = less;
+  else
+    c.reason = "changed by less than the threshold";
+}
+
+std::optional<MetricComparison> compare_memory(const PointResult& now, const PointResult& base,
+                                               double threshold) {
+  if (!now.peak_memory_mib || !base.peak_memory_mib || *base.peak_memory_mib <= 0) return std::nullopt;
+  MetricComparison c;
+  c.metric = "memory";
+  c.baseline = base.peak_memory_mib;
+  c.now = now.peak_memory_mib;
+  judge_exactly(c, threshold, Verdict::larger, Verdict::smaller);
+  return c;
+}
+
+std::optional<MetricComparison> compare_losses(const PointResult& now, const PointResult& base,
+                                               std::optional<double> threshold) {
+  const std::size_t steps = std::min(now.losses.size(), base.losses.size());
+  if (steps == 0) return std::nullopt;
+  const auto tolerance = [&](std::size_t step) {
+    return threshold.value_or(loss_tolerance(now.point.precision, step));
+  };
+  const auto apart = [&](std::size_t step) {
+    return relative_difference(now.losses[step], base.losses[step]);
+  };
+  MetricComparison c;
+  c.metric = "loss";
+  const auto excess = [&](std::size_t step) {
+    return tolerance(step) > 0 ? apart(step) / tolerance(step) : apart(step);
+  };
+  std::size_t at = 0;  // the step that leaves its tolerance furthest behind
+  for (std::size_t i = 1; i < steps; ++i)
+    if (excess(i) > excess(at)) at = i;
+  c.baseline = base.losses[at];
+  c.now = now.losses[at];
+  if (std::isfinite(*c.now / *c.baseline)) c.ratio = *c.now / *c.baseline;
+  if (apart(at) > tolerance(at)) {
+    c.verdict = Verdict::changed;
+    c.reason = fmt::format("step {} of {} differs by {:.2g} %, tolerance {:.2g} %", at + 1, steps,
+                           apart(at) * 100, tolerance(at) * 100);
+  }
+  return c;
+}
+
+// One time comparison that waits for the correction by the number of all.
+struct Waiting {
+  std::size_t point, metric;  // where it stands in the comparison
+  TimeEvidence evidence;
+};
+
+double median_of(std::vector<double> samples) {
+  std::sort(samples.begin(), samples.end());
+  return median_of_sorted(samples);
+}
+
+Verdict verdict_of(TimeVerdict verdict) {
+  switch (verdict) {
+    case TimeVerdict::same:
+      return Verdict::same;
+    case TimeVerdict::faster:
+      return Verdict::faster;
+    case TimeVerdict::slower:
+      return Verdict::slower;
+    case TimeVerdict::ambiguous:
+      return Verdict::ambiguous;
+  }
+  return Verdict::ambiguous;
+}
+
+class Comparer {
+ public:
+  Comparer(const CompareOptions& options, Comparability comparability)
+      : options_(options), comparability_(std::move(comparability)) {
+    comparison_.options = options;
+  }
+
+  void add(const PointResult& now, const PointResult& base, std::string label) {
+    PointComparison point{now.id, std::move(label), {}, {}};
+    if (const std::string reason = comparability_.why_not(now, base); !reason.empty()) {
+      add_remark(std::move(point), Verdict::not_comparable, reason);
+      return;
+    }
+    if (auto c = compare_outcomes(now, base)) {
+      point.metrics.push_back(std::move(*c));
+    } else {
+      if (options_.has("time") && now.iteration_ms && base.iteration_ms) {
+        point.metrics.push_back(compare_time(now, base, point.metrics.size()));
+        if (!now.simulated) point.flags = flags_of_both(*now.iteration_ms, *base.iteration_ms);
+      }
+      if (options_.has("memory"))
+        if (auto m = compare_memory(now, base, options_.thresholds.memory))
+          point.metrics.push_back(std::move(*m));
+      if (options_.has("loss"))
+        if (auto l = compare_losses(now, base, options_.thresholds.loss))
+          point.metrics.push_back(std::move(*l));
+      if (point.metrics.empty()) {
+        add_remark(std::move(point), Verdict::not_comparable,
+                   fmt::format("neither side has {}", fmt::join(options_.metrics, " or ")));
+        return;
+      }
+    }
+    comparison_.points.push_back(std::move(point));
+  }
+
+  void add_remark(PointComparison point, Verdict verdict, const std::string& reason) {
+    MetricComparison c;
+    c.metric = "point";
+    c.verdict = verdict;
+    c.reason = reason;
+    point.metrics.push_back(std::move(c));
+    comparison_.points.push_back(std::move(point));
+  }
+
+  Comparison finish() {
+    std::vector<double> p_values;
+    for (const Waiting& test : waiting_) p_values.push_back(test.evidence.p_value);
+    const std::vector<double> corrected = holm(p_values);
+    for (std::size_t i = 0; i < waiting_.size(); ++i) {
+      MetricComparison& c = comparison_.points[waiting_[i].point].metrics[waiting_[i].metric];
+      c.p_value = corrected[i];
+      TimeJudgement judgement = judge_time(waiting_[i].evidence, corrected[i], options_.thresholds.time);
+      c.verdict = verdict_of(judgement.verdict);
+      c.reason = std::move(judgement.reason);
+    }
+    return std::move(comparison_);
+  }
+
+ private:
+  MetricComparison compare_time(const PointResult& now, const PointResult& base, std::size_t metric) {
+    MetricComparison c;
+    c.metric = "time";
+    const std::vector<double>&x = now.iteration_ms->samples, &y = base.iteration_ms->samples;
+    if (x.empty() || y.empty() || *std::min_element(x.begin(), x.end()) <= 0 ||
+        *std::min_element(y.begin(), y.end()) <= 0) {
+      c.verdict = Verdict::ambiguous;
+      c.reason = "no samples to compare";
+      return c;
+    }
+    if (now.simulated || std::min(x.size(), y.size()) < TimeEvidence::kLeastSamples) {
+      c.now = median_of(x);
+      c.baseline = median_of(y);
+      if (now.simulated) {
+        judge_exactly(c, options_.thresholds.time, Verdict::slower, Verdict::faster);
+        return c;
+      }
+      c.ratio = *c.now / *c.baseline;
+      c.verdict = Verdict::ambiguous;
+      c.reason = fmt::format("{} and {} samples, need {} on either side", y.size(), x.size(),
+                             TimeEvidence::kLeastSamples);
+      return c;
+    }
+    Waiting test{comparison_.points.size(), metric, time_.weigh(x, y)};
+    c.now = test.evidence.now;
+    c.baseline = test.evidence.baseline;
+    c.ratio = test.evidence.ratio;
+    c.interval = test.evidence.interval;
+    waiting_.push_back(std::move(test));
+    return c;
+  }
+
+  static std::vector<std::string> flags_of_both(const Statistics& now, const Statistics& base) {
+    std::vector<std::string> flags;
+    for (const Flag flag : flags_of(now.samples)) flags.push_back("new: " + text_of(flag));
+    for (const Flag flag : flags_of(base.samples)) flags.push_back("baseline: " + text_of(flag));
+    return flags;
+  }
+
+  const CompareOptions& options_;
+  Comparability comparability_;
+  Comparison comparison_;
+  std::vector<Waiting> waiting_;
+  TimeTest time_;
+};
+
+// Labels by the fields in which the points of NEW and those missing from it differ.
+class PointLabels {
+ public:
+  PointLabels(const ResultFile& now, const ResultFile& baseline, const std::vector<std::size_t>& missing) {
+    records_.reserve(now.points.size() + missing.size());
+    for (const PointResult& p : now.points) add(p);
+    for (const std::size_t i : missing) add(baseline.points[i]);
+    std::vector<const Record*> all;
+    for (const Record& record : records_) all.push_back(&record);
+    fields_ = swept_fields(now.spec, all);
+    if (fields_.empty()) fields_ = {"model"};
+  }
+  // The i-th point of NEW, followed by those missing.
+  std::string of(std::size_t i) const {
+    std::string label;
+    for (const std::string& field : fields_)
+      label += fmt::format("{}{} {}", label.empty() ? "" : ", ", field, records_[i].text(field));
+    return label;
+  }
+
+ private:
+  void add(const PointResult& p) {
+    PointResult bare;  // samples would only cost time
+    bare.point = p.point;
+    bare.id = p.id;
+    records_.emplace_back(bare);
+  }
+  std::vector<Record> records_;
+  std::vector<std::string> fields_;
+};
+
+}  // namespace
+
+bool Comparison::has(Verdict verdict) const {
+  return std::any_of(points.begin(), points.end(), [&](const PointComparison& point) {
+    return std::any_of(point.metrics.begin(), point.metrics.end(),
+                       [&](const MetricComparison& c) { return c.verdict == verdict; });
+  });
+}
+
+bool Comparison::regression() const {
+  return std::any_of(std::begin(kVerdicts), std::end(kVerdicts),
+                     [&](Verdict verdict) { return is_regression(verdict) && has(verdict); });
+}
+
+bool Comparison::fails() const {
+  return std::any_of(std::begin(kVerdicts), std::end(kVerdicts),
+                     [&](Verdict verdict) { return options.fails(verdict) && has(verdict); });
+}
+
+Comparison compare_results(const ResultFile& now, const ResultFile& baseline, const CompareOptions& options) {
+  const Matches matches = match_points(now, baseline);
+  const Comparability comparability(now.environment, baseline.environment, options.needs_same_machine());
+  refuse_unlike_files(now, baseline, matches, comparability);
+  const PointLabels labels(now, baseline, matches.missing);
+  Comparer comparer(options, comparability);
+  for (std::size_t i = 0; i < now.points.size(); ++i) {
+    const PointResult& point = now.points[i];
+    if (const PointResult* base = matches.same[i] ? matches.same[i] : matches.alike[i])
+      comparer.add(point, *base, labels.of(i));
+    else
+      comparer.add_remark({point.id, labels.of(i), {}, {}}, Verdict::added, "not in the baseline");
+  }
+  for (std::size_t k = 0; k < matches.missing.size(); ++k) {
+    const PointResult& base = baseline.points[matches.missing[k]];
+    comparer.add_remark(
+        {base.id, labels.of(now.points.size() + k), {}, {}}, Verdict::missing,
+        fmt::format("in the baseline ({}), not in the new results", outcome_text(base.outcome)));
+  }
+  Comparison comparison = comparer.finish();
+  comparison.environment_changes = environment_changes(now, baseline);
+  return comparison;
+}
+
+Comparison confirmed(Comparison first, const Comparison& again) {
+  std::unordered_set<std::string> slower;  // in the second measurement
+  for (const PointComparison& point : again.points)
+    for (const MetricComparison& c : point.metrics)
+      if (c.verdict == Verdict::slower) slower.insert(point.id);
+  for (PointComparison& point : first.points)
+    for (MetricComparison& c : point.metrics)
+      if (c.verdict == Verdict::slower && !slower.contains(point.id)) {
+        c.verdict = Verdict::ambiguous;
+        c.reason = "slower once, not when it was measured again";
+      }
+  return first;
+}
+
+}  // namespace mbench::reports

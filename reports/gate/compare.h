@@ -1,0 +1,56 @@
+// Whether NEW is slower, larger or less right than a baseline. Points are matched by id; each metric gets a
+// verdict.
+//
+// Time is noisy: same, slower, faster or ambiguous by the rule in time_verdict.h; ambiguous is never a
+// regression. Memory has no noise: larger if new >= (1 + t) * baseline, smaller the other way round, same
+// between, any change told. Simulated times have none either and are judged like memory. Losses must agree
+// step by step within a relative tolerance by precision and step (engine/spec/tolerance.h);
+// beyond it the loss is "changed", which is a regression in either direction: a faster wrong step is no gain.
+// A point that was ok and no longer is has failed: a regression. So is one that only ran out of memory, or
+// could not be, and now crashes, hangs or computes something wrong. Not comparable, with the reason: other
+// hardware, device kind, model, precision or FLOP formula, or simulated against measured (comparable.h).
+// Where nothing is comparable, compare_results refuses the files (bad_input). Where memory alone is compared,
+// CPUs may differ: it is counted by the allocator, to the byte, on any machine.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/spec/result.h"
+#include "reports/gate/verdict.h"
+#include "reports/records/statistics.h"
+
+namespace mbench::reports {
+
+struct MetricComparison {
+  std::string metric;  // "time", "memory", "loss", or "point" for what concerns the whole of it
+  Verdict verdict = Verdict::same;
+  std::optional<double> baseline, now, ratio;  // ms, MiB; of a loss those of the step that differs most
+  std::optional<Interval> interval;            // of the ratio
+  std::optional<double> p_value;               // corrected
+  std::string reason;
+};
+
+struct PointComparison {
+  std::string id;
+  std::string label;  // the fields in which the points differ
+  std::vector<MetricComparison> metrics;
+  std::vector<std::string> flags;  // what disturbed the measurement: "new: throttled: ..." (flags.h)
+};
+
+struct Comparison {
+  std::vector<PointComparison> points;           // as in NEW, then those missing
+  std::vector<std::string> environment_changes;  // "mpi: Open MPI 4.1.4, was MPICH 4.0"
+  CompareOptions options;
+  bool regression() const;
+  bool fails() const;  // a regression, or a verdict that the options count as failure
+  bool has(Verdict verdict) const;
+};
+
+Comparison compare_results(const ResultFile& now, const ResultFile& baseline, const CompareOptions& options);
+
+// `again` compares a second measurement of NEW with the same baseline: what is slower in the first alone
+// becomes ambiguous. For shared machines, where a neighbour rarely comes twice to the same point.
+Comparison confirmed(Comparison first, const Comparison& again);
+
+}  // namespace mbench::reports

@@ -1,0 +1,97 @@
+#include "reports/gate/time_verdict.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace mbench::reports {
+namespace {
+
+constexpr double kLevel = 1 - RatioBootstrap::kConfidence;
+// Independent samples rarely look as dependent as this (3 % of runs of 30), and such a run is treated as one
+// that drifts.
+constexpr double kDriftTime = 2.5;
+constexpr double kLeastShift = 2.0 / 3;  // of the threshold
+
+// How many samples would make the interval narrower than the threshold, so that it cannot hold both claims.
+std::string advice(const TimeEvidence& e, double threshold) {
+  const double width = std::log(e.interval.high / e.interval.low), wanted = std::log1p(threshold);
+  if (!(wanted > 0) || !std::isfinite(width)) return "";
+  const double need = static_cast<double>(e.samples) * std::pow(width / wanted, 2);
+  if (need <= static_cast<double>(e.samples) || need > 1e5) return "";
+  return fmt::format("; about {:.0f} samples would decide", std::ceil(need / 10) * 10);
+}
+
+}  // namespace
+
+TimeEvidence TimeTest::weigh(const std::vector<double>& now, const std::vector<double>& baseline) {
+  TimeEvidence e;
+  const double tau_now = autocorrelation_time(now), tau_base = autocorrelation_time(baseline);
+  const auto worth = [](const std::vector<double>& samples, double tau) {
+    return static_cast<double>(samples.size()) / tau;
+  };
+  e.samples = std::min(now.size(), baseline.size());
+  e.independent = std::min(worth(now, tau_now), worth(baseline, tau_base));
+  e.drifts = std::max(tau_now, tau_base) > kDriftTime;
+  // The interval is widened only where the drift is beyond doubt, the rank test always: it decides about
+  // alarms.
+  const auto doubted = [](double tau) { return tau > kDriftTime ? tau : 1; };
+  const double interval_widening = std::sqrt(0.5 * (doubted(tau_now) + doubted(tau_base)));
+  const double rank_widening = std::sqrt(0.5 * (tau_now + tau_base));
+
+  std::vector<double> x = now, y = baseline;
+  std::sort(x.begin(), x.end());
+  std::sort(y.begin(), y.end());
+  e.now = median_of_sorted(x);
+  e.baseline = median_of_sorted(y);
+  e.ratio = e.now / e.baseline;
+  e.least_ratio = x.front() / y.back();
+  e.most_ratio = x.back() / y.front();
+  e.interval = bootstrap_.interval(x, y, interval_widening);
+  e.p_value = ranks_.p_value(x, y, rank_widening);
+  e.least_p_value = ranks_.least_p_value(x.size(), y.size());
+  // Needed only where something may have changed.
+  e.shift = e.interval.low > 1 || e.interval.high < 1 ? shift_ratio(x, y) : e.ratio;
+  return e;
+}
+
+TimeJudgement judge_time(const TimeEvidence& e, double p_value, double threshold) {
+  const double high = 1 + threshold, low = 1 / high;
+  const bool reaches_up = e.interval.high >= high, reaches_down = e.interval.low <= low;
+  const bool above = e.interval.low > 1, below = e.interval.high < 1;
+  const std::string drift = fmt::format("the samples drift: {} are worth {:.1f} independent ones, need {}",
+                                        e.samples, e.independent, TimeEvidence::kLeastIndependent);
+  if (!reaches_up && !reaches_down) {
+    if (e.independent < static_cast<double>(TimeEvidence::kLeastSamples) &&
+        !(e.most_ratio < high && e.least_ratio > low))
+      return {TimeVerdict::ambiguous, drift};
+    if ((above || below) && p_value < kLevel)
+      return {TimeVerdict::same, fmt::format("{} by less than the threshold of {:.4g} %",
+                                             above ? "slower" : "faster", threshold * 100)};
+    return {TimeVerdict::same, ""};
+  }
+  if (!(reaches_up && above) && !(reaches_down && below))
+    return {TimeVerdict::ambiguous,
+            "the interval holds both no change and the threshold" + advice(e, threshold)};
+  // The correction multiplies; where even the least possible p-value would not pass, more samples are needed.
+  const double correction = e.p_value > 0 ? p_value / e.p_value : 1;
+  if (p_value >= kLevel && e.least_p_value * correction >= kLevel)
+    return {TimeVerdict::ambiguous, "too few samples for so many points: measure more iterations"};
+  // Where every sample of one side lies half the threshold beyond every one of the other, drift is no
+  // explanation.
+  const double half = std::sqrt(high);
+  const bool apart = above ? e.least_ratio > half : e.most_ratio < 1 / half;
+  if (e.drifts && !apart && e.independent < TimeEvidence::kLeastIndependent)
+    return {TimeVerdict::ambiguous, drift};
+  if (p_value >= kLevel)
+    return {TimeVerdict::ambiguous,
+            fmt::format("the rank test does not confirm it, p = {:.2g}: measure more iterations", p_value)};
+  const double shift = above ? e.shift : 1 / e.shift;
+  if (shift < 1 + kLeastShift * threshold)
+    return {TimeVerdict::ambiguous,
+            "a change, but whether it is as large as the threshold is open" + advice(e, threshold)};
+  return {above ? TimeVerdict::slower : TimeVerdict::faster, ""};
+}
+
+}  // namespace mbench::reports

@@ -1,0 +1,53 @@
+// Which plots there are and what each shows, as declarations: one JSON file each in reports/plots/declarations/. Adding a
+// plot adds a file there and its golden test. Fields, metrics, texts, "where", "labels" and comparisons are
+// those of tables (table_declaration.h).
+//
+//   "title"     what it shows
+//   "kind"      lines:    "y" of each "series" over the field "x"
+//               samples:  every element of the array "y" of each "series", over its index
+//               stacked:  a bar for each "bars", made of the metrics of "parts"
+//               timeline: of a trace, not of results; takes no other key but title, x_label, note and place
+//   "place"     plots are shown in this order
+//   "sections"  a plot for each of these headings, as in a table; swept fields that nothing else tells apart
+//               are added
+//   "x"         a field with numbers
+//   "y"         a metric, or {"value", "against", "as"}: a comparison with another point of the section
+//   "scale"     y is multiplied by it (100 for percent)
+//   "spread"    a metric: half an error bar (optional, with a plain "y")
+//   "series"    the text that tells the lines apart
+//   "bars"      the text that labels a bar
+//   "parts"     {"name": metric, ...}, stacked in this order
+//   "ideal"     true: a dashed line of y growing as x, from the first point of the first series
+//   "x_label", "y_label", "note", "where", "labels"
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "reports/tables/table_declaration.h"
+
+namespace mbench::reports {
+
+enum class PlotKind { lines, samples, stacked, timeline };
+
+struct PlotDeclaration {
+  std::string name;
+  PlotKind kind = PlotKind::lines;
+  double place = 0;
+  std::string title, x_label, y_label, note;
+  std::string x;       // lines
+  std::string metric;  // the plain y
+  std::string spread;
+  double scale = 1;
+  bool ideal = false;
+  std::vector<std::string> parts;  // stacked: the metric of each column of the table
+  TableDeclaration table;          // its sections are the plots; nothing for a timeline
+};
+
+PlotDeclaration plot_from_json(const std::string& name, const nlohmann::ordered_json& json,
+                               const std::string& where);
+
+// Those of reports/plots/declarations/, by place.
+const std::vector<PlotDeclaration>& plot_declarations();
+
+}  // namespace mbench::reports

@@ -1,0 +1,21 @@
+// The plots of a report: those of a result file, and the timeline of a trace.
+#pragma once
+#include <string>
+
+#include "engine/spec/result.h"
+#include "reports/plots/build_plot.h"
+#include "reports/plots/timeline.h"
+#include "reports/tables/report.h"
+
+namespace mbench::reports {
+
+// Of the points that the options' filters leave.
+BuiltPlots report_plots(const ResultFile& file, const ReportOptions& options);
+TimelinePlot read_timeline(const std::string& path);
+
+// The plots of a sweep drawn into the folder "plots" beside its tables, and the lines of markdown that show
+// them there. Of very many the first hundred. Empty if there are none; `notes` says why where something is
+// missing or left out.
+std::string plots_beside(const std::string& folder, const ResultFile& file, std::vector<std::string>& notes);
+
+}  // namespace mbench::reports

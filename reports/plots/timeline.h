@@ -1,0 +1,44 @@
+// A Chrome trace as a timeline plot. Read is what such traces have in common: an array of events, or
+// {"traceEvents": [...]}; complete events (ph "X") with ts and dur in microseconds; pid is the rank, tid the
+// track; metadata events (ph "M") process_name and thread_name give them names, and
+// a process whose name ends in ", simulated" is one. Other events are passed over.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "reports/plots/plot.h"
+#include "reports/plots/plot_declaration.h"
+
+namespace mbench::reports {
+
+struct TraceSpan {
+  std::int64_t rank = 0;
+  std::string track, category, name;
+  double start_ms = 0, end_ms = 0;
+};
+
+struct Trace {
+  std::vector<TraceSpan> spans;                   // by start; the first span of all begins at 0
+  std::vector<std::string> tracks;                // in the order of their ids
+  std::map<std::int64_t, std::string> processes;  // rank -> what the trace calls it
+  bool simulated = false;                         // the name of a process says so
+};
+
+// bad_input naming the file and JSON path for what is no trace, or has no span.
+Trace read_trace(const std::string& path);
+Trace trace_from_json(const nlohmann::ordered_json& json, const std::string& where);
+
+struct TimelinePlot {
+  std::vector<Plot> plots;         // one, or none
+  std::vector<std::string> notes;  // what was left out
+};
+
+// A row for each rank and track. Spans of category "phase" are told apart by the first word of their name
+// ("F 3", "B 3" are F and B), all others by their category; those too short to see are drawn as one with
+// their neighbours.
+TimelinePlot timeline_plot(const Trace& trace, const PlotDeclaration& declaration);
+
+}  // namespace mbench::reports

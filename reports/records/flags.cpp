@@ -1,0 +1,99 @@
+#include "reports/records/flags.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "reports/records/statistics.h"
+
+namespace mbench::reports {
+namespace {
+
+constexpr std::size_t kLeastSamples = 12;
+
+using Samples = std::vector<double>;
+
+Samples sorted_part(const Samples& samples, std::size_t begin, std::size_t end) {
+  Samples part(samples.begin() + static_cast<std::ptrdiff_t>(begin),
+               samples.begin() + static_cast<std::ptrdiff_t>(end));
+  std::sort(part.begin(), part.end());
+  return part;
+}
+
+double spread_of(const Samples& samples, double median) {
+  Samples distances;
+  for (const double x : samples) distances.push_back(std::abs(x - median));
+  std::sort(distances.begin(), distances.end());
+  return 1.4826 * median_of_sorted(distances);
+}
+
+std::ptrdiff_t first_tenth(const Samples& samples) {
+  return static_cast<std::ptrdiff_t>(std::max<std::size_t>(2, samples.size() / 10));
+}
+
+bool is_warming(const Samples& samples) {
+  const Samples rest = sorted_part(samples, samples.size() / 2, samples.size());
+  const double median = median_of_sorted(rest);
+  const double limit = std::max(1.05 * median, median + 4 * spread_of(rest, median));
+  return std::all_of(samples.begin(), samples.begin() + first_tenth(samples),
+                     [&](double x) { return x > limit; });
+}
+
+bool is_throttled(const Samples& samples) {
+  const std::size_t n = samples.size();
+  const double before = median_of_sorted(sorted_part(samples, 0, n / 3));
+  const double after = median_of_sorted(sorted_part(samples, n - n / 3, n));
+  if (!(after > 1.03 * before)) return false;
+  RankTest ranks;
+  return ranks.p_value(sorted_part(samples, 0, n / 2), sorted_part(samples, n - n / 2, n)) <
+         0.002;  // two-sided
+}
+
+bool is_disturbed(const Samples& samples) {
+  const double median = median_of_sorted(sorted_part(samples, 0, samples.size()));
+  const double limit = std::max(1.10 * median, median + 6 * spread_of(samples, median));
+  const auto above = std::count_if(samples.begin(), samples.end(), [&](double x) { return x > limit; });
+  return above >= 2 && static_cast<double>(above) * 20 >= static_cast<double>(samples.size());
+}
+
+}  // namespace
+
+std::vector<Flag> flags_of(const Samples& samples) {
+  std::vector<Flag> flags;
+  if (samples.size() < kLeastSamples) return flags;
+  // Nothing is flagged where the samples lie within 3 % of each other, as nearly all do.
+  const auto [least, most] = std::minmax_element(samples.begin(), samples.end());
+  if (*most <= 1.03 * *least) return flags;
+  if (is_warming(samples)) flags.push_back(Flag::warming);
+  if (is_throttled(samples)) flags.push_back(Flag::throttled);
+  // Slow first steps are explained already.
+  const bool warming = !flags.empty() && flags.front() == Flag::warming;
+  if (is_disturbed(warming ? Samples(samples.begin() + first_tenth(samples), samples.end()) : samples))
+    flags.push_back(Flag::disturbed);
+  return flags;
+}
+
+std::string name_of(Flag flag) {
+  switch (flag) {
+    case Flag::warming:
+      return "warming";
+    case Flag::throttled:
+      return "throttled";
+    case Flag::disturbed:
+      return "disturbed";
+  }
+  return "?";
+}
+
+std::string text_of(Flag flag) {
+  switch (flag) {
+    case Flag::warming:
+      return "warming: the first steps are slower than the rest, warm up longer";
+    case Flag::throttled:
+      return "throttled: the last third of the samples is slower than the first";
+    case Flag::disturbed:
+      return "disturbed: single steps took much longer, something else ran";
+  }
+  return "?";
+}
+
+}  // namespace mbench::reports

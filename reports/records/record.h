@@ -1,0 +1,114 @@
+// A point's result under names: every field of the spec and every value of the result file, through their
+// JSON form. A name is a path of keys joined by dots: "tp", "iteration_ms.p95", "model.layers",
+// "env.NCCL_P2P_DISABLE". An object that has a mean stands for its mean ("iteration_ms" is
+// "iteration_ms.mean"); an array has "first", "last" and "size". Where the spec has published figures
+// (engine/spec/published.h) there are "published.<metric>" and "error.<metric>" too: (ours - published) /
+// published.
+//
+// Beside these, what follows from them:
+//   environment.KEY   the result file's environment ("environment.power_cap_w"), the same for every point
+//   nodes             how many nodes of environment.devices_per_node devices hold the point's ranks
+//   devices_per_node  ranks on each of them
+//   micro_batches     of a step, on one data-parallel rank
+//   runtime_s         time of all its iterations at their mean
+#pragma once
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/spec/published.h"
+#include "engine/spec/result.h"
+
+namespace mbench::reports {
+
+class Record {
+ public:
+  // What all records of a file have in common.
+  struct File {
+    nlohmann::ordered_json environment;
+    std::unordered_map<std::string, std::size_t> positions;  // of names in json(), to find them at once
+  };
+  explicit Record(const PointResult& result, std::shared_ptr<const File> file = nullptr);
+  // Null where the value is unknown or there is none of that name.
+  nlohmann::ordered_json value(std::string_view name) const;
+  // The same without a copy where the record holds it; what is made up on the way is put into `made`.
+  const nlohmann::ordered_json& value(std::string_view name, nlohmann::ordered_json& made) const;
+  std::string text(std::string_view name) const;  // "n/a" for null
+
+  const nlohmann::ordered_json& json() const { return json_; }
+  // json()'s value of a name without a dot; null if there is none.
+  const nlohmann::ordered_json* find(const std::string& key) const;
+  nlohmann::ordered_json model() const;  // its name and sizes, where json() may have a preset's name alone
+  Outcome outcome() const { return outcome_; }
+  bool simulated() const { return simulated_; }
+  const std::string& reason() const { return reason_; }
+  // Of every measured step, in milliseconds; json() has the first and last alone.
+  const std::vector<double>& samples_ms() const { return samples_ms_; }
+  const std::string& id() const { return json_.at("id").get_ref<const std::string&>(); }
+
+  // Gives it the names published.* and error.*, with the values of `published.rows[row]` if there is one.
+  void publish(const Published& published, std::optional<std::size_t> row);
+  std::optional<std::size_t> published_row() const { return published_row_; }
+  // What is to be said beside the value of that name: why a published figure cannot be right. Usually empty.
+  std::string remark(std::string_view name) const;
+
+ private:
+  const nlohmann::ordered_json* walk(std::string_view name) const;
+  nlohmann::ordered_json derived(std::string_view name) const;
+
+  nlohmann::ordered_json json_;
+  std::shared_ptr<const File> file_;
+  ModelSpec model_;
+  Outcome outcome_;
+  bool simulated_;
+  std::vector<double> samples_ms_;
+  std::string reason_;
+  std::optional<std::size_t> published_row_;
+  std::map<std::string, std::string, std::less<>> remarks_;
+};
+
+// The published figures of a result file's spec; nothing if it has none.
+std::optional<Published> published_of(const nlohmann::ordered_json& spec);
+
+// With their published figures, if the spec has any.
+std::vector<Record> records_of(const ResultFile& file);
+
+// A field's value in a table: "n/a" for null, a model by its name, an object as "key=value, ...".
+std::string text_of(const nlohmann::ordered_json& value);
+
+// "OOM", "launch failed": an outcome as a table says it.
+std::string outcome_text(Outcome outcome);
+
+// bad_input with the nearest choice unless some record could have a value of that name.
+void require_name(const std::vector<Record>& records, std::string_view name, std::string_view where);
+
+// Every metric that some record has, parts of one ("iteration_ms.p95") by themselves, in the order of the
+// file.
+std::vector<std::string> metric_names(const std::vector<const Record*>& records);
+
+// The fields in which the points differ: those of the spec's "sweep" in its order, then any other whose value
+// does not follow from the ones before (a strategy decides recompute and sequence_parallel).
+std::vector<std::string> swept_fields(const nlohmann::ordered_json& spec,
+                                      const std::vector<const Record*>& records);
+
+// A condition "field=value" on records: fields that are named twice may have either value.
+class Condition {
+ public:
+  void add(std::string field, std::string value) { terms_.push_back({std::move(field), std::move(value)}); }
+  bool matches(const Record& record) const;
+  bool empty() const { return terms_.empty(); }
+  struct Term {
+    std::string field, value;
+  };
+  const std::vector<Term>& terms() const { return terms_; }
+
+ private:
+  std::vector<Term> terms_;
+};
+
+}  // namespace mbench::reports

@@ -1,0 +1,202 @@
+#include "reports/records/statistics.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "engine/base/error.h"
+#include "engine/base/philox.h"
+
+namespace mbench::reports {
+namespace {
+
+constexpr std::uint64_t kSeed = 20240229;
+constexpr std::size_t kExactPairs = 400;
+
+double middle(const std::vector<double>& sorted, const std::pair<std::uint32_t, std::uint32_t>& ranks) {
+  return 0.5 * (sorted[ranks.first] + sorted[ranks.second]);
+}
+
+// Two-sided tail of the standard normal beyond |z|.
+double normal_tails(double z) {
+  return std::erfc(std::abs(z) / std::sqrt(2.0));
+}
+
+// The z > 0 with normal_tails(z) = p.
+double normal_quantile_of_tails(double p) {
+  double low = 0, high = 40;
+  for (int i = 0; i < 60; ++i) {
+    const double z = 0.5 * (low + high);
+    (normal_tails(z) > p ? low : high) = z;
+  }
+  return low;
+}
+
+}  // namespace
+
+double median_of_sorted(const std::vector<double>& sorted) {
+  check(!sorted.empty(), "statistics", "median of no samples");
+  const std::size_t n = sorted.size();
+  return 0.5 * (sorted[(n - 1) / 2] + sorted[n / 2]);
+}
+
+const RatioBootstrap::Middles& RatioBootstrap::middles(std::size_t n, std::uint32_t side) {
+  const auto [it, fresh] = cache_.try_emplace({n, side});
+  Middles& middles = it->second;
+  if (!fresh) return middles;
+  const RngKey key{kSeed, side, static_cast<std::uint32_t>(n)};
+  std::vector<std::uint32_t> drawn(n);
+  std::uint64_t block = 0;
+  for (int r = 0; r < kResamples; ++r) {
+    for (std::size_t i = 0; i < n; i += 4) {
+      const auto words = Philox::block(key, block++);
+      for (std::size_t j = i; j < std::min(n, i + 4); ++j)
+        drawn[j] = static_cast<std::uint32_t>((std::uint64_t{words[j - i]} * n) >> 32);
+    }
+    const auto upper = drawn.begin() + static_cast<std::ptrdiff_t>(n / 2);
+    std::nth_element(drawn.begin(), upper, drawn.end());
+    const std::uint32_t high = *upper;
+    middles.emplace_back(n % 2 ? high : *std::max_element(drawn.begin(), upper), high);
+  }
+  return middles;
+}
+
+Interval RatioBootstrap::interval(const std::vector<double>& x, const std::vector<double>& y,
+                                  double widening) {
+  check(!x.empty() && !y.empty(), "statistics", "interval of no samples");
+  const Middles& of_x = middles(x.size(), 0);
+  const Middles& of_y = middles(y.size(), 1);
+  // Only the ends of the order are wanted, and they are short: the least and the largest, each kept sorted.
+  constexpr auto kTail = static_cast<std::size_t>((1 - kConfidence) / 2 * kResamples + 0.5) + 1;
+  std::array<double, kTail> least, largest;
+  least.fill(std::numeric_limits<double>::infinity());
+  largest.fill(-std::numeric_limits<double>::infinity());
+  for (std::size_t r = 0; r < kResamples; ++r) {
+    const double ratio = middle(x, of_x[r]) / middle(y, of_y[r]);
+    if (ratio < least.back()) {
+      std::size_t i = kTail - 1;
+      for (; i > 0 && least[i - 1] > ratio; --i) least[i] = least[i - 1];
+      least[i] = ratio;
+    }
+    if (ratio > largest.back()) {
+      std::size_t i = kTail - 1;
+      for (; i > 0 && largest[i - 1] < ratio; --i) largest[i] = largest[i - 1];
+      largest[i] = ratio;
+    }
+  }
+  if (widening == 1) return {least.back(), largest.back()};
+  const double center = median_of_sorted(x) / median_of_sorted(y);
+  return {center * std::pow(least.back() / center, widening),
+          center * std::pow(largest.back() / center, widening)};
+}
+
+// The coefficients of the Gaussian binomial [n + m over n], which count the arrangements with statistic u.
+const std::vector<double>& RankTest::distribution(std::size_t n, std::size_t m) {
+  const auto [it, fresh] = cache_.try_emplace({n, m});
+  std::vector<double>& p = it->second;
+  if (!fresh) return p;
+  p.assign(n * m + 1, 0);
+  p[0] = 1;
+  for (std::size_t i = 1; i <= n; ++i) {
+    for (std::size_t u = n * m; u + 1 > m + i; --u) p[u] -= p[u - m - i];  // times 1 - q^(m + i)
+    for (std::size_t u = i; u <= n * m; ++u) p[u] += p[u - i];             // over 1 - q^i
+  }
+  const double total = std::accumulate(p.begin(), p.end(), 0.0);
+  for (double& v : p) v /= total;
+  return p;
+}
+
+double RankTest::p_value(const std::vector<double>& x, const std::vector<double>& y, double widening) {
+  check(!x.empty() && !y.empty(), "statistics", "rank test of no samples");
+  const double n = static_cast<double>(x.size()), m = static_cast<double>(y.size());
+  // Walk both in order; a tie gives everyone in it the mean rank.
+  double rank_sum = 0, ties = 0, rank = 0;
+  std::size_t i = 0, j = 0;
+  while (i < x.size() || j < y.size()) {
+    const double value = j == y.size() || (i < x.size() && x[i] < y[j]) ? x[i] : y[j];
+    double of_x = 0, of_both = 0;
+    while (i < x.size() && x[i] == value) ++i, ++of_x, ++of_both;
+    while (j < y.size() && y[j] == value) ++j, ++of_both;
+    rank_sum += of_x * (rank + (of_both + 1) / 2);
+    rank += of_both;
+    ties += of_both * of_both * of_both - of_both;
+  }
+  const double u = rank_sum - n * (n + 1) / 2;
+  if (ties == 0 && n * m <= kExactPairs) {
+    const std::vector<double>& p = distribution(x.size(), y.size());
+    const auto at = static_cast<std::size_t>(std::min(u, n * m - u));  // symmetric: the smaller tail
+    const double tail = std::accumulate(p.begin(), p.begin() + static_cast<std::ptrdiff_t>(at) + 1, 0.0);
+    const double both = std::min(1.0, 2 * tail);
+    return widening == 1 ? both : normal_tails(normal_quantile_of_tails(both) / widening);
+  }
+  const double all = n + m;
+  const double variance = n * m / 12 * (all + 1 - ties / (all * (all - 1)));
+  if (variance <= 0) return 1;  // every sample is the same
+  return normal_tails(std::max(0.0, std::abs(u - n * m / 2) - 0.5) / (widening * std::sqrt(variance)));
+}
+
+double RankTest::least_p_value(std::size_t n, std::size_t m) {
+  if (n * m <= kExactPairs) return std::min(1.0, 2 * distribution(n, m)[0]);
+  const double a = static_cast<double>(n), b = static_cast<double>(m);
+  return normal_tails((a * b / 2 - 0.5) / std::sqrt(a * b / 12 * (a + b + 1)));
+}
+
+double autocorrelation_time(const std::vector<double>& samples) {
+  const std::size_t n = samples.size();
+  if (n < 8) return 1;
+  std::vector<std::uint32_t> order(n);
+  std::iota(order.begin(), order.end(), 0u);
+  std::sort(order.begin(), order.end(),
+            [&](std::uint32_t a, std::uint32_t b) { return samples[a] < samples[b]; });
+  std::vector<double> rank(n);  // less the mean rank; a tie gives everyone in it the mean of theirs
+  const double count = static_cast<double>(n);
+  for (std::size_t i = 0, end = 0; i < n; i = end) {
+    for (end = i; end < n && samples[order[end]] == samples[order[i]];) ++end;
+    for (std::size_t k = i; k < end; ++k)
+      rank[order[k]] = 0.5 * static_cast<double>(i + end - 1) - 0.5 * (count - 1);
+  }
+  const double power = std::inner_product(rank.begin(), rank.end(), rank.begin(), 0.0);
+  if (power == 0) return 1;
+  // Independent samples have a mean of -(n - k) / (n (n - 1)) at lag k, because their own mean was taken off.
+  const auto correlation = [&](std::size_t lag) {
+    const auto shifted = rank.begin() + static_cast<std::ptrdiff_t>(lag);
+    return std::inner_product(shifted, rank.end(), rank.begin(), 0.0) / power +
+           (count - static_cast<double>(lag)) / (count * (count - 1));
+  };
+  double pair = 1 + correlation(1), sum = pair;
+  for (std::size_t lag = 2; lag + 1 < n && pair > 0; lag += 2) {
+    pair = std::min(pair, correlation(lag) + correlation(lag + 1));
+    sum += std::max(pair, 0.0);
+  }
+  return std::max(1.0, 2 * sum - 1);
+}
+
+double shift_ratio(const std::vector<double>& x, const std::vector<double>& y) {
+  check(!x.empty() && !y.empty(), "statistics", "shift of no samples");
+  std::vector<double> ratios;
+  ratios.reserve(x.size() * y.size());
+  for (const double a : x)
+    for (const double b : y) ratios.push_back(a / b);
+  const auto upper = ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2);
+  std::nth_element(ratios.begin(), upper, ratios.end());
+  if (ratios.size() % 2) return *upper;
+  return 0.5 * (*upper + *std::max_element(ratios.begin(), upper));
+}
+
+std::vector<double> holm(const std::vector<double>& p_values) {
+  std::vector<std::size_t> order(p_values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return p_values[a] < p_values[b]; });
+  std::vector<double> adjusted(p_values.size());
+  double largest = 0;
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    largest = std::max(largest, std::min(1.0, p_values[order[k]] * static_cast<double>(order.size() - k)));
+    adjusted[order[k]] = largest;
+  }
+  return adjusted;
+}
+
+}  // namespace mbench::reports

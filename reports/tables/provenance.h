@@ -1,0 +1,24 @@
+// What every report says beside its numbers: the machine they were measured on, how FLOPs are counted, and
+// which peak MFU refers to and where that peak comes from.
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "engine/spec/result.h"
+#include "reports/records/record.h"
+
+namespace mbench::reports {
+
+// "Measured on: ...", "Software: ...": one line each, without a trailing newline. What the file does not say
+// is named as not recorded.
+std::vector<std::string> measured_on(const ResultFile& file);
+
+// The fields that all points share: those that say what was trained, and any other that is not at its
+// default.
+std::string common_to_all(const std::vector<const Record*>& records);
+
+// The FLOP formula with its version, and the peaks in use with their source.
+std::vector<std::string> how_counted(const ResultFile& file);
+
+}  // namespace mbench::reports

@@ -1,0 +1,30 @@
+// A result file as text for people (markdown) or programs (csv, json). Names that do not exist are bad_input
+// with the nearest choice.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "engine/spec/result.h"
+
+namespace mbench::reports {
+
+struct ReportOptions {
+  std::string format = "md";         // md, csv, json
+  std::vector<std::string> tables;   // by name; empty: the spec's "tables", else published if it has such
+                                     // figures, else strategies if swept, else long
+  std::vector<std::string> metrics;  // instead of the tables' own columns, their rows kept
+  std::vector<std::string> columns;  // fields and metrics: the whole table is these, one row per point
+  std::string sort;                  // FIELD or FIELD:desc
+  std::vector<std::string> filters;  // field=value; a field twice: either value
+};
+
+// Refuses a spec whose "tables" could not be printed, so that it is found before a sweep and not after it.
+void check_tables(const nlohmann::ordered_json& spec);
+
+std::string render_report(const ResultFile& file, const ReportOptions& options);
+
+// Below the reports of several files: how all of them together compare with what was published (markdown).
+// Empty unless each has published figures.
+std::string render_overall(const std::vector<ResultFile>& files, const ReportOptions& options);
+
+}  // namespace mbench::reports

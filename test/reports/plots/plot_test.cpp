@@ -1,0 +1,286 @@
+// Plots: what the declarations make of results, in gnuplot's words and in files.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "engine/base/json_reader.h"
+#include "reports/plots/build_plot.h"
+#include "reports/plots/gnuplot.h"
+#include "reports/plots/plot_script.h"
+#include "reports/plots/report_plots.h"
+#include "reports/records/outliers.h"
+#include "test/catch.h"
+#include "test/reports/plots/plot_sample.h"
+
+using namespace mbench;
+using namespace mbench::reports;
+using Catch::Matchers::Contains;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::vector<Plot> plots_of(const ResultFile& file, const std::string& declaration) {
+  std::vector<Plot> plots = report_plots(file, {}).plots;
+  std::erase_if(plots, [&](const Plot& p) { return !p.name.starts_with(declaration); });
+  return plots;
+}
+
+std::string refusal(const std::string& json) {
+  try {
+    plot_from_json("mine", nlohmann::ordered_json::parse(json), "plots.json: $");
+  } catch (const Error& e) {
+    CHECK(e.kind() == ErrorKind::bad_input);
+    return e.what();
+  }
+  return "accepted";
+}
+
+struct Folder {
+  fs::path path;
+  Folder() {
+    std::string name = (fs::temp_directory_path() / "mbench-plots-XXXXXX").string();
+    path = ::mkdtemp(name.data());
+  }
+  ~Folder() { fs::remove_all(path); }
+};
+
+bool has_gnuplot() {
+  Plot plot;
+  plot.series.push_back({"a", {{1, 1}, {2, 2}}});
+  const bool there = !draw_inline({plot}).svg.empty();
+  if (!there) WARN("not checked: there is no gnuplot on this machine");
+  return there;
+}
+
+}  // namespace
+
+TEST_CASE("every declared plot comes out of the samples as its golden file says") {
+  for (const PlotDeclaration& declaration : plot_declarations()) {
+    if (declaration.kind == PlotKind::timeline) continue;  // of a trace: timeline_test.cpp
+    INFO("plot " << declaration.name);
+    std::string text;
+    for (const ResultFile& file : {sample::strategies(), sample::scaling(), sample::layouts()})
+      for (const Plot& plot : plots_of(file, declaration.name)) text += sample::text_of_plot(plot) + "\n";
+    const fs::path golden =
+        fs::path(MBENCH_SOURCE_DIR) / "test/reports/plots/golden" / (declaration.name + ".txt");
+    const fs::path got = fs::temp_directory_path() / ("mbench-" + declaration.name + ".txt");
+    std::ofstream(got) << text;
+    INFO("what came out: " << got);
+    const bool there = fs::exists(golden);
+    CHECK(there);
+    if (there) CHECK(read_text_file(golden.string()) == text);
+  }
+}
+
+TEST_CASE("a plot is made only where the data supports it") {
+  ResultFile file = sample::strategies();
+  SECTION("one value of x is no line") {
+    std::erase_if(file.points, [](const PointResult& p) { return p.point.seq != 512; });
+    CHECK(plots_of(file, "time-overhead").empty());
+    CHECK(plots_of(file, "memory-anatomy").size() == 2);
+  }
+  SECTION("without a baseline there is nothing to compare with") {
+    std::erase_if(file.points, [](const PointResult& p) { return p.point.strategy == "baseline"; });
+    CHECK(plots_of(file, "time-overhead").empty());
+  }
+  SECTION("three samples have no outliers to show") {
+    for (PointResult& p : file.points)
+      if (p.iteration_ms) p.iteration_ms = statistics_of({1, 2, 3});
+    CHECK(plots_of(file, "samples").empty());
+  }
+  SECTION("an anatomy that is not known is not drawn") {
+    for (PointResult& p : file.points) p.memory_anatomy_mib.reset();
+    CHECK(plots_of(file, "memory-anatomy").empty());
+  }
+  SECTION("no points, no plots") {
+    file.points.clear();
+    CHECK(report_plots(file, {}).plots.empty());
+  }
+  SECTION("more lines than can be told apart are left out, and that is said") {
+    ResultFile many;
+    many.spec = {{"sweep", {{"seq", {64, 128}}}}};
+    PlotDeclaration one = plot_from_json("by-batch", nlohmann::ordered_json::parse(R"({"title": "By batch",
+      "kind": "lines", "x": "seq", "series": "{micro_batch}", "y": "tokens_per_s"})"),
+                                         "test");
+    for (int batch = 1; batch <= 13; ++batch)
+      for (const int seq : {64, 128}) {
+        PointResult r = sample::point(1, 1, seq, "");
+        r.point.micro_batch = batch;
+        r.id = point_id(r.point);
+        many.points.push_back(sample::measured(r, {1, 2, 3, 4}, 5));
+      }
+    const std::vector<Record> records = records_of(many);
+    std::vector<const Record*> all;
+    for (const Record& record : records) all.push_back(&record);
+    const BuiltPlots built = build_plots({one}, all, swept_fields(many.spec, all));
+    CHECK(built.plots.empty());
+    REQUIRE(built.notes.size() == 1);
+    CHECK_THAT(built.notes[0],
+               Contains("\"By batch\" is not drawn 1 of 1 times: 13 lines, more than the 12"));
+  }
+}
+
+TEST_CASE("no line is drawn across a point that failed") {
+  ResultFile file = sample::strategies();
+  for (const int seq : {1024, 4096}) {  // with 512 and 2048, which are there
+    PointResult r = sample::point(4, 2, seq, "full");
+    file.points.push_back(seq == 1024 ? sample::failed(r, Outcome::oom, "no room")
+                                      : sample::measured(r, {1, 2}, 9));
+    file.points.push_back(sample::measured(sample::point(4, 2, seq, "baseline"), {2, 3}, 10));
+  }
+  const std::vector<Plot> plots = plots_of(file, "time-overhead");
+  const auto& lines = plots.at(0).series;
+  const auto full =
+      std::find_if(lines.begin(), lines.end(), [](const auto& s) { return s.name == "Full Recompute"; });
+  REQUIRE(full != lines.end());
+  CHECK(full->points.size() == 3);
+  CHECK(full->gaps == std::vector<double>{1024});
+  const std::string script = plot_script(plots[0], PlotTarget::svg, "");
+  CHECK_THAT(script, Contains("512 43.05555556 0\n\n2048 36.81214421 0\n"));
+}
+
+TEST_CASE("what grows in proportion is a straight line, over few values and over many") {
+  Plot plot;
+  plot.series.push_back({"a", {{1, 50000}, {32, 900000}}});
+  plot.series.push_back({"ideal", {{1, 50000}, {32, 1600000}}, {}, true});
+  const std::string many = plot_script(plot, PlotTarget::svg, "");
+  CHECK_THAT(many, Contains("set logscale x 2\n") && Contains("set logscale y 2\n"));
+  CHECK_THAT(many,
+             Contains("set ytics ('50k' 50000, '100k' 100000, '200k' 200000, '400k' 400000, '800k' 800000, "
+                      "'1.6M' 1600000)"));
+  plot.series[0].points[1].x = plot.series[1].points[1].x = 4;
+  CHECK_THAT(plot_script(plot, PlotTarget::svg, ""), !Contains("logscale"));
+}
+
+TEST_CASE("outliers are what lies beyond Tukey's fences") {
+  CHECK_FALSE(outliers_of({1, 2, 3}));
+  CHECK(outliers_of({10, 11, 12, 13, 30}) == std::vector<bool>{false, false, false, false, true});
+  CHECK(outliers_of({5, 5, 5, 5}) == std::vector<bool>{false, false, false, false});
+  CHECK(outliers_of({-20, 10, 11, 12, 13}) == std::vector<bool>{true, false, false, false, false});
+}
+
+TEST_CASE("a declaration that cannot be is refused with its place") {
+  CHECK_THAT(refusal(R"({"title": "T", "kind": "pie"})"),
+             Contains("$.kind") && Contains("lines, samples, stacked"));
+  CHECK_THAT(refusal(R"({"kind": "lines"})"), Contains("title"));
+  CHECK_THAT(
+      refusal(R"({"title": "T", "kind": "lines", "x": "seq", "series": "a", "y": "mfu", "ylabel": "u"})"),
+      Contains("ylabel") && Contains("y_label"));
+  CHECK_THAT(refusal(R"({"title": "T", "kind": "lines", "series": "a", "y": "mfu"})"),
+             Contains("\"x\"") || Contains("$.x"));
+  CHECK_THAT(refusal(R"({"title": "T", "kind": "stacked", "bars": "a", "parts": 3})"), Contains("$.parts"));
+  CHECK_THAT(refusal(R"({"title": "T", "kind": "samples", "series": "a", "y": {"value": "mfu"}})"),
+             Contains("$.y"));
+  CHECK(refusal(R"({"title": "T", "kind": "lines", "x": "seq", "series": "{tp}", "y": "mfu"})") ==
+        "accepted");
+}
+
+TEST_CASE("file names are plain and each stands once") {
+  CHECK(plot_slug("Time: GPT-2 345M (TP 4), \u00e9/../x") == "time-gpt-2-345m-tp-4-x");
+  CHECK(plot_slug("\u6a21\u578b") == "plot");
+  CHECK(plot_slug(std::string(150, 'a') + " tail").size() <= 100);
+  CHECK_THAT(plot_slug(std::string(150, 'a') + " tail"), Contains("-tail"));
+  std::vector<Plot> plots(4);
+  plots[0].name = plots[1].name = plots[3].name = "a";
+  plots[2].name = "a-2";
+  make_names_unique(plots);
+  std::set<std::string> names;
+  for (const Plot& plot : plots) names.insert(plot.name);
+  CHECK(names.size() == 4);
+}
+
+TEST_CASE("no name can leave its place in gnuplot's script") {
+  CHECK(quoted_for_gnuplot("it's \"x\" `y` \\n") == "'it''s \"x\" `y` \\n'");
+  CHECK(quoted_for_gnuplot("a\nplot 'b'") == "'a plot ''b'''");
+  if (!has_gnuplot()) return;
+  const Folder folder;
+  const std::string trap = (folder.path / "trap").string();
+  const std::string evil =
+      "`touch " + trap + "`'\".system('touch " + trap + "').\"@x %d $d0 <b>&amp; | \u00e9\u6a21";
+  Plot plot;
+  plot.name = "evil";
+  plot.shape = PlotShape::boxes;
+  plot.title = plot.heading = plot.x_label = evil;
+  plot.rows = {evil, "100%"};
+  plot.series.push_back({evil, {{0, 0, 2}, {1, 1, 3}}});
+  Plot lines = plot;
+  lines.shape = PlotShape::lines;
+  lines.rows.clear();
+  const Drawing drawing = draw_inline({plot, lines});
+  REQUIRE(drawing.svg.size() == 2);
+  CHECK(drawing.notes.empty());
+  CHECK_FALSE(fs::exists(trap));
+  CHECK_THAT(drawing.svg[0],
+             Contains("%d") && Contains("100%") && Contains("&lt;b>&amp;amp; | \u00e9\u6a21"));
+}
+
+TEST_CASE("plots are written as SVG and PNG") {
+  if (!has_gnuplot()) return;
+  const Folder folder;
+  const std::string target = (folder.path / "new" / "plots").string();
+  const std::vector<Plot> plots = report_plots(sample::strategies(), {}).plots;
+  const PlotFiles files = write_plots(plots, target);
+  CHECK(files.notes.empty());
+  CHECK(files.names.size() == 2 * plots.size());
+  for (const std::string& name : files.names) {
+    INFO(name);
+    const std::string bytes = read_text_file(target + "/" + name);
+    if (name.ends_with(".svg"))
+      CHECK_THAT(bytes, Contains("<svg") && Contains("</svg>") && Contains("Parallelism"));
+    else
+      CHECK(bytes.substr(1, 3) == "PNG");
+  }
+}
+
+TEST_CASE("where gnuplot is missing or fails, a note says so and there are no plots") {
+  const std::vector<Plot> plots = report_plots(sample::strategies(), {}).plots;
+  const Drawing none = draw_inline(plots, "no-such-gnuplot");
+  CHECK(none.svg.empty());
+  REQUIRE(none.notes.size() == 1);
+  CHECK_THAT(none.notes[0], Contains("install") && Contains("gnuplot-nox") && !Contains("\n"));
+  const Drawing failed = draw_inline(plots, "false");
+  CHECK(failed.svg.empty());
+  REQUIRE(failed.notes.size() == 1);
+  CHECK_THAT(failed.notes[0], Contains("false ended with 1"));
+  const Drawing silent = draw_inline(plots, "true");
+  REQUIRE(silent.notes.size() == 1);
+  CHECK_THAT(silent.notes[0], Contains("drew 0 of"));
+  const Folder folder;
+  CHECK(write_plots(plots, folder.path.string(), "no-such-gnuplot").names.empty());
+  CHECK(draw_inline({}, "no-such-gnuplot").notes.empty());
+}
+
+TEST_CASE("the plots of a sweep stand beside its tables") {
+  if (!has_gnuplot()) return;
+  const Folder folder;
+  std::vector<std::string> notes;
+  const std::string lines = plots_beside(folder.path.string(), sample::strategies(), notes);
+  CHECK(notes.empty());
+  CHECK_THAT(lines, Contains("## Plots\n\n### Time overhead against Baseline\n"));
+  std::size_t images = 0;
+  for (std::size_t at = 0; (at = lines.find("](plots/", at)) != std::string::npos; ++images) {
+    at += 2;
+    CHECK(fs::exists(folder.path / lines.substr(at, lines.find(')', at) - at)));
+  }
+  CHECK(images == report_plots(sample::strategies(), {}).plots.size());
+}
+
+TEST_CASE("of very many plots a sweep draws the first hundred and says so") {
+  if (!has_gnuplot()) return;
+  ResultFile file = sample::strategies();
+  file.points.clear();
+  for (int seq = 128; file.points.size() < 300; seq += 128)
+    for (const char* strategy : {"baseline", "full"})
+      file.points.push_back(sample::measured(sample::point(1, 1, seq, strategy), {100.0, 101.0}, 1000));
+  const std::size_t all = report_plots(file, {}).plots.size();
+  REQUIRE(all > 100);
+  const Folder folder;
+  std::vector<std::string> notes;
+  const std::string lines = plots_beside(folder.path.string(), file, notes);
+  const std::string left_out = fmt::format("100 of {} plots are drawn; for all of them: mbench report ", all);
+  REQUIRE(notes.size() == 1);
+  CHECK_THAT(notes[0], Contains(left_out));
+  CHECK_THAT(lines, Contains(left_out));
+  CHECK(std::distance(fs::directory_iterator(folder.path / "plots"), fs::directory_iterator()) == 200);
+}
