@@ -79,7 +79,7 @@ if(mbench_with_cuda)
 endif()
 
 function(mbench_add_cuda)
-  file(GLOB kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/engine/backend/cuda/*.cu)
+  file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/engine/backend/cuda/*.cu)
   target_sources(mbench_device PRIVATE ${kernels})
   target_link_libraries(mbench_device PUBLIC CUDA::cudart_static CUDA::cublasLt)
   # fmt 9 takes nvcc for a compiler without constexpr.

@@ -1,4 +1,4 @@
-#include "test/paper_gpu/communicator.h"
+#include "test/fake_cuda/communicator.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -7,9 +7,9 @@
 #include <cstring>
 
 #include "engine/base/half.h"
-#include "test/paper_gpu/settings.h"
+#include "test/fake_cuda/settings.h"
 
-namespace paper {
+namespace fake_cuda {
 namespace {
 
 struct Arrival {
@@ -260,4 +260,4 @@ bool Communicator::part() {
   return parting_ == 3;
 }
 
-}  // namespace paper
+}  // namespace fake_cuda

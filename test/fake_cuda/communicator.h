@@ -1,4 +1,4 @@
-// A communicator of the paper GPUs' NCCL. Its operations run in the order they were called in, each when its
+// A communicator of the fake GPUs' NCCL. Its operations run in the order they were called in, each when its
 // stream comes to it; sums are taken in the order of the ranks, in f32 for 16-bit types, and rounded once.
 #pragma once
 #include <nccl.h>
@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "test/paper_gpu/engine.h"
-#include "test/paper_gpu/meeting.h"
+#include "test/fake_cuda/engine.h"
+#include "test/fake_cuda/meeting.h"
 
-namespace paper {
+namespace fake_cuda {
 
 enum class Call : int { all_reduce, all_gather, reduce_scatter, broadcast, send, receive };
 
@@ -82,4 +82,4 @@ class Communicator {
   int parting_ = 0;  // how far it has come
 };
 
-}  // namespace paper
+}  // namespace fake_cuda

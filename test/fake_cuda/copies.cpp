@@ -3,11 +3,11 @@
 #include <memory>
 #include <vector>
 
-#include "test/paper_gpu/handles.h"
-#include "test/paper_gpu/memory.h"
-#include "test/paper_gpu/settings.h"
+#include "test/fake_cuda/handles.h"
+#include "test/fake_cuda/memory.h"
+#include "test/fake_cuda/settings.h"
 
-namespace paper {
+namespace fake_cuda {
 namespace {
 
 cudaError_t allocate(Kind kind, void** at, std::size_t bytes) {
@@ -44,9 +44,9 @@ bool allowed(cudaMemcpyKind kind, Kind to, Kind from) {
 }
 
 }  // namespace
-}  // namespace paper
+}  // namespace fake_cuda
 
-using namespace paper;
+using namespace fake_cuda;
 
 extern "C" {
 

@@ -6,12 +6,12 @@
 #include <string>
 #include <type_traits>
 
-#include "test/paper_gpu/handles.h"
-#include "test/paper_gpu/memory.h"
-#include "test/paper_gpu/product.h"
-#include "test/paper_gpu/settings.h"
+#include "test/fake_cuda/handles.h"
+#include "test/fake_cuda/memory.h"
+#include "test/fake_cuda/product.h"
+#include "test/fake_cuda/settings.h"
 
-namespace paper {
+namespace fake_cuda {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x9a9e7;
@@ -178,9 +178,9 @@ bool all_there(const void* at, const Layout& l) {
 }
 
 }  // namespace
-}  // namespace paper
+}  // namespace fake_cuda
 
-using namespace paper;
+using namespace fake_cuda;
 
 struct cublasLtContext {
   int device;

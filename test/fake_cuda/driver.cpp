@@ -6,11 +6,11 @@
 #include <map>
 #include <mutex>
 
-#include "test/paper_gpu/handles.h"
-#include "test/paper_gpu/memory.h"
-#include "test/paper_gpu/settings.h"
+#include "test/fake_cuda/handles.h"
+#include "test/fake_cuda/memory.h"
+#include "test/fake_cuda/settings.h"
 
-namespace paper {
+namespace fake_cuda {
 namespace {
 
 constexpr std::size_t kGranule = std::size_t{2} << 20;
@@ -63,9 +63,9 @@ void forget_unused(CUmemGenericAllocationHandle handle) {
 }
 
 }  // namespace
-}  // namespace paper
+}  // namespace fake_cuda
 
-using namespace paper;
+using namespace fake_cuda;
 
 extern "C" {
 

@@ -1,12 +1,12 @@
-#include "test/paper_gpu/engine.h"
+#include "test/fake_cuda/engine.h"
 
 #include <chrono>
 #include <thread>
 #include <vector>
 
-#include "test/paper_gpu/settings.h"
+#include "test/fake_cuda/settings.h"
 
-namespace paper {
+namespace fake_cuda {
 namespace {
 
 using std::chrono::microseconds;
@@ -156,4 +156,4 @@ void Engine::run() {
   }
 }
 
-}  // namespace paper
+}  // namespace fake_cuda

@@ -1,4 +1,4 @@
-// The order in which a paper GPU works: each stream is a queue whose head may run, one thread runs the heads
+// The order in which a fake GPU works: each stream is a queue whose head may run, one thread runs the heads
 // in an order drawn from the seed, as late as the seed says. Whatever CUDA's rules leave open, it does
 // sometime: what lacks a wait shows as a wrong result.
 #pragma once
@@ -15,7 +15,7 @@
 #include <random>
 #include <string>
 
-namespace paper {
+namespace fake_cuda {
 
 // What one look at the head of a queue came to.
 enum class Step { done, blocked };
@@ -70,4 +70,4 @@ class Engine {
   double last_given_ = 0;  // when it last enqueued
 };
 
-}  // namespace paper
+}  // namespace fake_cuda

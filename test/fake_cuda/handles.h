@@ -6,19 +6,19 @@
 #include <mutex>
 #include <set>
 
-#include "test/paper_gpu/engine.h"
+#include "test/fake_cuda/engine.h"
 
 struct CUstream_st {
-  std::shared_ptr<paper::Queue> queue;
+  std::shared_ptr<fake_cuda::Queue> queue;
   int device = 0;
 };
 
 struct CUevent_st {
-  std::shared_ptr<paper::EventState> state;
+  std::shared_ptr<fake_cuda::EventState> state;
   bool timed = true;
 };
 
-namespace paper {
+namespace fake_cuda {
 
 // Those of one type that are alive.
 template <class Handle>
@@ -62,4 +62,4 @@ int current_device();
 cudaError_t returned(cudaError_t code);
 cudaError_t refused(cudaError_t code, std::string_view call, std::string_view why);
 
-}  // namespace paper
+}  // namespace fake_cuda

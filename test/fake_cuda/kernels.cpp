@@ -1,16 +1,16 @@
 // CUDA's runtime: kernels, run by the emulator of a GPU's threads.
-#include "test/paper_gpu/kernels.h"
+#include "test/fake_cuda/kernels.h"
 
 #include <exception>
 #include <map>
 #include <mutex>
 #include <random>
 
-#include "test/paper_gpu/handles.h"
-#include "test/paper_gpu/settings.h"
+#include "test/fake_cuda/handles.h"
+#include "test/fake_cuda/settings.h"
 #include "test/simt/emulator.h"
 
-namespace paper {
+namespace fake_cuda {
 namespace {
 
 constexpr std::size_t kSharedUnasked = std::size_t{48} << 10;
@@ -48,9 +48,9 @@ void learn(const void* kernel, Bind bind) {
   kernels().known.try_emplace(kernel, Kernel{bind});
 }
 
-}  // namespace paper
+}  // namespace fake_cuda
 
-using namespace paper;
+using namespace fake_cuda;
 
 extern "C" {
 

@@ -1,4 +1,4 @@
-// Kernels of a paper GPU: functions of the host whose parameters are known. A real compiler tells the runtime
+// Kernels of a fake GPU: functions of the host whose parameters are known. A real compiler tells the runtime
 // of every kernel; here launch() does, through learn().
 #pragma once
 #include <cstddef>
@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace paper {
+namespace fake_cuda {
 
 // Takes the arguments out of what cudaLaunchKernel() is given, and returns what a thread of the kernel does.
 using Bind = std::function<void()> (*)(const void* kernel, void** arguments);
@@ -28,4 +28,4 @@ void learn(void (*kernel)(Params...)) {
   });
 }
 
-}  // namespace paper
+}  // namespace fake_cuda

@@ -1,4 +1,4 @@
-#include "test/paper_gpu/meeting.h"
+#include "test/fake_cuda/meeting.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -9,15 +9,15 @@
 #include <fstream>
 #include <random>
 
-#include "test/paper_gpu/settings.h"
+#include "test/fake_cuda/settings.h"
 
-namespace paper {
+namespace fake_cuda {
 namespace {
 
 namespace fs = std::filesystem;
 
 constexpr const char* kRoot = "/dev/shm";
-const std::string kPrefix = "paper-nccl-";
+const std::string kPrefix = "fake-nccl-";
 
 void remove_abandoned() {
   std::error_code ignored;
@@ -73,4 +73,4 @@ void Meeting::end() const {
   fs::remove_all(folder_, ignored);
 }
 
-}  // namespace paper
+}  // namespace fake_cuda

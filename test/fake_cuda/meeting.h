@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace paper {
+namespace fake_cuda {
 
 using Bytes = std::vector<std::byte>;
 
@@ -27,4 +27,4 @@ class Meeting {
   std::filesystem::path folder_;
 };
 
-}  // namespace paper
+}  // namespace fake_cuda

@@ -1,12 +1,12 @@
-#include "test/paper_gpu/memory.h"
+#include "test/fake_cuda/memory.h"
 
 #include <sys/mman.h>
 
 #include <cstring>
 
-#include "test/paper_gpu/settings.h"
+#include "test/fake_cuda/settings.h"
 
-namespace paper {
+namespace fake_cuda {
 namespace {
 
 constexpr std::size_t kPage = 4096;
@@ -107,4 +107,4 @@ bool Memory::touches_device(const void* at, std::size_t bytes) {
   return false;
 }
 
-}  // namespace paper
+}  // namespace fake_cuda

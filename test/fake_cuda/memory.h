@@ -1,4 +1,4 @@
-// What memory of the process is memory of a paper GPU, and what is pinned. Device memory begins as 0xFF
+// What memory of the process is memory of a fake GPU, and what is pinned. Device memory begins as 0xFF
 // bytes: NaN in every floating-point type.
 #pragma once
 #include <cstddef>
@@ -6,7 +6,7 @@
 #include <map>
 #include <mutex>
 
-namespace paper {
+namespace fake_cuda {
 
 enum class Kind { pageable, pinned, device };
 
@@ -43,4 +43,4 @@ class Memory {
   std::size_t used_ = 0;
 };
 
-}  // namespace paper
+}  // namespace fake_cuda

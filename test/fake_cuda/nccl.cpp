@@ -6,16 +6,16 @@
 #include <memory>
 #include <set>
 
-#include "test/paper_gpu/communicator.h"
-#include "test/paper_gpu/handles.h"
-#include "test/paper_gpu/memory.h"
-#include "test/paper_gpu/settings.h"
+#include "test/fake_cuda/communicator.h"
+#include "test/fake_cuda/handles.h"
+#include "test/fake_cuda/memory.h"
+#include "test/fake_cuda/settings.h"
 
 struct ncclComm {
-  std::shared_ptr<paper::Communicator> own;
+  std::shared_ptr<fake_cuda::Communicator> own;
 };
 
-namespace paper {
+namespace fake_cuda {
 namespace {
 
 struct Grouped {
@@ -105,9 +105,9 @@ Operation operation(Call kind, const void* send, void* receive, std::size_t coun
 }
 
 }  // namespace
-}  // namespace paper
+}  // namespace fake_cuda
 
-using namespace paper;
+using namespace fake_cuda;
 
 extern "C" {
 
@@ -134,7 +134,7 @@ const char* ncclGetErrorString(ncclResult_t code) {
   }
 }
 const char* ncclGetLastError(ncclComm_t) {
-  return "paper NCCL said why on stderr";
+  return "fake NCCL said why on stderr";
 }
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   std::memset(id, 0, sizeof *id);

@@ -4,8 +4,8 @@
 
 #include <cstring>
 
-#include "test/paper_gpu/memory.h"
-#include "test/paper_gpu/settings.h"
+#include "test/fake_cuda/memory.h"
+#include "test/fake_cuda/settings.h"
 
 namespace {
 
@@ -20,7 +20,7 @@ struct PciInfo {
 };
 
 int count() {
-  return paper::settings().count;
+  return fake_cuda::settings().count;
 }
 
 // A handle is the number of a GPU, from 1.
@@ -85,7 +85,7 @@ const char* nvmlErrorString(int code) {
   return code == kSuccess ? "Success" : "a call of NVML that is refused";
 }
 int nvmlSystemGetDriverVersion(char* text, unsigned length) {
-  return sessions == 0 ? kUninitialized : copy(text, length, "0.0 (paper)");
+  return sessions == 0 ? kUninitialized : copy(text, length, "0.0 (fake)");
 }
 int nvmlDeviceGetCount_v2(unsigned* n) {
   if (sessions == 0) return kUninitialized;
@@ -112,7 +112,7 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char* text, void** gpu) {
 }
 int nvmlDeviceGetName(void* gpu, char* text, unsigned length) {
   if (!valid(gpu)) return kInvalid;
-  return copy(text, length, "paper GPU (emulated)");
+  return copy(text, length, "fake GPU (emulated)");
 }
 int nvmlDeviceGetPciInfo_v3(void* gpu, PciInfo* info) {
   if (!valid(gpu)) return kInvalid;
@@ -121,7 +121,7 @@ int nvmlDeviceGetPciInfo_v3(void* gpu, PciInfo* info) {
 }
 int nvmlDeviceGetMemoryInfo(void* gpu, unsigned long long* total_free_used) {
   if (!valid(gpu)) return kInvalid;
-  const std::size_t total = paper::settings().memory, used = paper::Memory::get().used();
+  const std::size_t total = fake_cuda::settings().memory, used = fake_cuda::Memory::get().used();
   total_free_used[0] = total, total_free_used[1] = total - used, total_free_used[2] = used;
   return kSuccess;
 }

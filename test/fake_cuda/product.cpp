@@ -1,4 +1,4 @@
-#include "test/paper_gpu/product.h"
+#include "test/fake_cuda/product.h"
 
 #include <algorithm>
 #include <bit>
@@ -7,7 +7,7 @@
 
 #include "engine/base/half.h"
 
-namespace paper {
+namespace fake_cuda {
 namespace {
 
 using mbench::bf16;
@@ -151,4 +151,4 @@ void compute(const Product& p) {
   }
 }
 
-}  // namespace paper
+}  // namespace fake_cuda

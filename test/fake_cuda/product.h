@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace paper {
+namespace fake_cuda {
 
 struct Layout {
   cudaDataType_t type = CUDA_R_32F;
@@ -50,4 +50,4 @@ struct Product {
 std::size_t size_of(cudaDataType_t type);
 void compute(const Product& p);
 
-}  // namespace paper
+}  // namespace fake_cuda

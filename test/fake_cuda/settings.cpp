@@ -1,4 +1,4 @@
-#include "test/paper_gpu/settings.h"
+#include "test/fake_cuda/settings.h"
 
 #include <unistd.h>
 
@@ -6,17 +6,17 @@
 #include <cstdlib>
 #include <string>
 
-namespace paper {
+namespace fake_cuda {
 namespace {
 
 template <class T>
 void read(const char* name, T& value, std::uint64_t unit = 1) {
-  const char* text = std::getenv((std::string("PAPER_GPU_") + name).c_str());
+  const char* text = std::getenv((std::string("FAKE_CUDA_") + name).c_str());
   if (!text || !*text) return;
   char* end = nullptr;
   const unsigned long long number = std::strtoull(text, &end, 10);
   if (*end) {
-    std::fprintf(stderr, "paper GPU: PAPER_GPU_%s, got \"%s\", need a number\n", name, text);
+    std::fprintf(stderr, "fake GPU: FAKE_CUDA_%s, got \"%s\", need a number\n", name, text);
     std::abort();
   }
   value = static_cast<T>(number * unit);
@@ -45,8 +45,8 @@ const Settings& settings() {
 }
 
 void complain(std::string_view call, std::string_view why) {
-  std::fprintf(stderr, "paper GPU (process %d): %.*s: %.*s\n", static_cast<int>(::getpid()),
+  std::fprintf(stderr, "fake GPU (process %d): %.*s: %.*s\n", static_cast<int>(::getpid()),
                static_cast<int>(call.size()), call.data(), static_cast<int>(why.size()), why.data());
 }
 
-}  // namespace paper
+}  // namespace fake_cuda

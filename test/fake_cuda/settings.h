@@ -1,11 +1,11 @@
-// What the paper GPUs are and what goes wrong with them: PAPER_GPU_* of the environment, read once. A value
+// What the fake GPUs are and what goes wrong with them: FAKE_CUDA_* of the environment, read once. A value
 // that is no number ends the program.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
-namespace paper {
+namespace fake_cuda {
 
 struct Settings {
   int count = 1;                              // COUNT: GPUs of this machine
@@ -25,4 +25,4 @@ const Settings& settings();
 // Says on stderr why a call is refused: the error code alone would not.
 void complain(std::string_view call, std::string_view why);
 
-}  // namespace paper
+}  // namespace fake_cuda

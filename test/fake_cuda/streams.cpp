@@ -2,11 +2,11 @@
 #include <cstring>
 #include <string>
 
-#include "test/paper_gpu/handles.h"
-#include "test/paper_gpu/memory.h"
-#include "test/paper_gpu/settings.h"
+#include "test/fake_cuda/handles.h"
+#include "test/fake_cuda/memory.h"
+#include "test/fake_cuda/settings.h"
 
-namespace paper {
+namespace fake_cuda {
 namespace {
 
 thread_local cudaError_t last_error = cudaSuccess;
@@ -53,9 +53,9 @@ std::shared_ptr<Queue> queue_of(cudaStream_t stream) {
   return Alive<CUstream_st>::get().has(stream) ? stream->queue : nullptr;
 }
 
-}  // namespace paper
+}  // namespace fake_cuda
 
-using namespace paper;
+using namespace fake_cuda;
 
 extern "C" {
 
@@ -94,18 +94,18 @@ cudaError_t cudaGetDeviceCount(int* count) {
 }
 cudaError_t cudaSetDevice(int d) {
   if (d < 0 || d >= settings().count) return returned(cudaErrorInvalidDevice);
-  paper::device = d;
+  fake_cuda::device = d;
   return returned(cudaSuccess);
 }
 cudaError_t cudaGetDevice(int* d) {
-  *d = paper::device;
+  *d = fake_cuda::device;
   return returned(cudaSuccess);
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int d) {
   if (d < 0 || d >= settings().count) return returned(cudaErrorInvalidDevice);
   std::memset(p, 0, sizeof *p);
-  std::strcpy(p->name, "paper GPU (emulated)");
-  std::memcpy(p->uuid.bytes, "paper GPU no.", 13);
+  std::strcpy(p->name, "fake GPU (emulated)");
+  std::memcpy(p->uuid.bytes, "fake GPU no.", 13);
   p->uuid.bytes[15] = static_cast<char>(d);
   p->totalGlobalMem = settings().memory;
   p->major = 9, p->minor = 0;

@@ -1,4 +1,4 @@
-#include "engine/backend/cuda/cuda_ops.h"
+#include "engine/backend/cuda/device/cuda_ops.h"
 #include "engine/backend/cuda/kernels/copy.cuh"
 
 namespace mbench::cuda {

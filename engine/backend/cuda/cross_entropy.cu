@@ -1,4 +1,4 @@
-#include "engine/backend/cuda/cuda_ops.h"
+#include "engine/backend/cuda/device/cuda_ops.h"
 #include "engine/backend/cuda/kernels/cross_entropy.cuh"
 
 namespace mbench::cuda {

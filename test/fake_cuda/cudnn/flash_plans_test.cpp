@@ -1,10 +1,10 @@
 // Fused attention up to the last step before a GPU: cuDNN's plans for GPUs that it only has a description of,
 // their compiled code, and what an op would start.
-#include "engine/backend/cuda/flash.h"
-#include "engine/backend/cuda/flash_graph.h"
+#include "engine/backend/cuda/attention/flash.h"
+#include "engine/backend/cuda/attention/flash_graph.h"
 #include "test/catch.h"
-#include "test/engine/backend/cuda_flash/paper_driver.h"
-#include "test/engine/backend/cuda_flash/paper_runtime.h"
+#include "test/fake_cuda/cudnn/paper_driver.h"
+#include "test/fake_cuda/cudnn/paper_runtime.h"
 #include "test/engine/ops/op_test.h"
 
 using namespace mbench;
@@ -50,7 +50,7 @@ TEST_CASE("cuDNN has plans for every head size, length and mask, compiled for th
   constexpr std::int64_t lengths[] = {512, 1000, 2048, 4096};
   std::size_t turn = 0;
   for (const int capability : {90, 80}) {
-    paper::be(capability);
+    fake_cuda::be(capability);
     for (const std::int64_t d : {64, 80, 96, 128})
       for (const Mask mask : kMasks)
         for (const bool gradient : {false, true}) {
@@ -59,10 +59,10 @@ TEST_CASE("cuDNN has plans for every head size, length and mask, compiled for th
               shape_of(2, 4, seq, d, mask, turn / 2 % 3 == 0 ? DType::f16 : DType::bf16, gradient);
           ++turn;
           INFO(label(s, capability));
-          paper::kernels().clear();
-          const auto plan = plan_flash(s, nullptr, paper::device());
-          REQUIRE(!paper::kernels().empty());
-          for (const paper::Kernel& kernel : paper::kernels()) {
+          fake_cuda::kernels().clear();
+          const auto plan = plan_flash(s, nullptr, fake_cuda::device());
+          REQUIRE(!fake_cuda::kernels().empty());
+          for (const fake_cuda::Kernel& kernel : fake_cuda::kernels()) {
             CHECK(kernel.capability == capability);
             CHECK_THAT(kernel.name,
                        Contains(fmt::format("sm{}_flash_{}prop", capability, gradient ? "b" : "f")));
@@ -76,17 +76,17 @@ TEST_CASE("cuDNN has plans for every head size, length and mask, compiled for th
 }
 
 TEST_CASE("the workspace of a gradient is what the comment in flash_graph.cpp says") {
-  paper::be(90);
+  fake_cuda::be(90);
   const FlashShape s = shape_of(8, 16, 2048, 128, Mask::causal, DType::bf16, true);
-  CHECK(workspace_of(*plan_flash(s, nullptr, paper::device())) >> 20 == 1025);
+  CHECK(workspace_of(*plan_flash(s, nullptr, fake_cuda::device())) >> 20 == 1025);
 }
 
 TEST_CASE("a plan's tensors lie where the op's do") {
-  paper::be(90);
+  fake_cuda::be(90);
   const std::int64_t b = 2, a = 4, n = 512, d = 64;
   for (const bool gradient : {false, true}) {
     const FlashShape s = shape_of(b, a, n, d, Mask::padded, DType::bf16, gradient);
-    const auto plan = plan_flash(s, nullptr, paper::device());
+    const auto plan = plan_flash(s, nullptr, fake_cuda::device());
     using Sizes = std::vector<std::int64_t>;
     const auto check = [&](FlashTensor name, const Sizes& dims, const Sizes& strides) {
       cudnn_frontend::graph::Tensor_attributes t;
@@ -113,10 +113,10 @@ TEST_CASE("a plan's tensors lie where the op's do") {
 }
 
 TEST_CASE("what cuDNN has no kernel for is unsupported, in its words") {
-  paper::be(80);
+  fake_cuda::be(80);
   const FlashShape s = shape_of(1, 4, 512, 320, Mask::causal, DType::bf16, true);
   try {
-    plan_flash(s, nullptr, paper::device());
+    plan_flash(s, nullptr, fake_cuda::device());
     FAIL("there is a plan");
   } catch (const Error& e) {
     CHECK(e.kind() == ErrorKind::unsupported);
@@ -133,7 +133,7 @@ namespace {
 struct PaperFlash {
   OpTest test;
   KernelStream kernels{nullptr};
-  Flash flash{nullptr, kernels, test.device.memory(), paper::device()};
+  Flash flash{nullptr, kernels, test.device.memory(), fake_cuda::device()};
   std::int64_t batch = 2, heads = 4, seq = 512, d = 64;
   Tensor qkv = test.empty({seq, batch, heads, 3 * d}, DType::bf16),
          dqkv = test.empty({seq, batch, heads, 3 * d}, DType::bf16),
@@ -164,28 +164,28 @@ struct PaperFlash {
 }  // namespace
 
 TEST_CASE("an op starts one plan on its own tensors, and makes it once") {
-  paper::be(90);
+  fake_cuda::be(90);
   PaperFlash p;
   const auto at = [](const Tensor& t, std::int64_t elements) {
     return static_cast<const void*>(t.data() + 2 * elements);
   };
   for (const Mask mask : kMasks) {
-    paper::steps().clear();
-    paper::kernels().clear();
+    fake_cuda::steps().clear();
+    fake_cuda::kernels().clear();
     p.flash.run(p.forward(mask));
     p.flash.run(p.backward(mask));
     const bool padded = mask == Mask::padded;
-    const std::size_t compiled = paper::kernels().size();
+    const std::size_t compiled = fake_cuda::kernels().size();
     // Padded: keys are counted before each plan, and gradients of hidden keys cleared at the end.
     const std::vector<bool> want =
         padded ? std::vector<bool>{true, false, true, false, true} : std::vector<bool>{false, false};
-    REQUIRE(paper::steps().size() == want.size());
-    std::vector<paper::Step> plans;
+    REQUIRE(fake_cuda::steps().size() == want.size());
+    std::vector<fake_cuda::Step> plans;
     for (std::size_t i = 0; i < want.size(); ++i) {
-      CHECK(paper::steps()[i].kernel == want[i]);
-      if (!want[i]) plans.push_back(paper::steps()[i]);
+      CHECK(fake_cuda::steps()[i].kernel == want[i]);
+      if (!want[i]) plans.push_back(fake_cuda::steps()[i]);
     }
-    for (const paper::Step& plan : plans) {
+    for (const fake_cuda::Step& plan : plans) {
       const auto tensor = [&](FlashTensor name) {
         const auto found = plan.tensors.find(name);
         return found == plan.tensors.end() ? nullptr : found->second;
@@ -209,17 +209,17 @@ TEST_CASE("an op starts one plan on its own tensors, and makes it once") {
     CHECK(compiled >= 2);
     p.flash.run(p.forward(mask));
     p.flash.run(p.backward(mask));
-    CHECK(paper::kernels().size() == compiled);
-    CHECK(paper::steps().size() == 2 * want.size());
+    CHECK(fake_cuda::kernels().size() == compiled);
+    CHECK(fake_cuda::steps().size() == 2 * want.size());
   }
 }
 
 TEST_CASE("an op that fused attention cannot do is refused before anything starts") {
-  paper::be(90);
+  fake_cuda::be(90);
   PaperFlash p;
-  paper::steps().clear();
+  fake_cuda::steps().clear();
   ops::Attention op = p.forward(Mask::padded);
   op.shape.dropout.p = 0.1f;
   CHECK_THROWS_WITH(p.flash.run(op), Contains("[attention] attention \"flash\" on a GPU, got dropout 0.1"));
-  CHECK(paper::steps().empty());
+  CHECK(fake_cuda::steps().empty());
 }

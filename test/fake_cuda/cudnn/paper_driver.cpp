@@ -1,4 +1,4 @@
-#include "test/engine/backend/cuda_flash/paper_driver.h"
+#include "test/fake_cuda/cudnn/paper_driver.h"
 
 #include <cuda.h>
 #include <elf.h>
@@ -21,14 +21,14 @@ int capability_of(const void* code) {
 
 }  // namespace
 
-namespace paper {
+namespace fake_cuda {
 
 std::vector<Kernel>& kernels() {
   static std::vector<Kernel> all;
   return all;
 }
 
-}  // namespace paper
+}  // namespace fake_cuda
 
 // A library is its capability, a kernel its number.
 extern "C" {
@@ -42,8 +42,8 @@ CUresult cuLibraryUnload(CUlibrary) {
   return CUDA_SUCCESS;
 }
 CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* name) {
-  paper::kernels().push_back({name, static_cast<int>(reinterpret_cast<std::intptr_t>(library))});
-  *kernel = reinterpret_cast<CUkernel>(paper::kernels().size());
+  fake_cuda::kernels().push_back({name, static_cast<int>(reinterpret_cast<std::intptr_t>(library))});
+  *kernel = reinterpret_cast<CUkernel>(fake_cuda::kernels().size());
   return CUDA_SUCCESS;
 }
 CUresult cuKernelSetAttribute(CUfunction_attribute, int, CUkernel, CUdevice) {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace paper {
+namespace fake_cuda {
 
 struct Kernel {
   std::string name;
@@ -14,4 +14,4 @@ struct Kernel {
 // In the order cuDNN asked for them.
 std::vector<Kernel>& kernels();
 
-}  // namespace paper
+}  // namespace fake_cuda

@@ -1,4 +1,4 @@
-#include "test/engine/backend/cuda_flash/paper_runtime.h"
+#include "test/fake_cuda/cudnn/paper_runtime.h"
 
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
@@ -6,7 +6,7 @@
 
 #include <cstdlib>
 
-namespace paper {
+namespace fake_cuda {
 namespace {
 
 int& capability() {
@@ -56,7 +56,7 @@ std::vector<Step>& steps() {
   return all;
 }
 
-}  // namespace paper
+}  // namespace fake_cuda
 
 extern "C" {
 
@@ -66,8 +66,8 @@ cudaError_t __wrap_cudaGetDevice(int* ordinal) {
 }
 cudaError_t __wrap_cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {};
-  properties->major = paper::capability() / 10;
-  properties->minor = paper::capability() % 10;
+  properties->major = fake_cuda::capability() / 10;
+  properties->minor = fake_cuda::capability() % 10;
   return cudaSuccess;
 }
 cudaError_t __wrap_cudaGetDeviceProperties_v2(cudaDeviceProp* properties,
@@ -87,9 +87,9 @@ cudaError_t __wrap_cudaFree(void* memory) {
   return cudaSuccess;
 }
 cudaError_t __wrap_cudaLaunchKernel(const void*, dim3, dim3, void**, std::size_t, cudaStream_t) {
-  paper::Step step;
+  fake_cuda::Step step;
   step.kernel = true;
-  paper::steps().push_back(step);
+  fake_cuda::steps().push_back(step);
   return cudaSuccess;
 }
 cudnnStatus_t __wrap_cudnnGetStream(cudnnHandle_t, cudaStream_t* stream) {
@@ -102,24 +102,24 @@ cudnnStatus_t __wrap_cudnnBackendSetAttribute(cudnnBackendDescriptor_t to, cudnn
                                               cudnnBackendAttributeType_t type, std::int64_t count,
                                               const void* values) {
   if (name == CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS)
-    paper::packs()[to].names = paper::list_of<std::int64_t>(values, count);
+    fake_cuda::packs()[to].names = fake_cuda::list_of<std::int64_t>(values, count);
   else if (name == CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS)
-    paper::packs()[to].addresses = paper::list_of<const void*>(values, count);
+    fake_cuda::packs()[to].addresses = fake_cuda::list_of<const void*>(values, count);
   else if (name == CUDNN_ATTR_VARIANT_PACK_WORKSPACE)
-    paper::packs()[to].workspace = paper::list_of<const void*>(values, count).at(0);
+    fake_cuda::packs()[to].workspace = fake_cuda::list_of<const void*>(values, count).at(0);
   return __real_cudnnBackendSetAttribute(to, name, type, count, values);
 }
 cudnnStatus_t __wrap_cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t,
                                          cudnnBackendDescriptor_t arguments) {
-  const auto found = paper::packs().find(arguments);
-  if (found == paper::packs().end()) return CUDNN_STATUS_BAD_PARAM;
-  const paper::Pack pack = found->second;
-  paper::packs().erase(found);
+  const auto found = fake_cuda::packs().find(arguments);
+  if (found == fake_cuda::packs().end()) return CUDNN_STATUS_BAD_PARAM;
+  const fake_cuda::Pack pack = found->second;
+  fake_cuda::packs().erase(found);
   if (pack.names.size() != pack.addresses.size()) return CUDNN_STATUS_BAD_PARAM;
-  paper::Step step;
+  fake_cuda::Step step;
   for (std::size_t i = 0; i < pack.names.size(); ++i) step.tensors[pack.names[i]] = pack.addresses[i];
   step.workspace = pack.workspace;
-  paper::steps().push_back(step);
+  fake_cuda::steps().push_back(step);
   return CUDNN_STATUS_SUCCESS;
 }
 

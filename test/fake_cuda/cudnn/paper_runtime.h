@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace paper {
+namespace fake_cuda {
 
 // The compute capability of the GPU, 90 or 80, and that GPU as cuDNN writes one: an H200 or an A100.
 void be(int capability);
@@ -20,4 +20,4 @@ struct Step {
 
 std::vector<Step>& steps();
 
-}  // namespace paper
+}  // namespace fake_cuda

@@ -1,5 +1,5 @@
 // What goes wrong on GPUs is a row that says what, and the sweep goes on.
-#include "test/paper_gpu/tests/sweeps.h"
+#include "test/fake_cuda/tests/sweeps.h"
 
 using namespace mbench;
 using namespace mbench::test;
@@ -8,7 +8,7 @@ using Catch::Contains;
 TEST_CASE("a kernel that fails is named by its op, and other points run") {
   Sweeps sweeps;
   const Run run = sweeps.run("fault", R"({"iterations,seed": [[1, 1], [12, 1], [1, 2]]})", "cuda",
-                             "PAPER_GPU_KERNEL_FAULT=1500", "--launcher local");
+                             "FAKE_CUDA_KERNEL_FAULT=1500", "--launcher local");
   CHECK(run.code == 3);
   const auto points = sweeps.points("fault");
   REQUIRE(points.size() == 3);
@@ -22,7 +22,7 @@ TEST_CASE("a GPU that is full is an oom that names the allocation and its catego
   Sweeps sweeps;
   // It says that it has 2 GiB: the forecast lets the points through, and the second does not fit.
   const Run run = sweeps.run("oom", R"({"micro_batch,global_batch": [[1, 4], [64, 64]]})", "cuda",
-                             "PAPER_GPU_FULL_AT_MIB=40", "--launcher local");
+                             "FAKE_CUDA_FULL_AT_MIB=40", "--launcher local");
   CHECK(run.code == 0);
   const auto points = sweeps.points("oom");
   REQUIRE(points.size() == 2);
@@ -35,7 +35,7 @@ TEST_CASE("a GPU that is full is an oom that names the allocation and its catego
 TEST_CASE("what cannot fit the GPU is known before it starts") {
   Sweeps sweeps;
   const Run run = sweeps.run("limit", R"({"micro_batch,global_batch": [[1, 4], [64, 64]]})", "cuda",
-                             "PAPER_GPU_COUNT=1", "--launcher local --set memory_limit=8MiB");
+                             "FAKE_CUDA_COUNT=1", "--launcher local --set memory_limit=8MiB");
   CHECK(run.code == 0);
   const auto points = sweeps.points("limit");
   REQUIRE(points.size() == 2);
@@ -49,7 +49,7 @@ TEST_CASE("a collective that a rank never comes to is a timeout that names it") 
     Sweeps sweeps;
     const Run run =
         sweeps.run("hang", R"({"tp": [2], "recompute": ["none"]})", "cuda",
-                   fmt::format("PAPER_GPU_COUNT=2 PAPER_GPU_ABSENT_RANK=1 PAPER_GPU_ABSENT_FROM={}", from),
+                   fmt::format("FAKE_CUDA_COUNT=2 FAKE_CUDA_ABSENT_RANK=1 FAKE_CUDA_ABSENT_FROM={}", from),
                    "--timeout 20");
     CHECK(run.code == 3);
     const auto points = sweeps.points("hang");
@@ -62,7 +62,7 @@ TEST_CASE("a collective that a rank never comes to is a timeout that names it") 
 
 TEST_CASE("a communicator that is never made is a timeout that names it") {
   Sweeps sweeps;
-  const Run run = sweeps.run("init", R"({"tp": [2]})", "cuda", "PAPER_GPU_COUNT=2 PAPER_GPU_INIT_HANGS=1",
+  const Run run = sweeps.run("init", R"({"tp": [2]})", "cuda", "FAKE_CUDA_COUNT=2 FAKE_CUDA_INIT_HANGS=1",
                              "--timeout 12");
   CHECK(run.code == 3);
   const auto points = sweeps.points("init");
@@ -74,7 +74,7 @@ TEST_CASE("a communicator that is never made is a timeout that names it") {
 TEST_CASE("an error of the network ends the point and names the group") {
   Sweeps sweeps;
   const Run run = sweeps.run("network", R"({"tp": [2]})", "cuda",
-                             "PAPER_GPU_COUNT=2 PAPER_GPU_FAILING_COLLECTIVE=60", "--timeout 60");
+                             "FAKE_CUDA_COUNT=2 FAKE_CUDA_FAILING_COLLECTIVE=60", "--timeout 60");
   CHECK(run.code == 3);
   const auto points = sweeps.points("network");
   REQUIRE(points.size() == 1);

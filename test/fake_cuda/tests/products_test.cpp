@@ -1,4 +1,4 @@
-// The paper cuBLASLt: every epilogue against a plain reference in double, and what is refused.
+// The fake cuBLASLt: every epilogue against a plain reference in double, and what is refused.
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 

@@ -1,4 +1,4 @@
-// The paper GPU itself: it keeps CUDA's rules and nothing beyond them, and refuses what a real one refuses.
+// The fake GPU itself: it keeps CUDA's rules and nothing beyond them, and refuses what a real one refuses.
 #include <cuda_runtime_api.h>
 
 #include <cmath>
@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "test/catch.h"
-#include "test/paper_gpu/kernels.h"
+#include "test/fake_cuda/kernels.h"
 
 namespace {
 
@@ -40,7 +40,7 @@ inline void put_kernel(int* to, int value) {
 }
 
 void put(int* to, int value, cudaStream_t stream) {
-  paper::learn(put_kernel);
+  fake_cuda::learn(put_kernel);
   void* arguments[] = {&to, &value};
   REQUIRE(cudaLaunchKernel(reinterpret_cast<const void*>(put_kernel), dim3(1), dim3(1), arguments, 0,
                            stream) == cudaSuccess);
@@ -132,7 +132,7 @@ TEST_CASE("what a real GPU refuses is refused") {
   CHECK(cudaSetDevice(99) == cudaErrorInvalidDevice);
   void* at = nullptr;
   CHECK(cudaMalloc(&at, std::size_t{1} << 40) == cudaErrorMemoryAllocation);
-  paper::learn(put_kernel);
+  fake_cuda::learn(put_kernel);
   const auto* kernel = reinterpret_cast<const void*>(put_kernel);
   void* arguments[] = {&at, &host};
   CHECK(cudaLaunchKernel(kernel, dim3(0), dim3(1), arguments, 0, s.get) == cudaErrorInvalidConfiguration);

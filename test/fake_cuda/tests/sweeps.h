@@ -1,4 +1,4 @@
-// Sweeps of a small model by the command that runs on paper GPUs.
+// Sweeps of a small model by the command that runs on fake GPUs.
 #pragma once
 #include <fmt/format.h>
 
@@ -14,7 +14,7 @@ namespace mbench::test {
 class Sweeps {
  public:
   // Runs the small model over `sweep` (JSON) on a device; `settings` go before the command, as the shell has
-  // them: "PAPER_GPU_COUNT=2".
+  // them: "FAKE_CUDA_COUNT=2".
   Run run(const std::string& name, const std::string& sweep, const std::string& device,
           const std::string& settings = "", const std::string& options = "") {
     std::string fields;  // that the sweep does not have

@@ -1,6 +1,6 @@
-// The whole command on paper GPUs: it trains as the CPU does, on one GPU, on several over NCCL, and on one
+// The whole command on fake GPUs: it trains as the CPU does, on one GPU, on several over NCCL, and on one
 // that several ranks share; and allocates what the CPU and the simulator do.
-#include "test/paper_gpu/tests/sweeps.h"
+#include "test/fake_cuda/tests/sweeps.h"
 
 using namespace mbench;
 using namespace mbench::test;
@@ -26,11 +26,11 @@ TEST_CASE("one GPU: losses, gradient norms and memory are the CPU's and the simu
   Sweeps sweeps;
   const auto cpu = sweeps.good("cpu", kOneGpu, "cpu", "", "--launcher local");
   const auto sim = sweeps.good("sim", kOneGpu, "sim:1xA100-SXM4-80GB");
-  const auto gpu = sweeps.good("gpu", kOneGpu, "cuda", "PAPER_GPU_SEED=3", "--launcher local");
+  const auto gpu = sweeps.good("gpu", kOneGpu, "cuda", "FAKE_CUDA_SEED=3", "--launcher local");
   REQUIRE(gpu.size() == 3);
   for (std::size_t i = 0; i < gpu.size(); ++i) {
     INFO(describe(gpu[i]));
-    CHECK(gpu[i].device == "paper GPU (emulated)");
+    CHECK(gpu[i].device == "fake GPU (emulated)");
     check_same_training(gpu[i], cpu[i]);
     check_same_memory(gpu[i], cpu[i]);
     check_same_memory(gpu[i], sim[i]);
@@ -53,11 +53,11 @@ TEST_CASE(
   Sweeps sweeps;
   const auto want = serial(sweeps);
   const auto sim = sweeps.good("sim", layouts, "sim:8xA100-SXM4-80GB");
-  const auto gpu = sweeps.good("gpu", layouts, "cuda", "PAPER_GPU_COUNT=8 PAPER_GPU_SEED=5");
+  const auto gpu = sweeps.good("gpu", layouts, "cuda", "FAKE_CUDA_COUNT=8 FAKE_CUDA_SEED=5");
   REQUIRE(gpu.size() == 8);
   for (std::size_t i = 0; i < gpu.size(); ++i) {
     INFO(describe(gpu[i]));
-    CHECK(gpu[i].device == "paper GPU (emulated)");
+    CHECK(gpu[i].device == "fake GPU (emulated)");
     check_same_training(gpu[i], want.at(gpu[i].point.precision));
     check_same_memory(gpu[i], sim[i]);
   }
@@ -68,11 +68,11 @@ TEST_CASE("ranks that share a GPU talk through host memory, and the row says so"
   const auto want = serial(sweeps);
   const auto gpu = sweeps.good("gpu", R"({"tp,pp,dp,sequence_parallel,schedule,virtual_stages,precision": [
     [2, 2, 1, true, "interleaved", 2, "f32"], [2, 1, 2, false, "1f1b", 1, "bf16"]]})",
-                               "cuda", "PAPER_GPU_COUNT=1 PAPER_GPU_SEED=2");
+                               "cuda", "FAKE_CUDA_COUNT=1 FAKE_CUDA_SEED=2");
   REQUIRE(gpu.size() == 2);
   for (const PointResult& p : gpu) {
     INFO(describe(p));
-    CHECK(p.device == "paper GPU (emulated) (shared by 4 ranks, messages through host memory)");
+    CHECK(p.device == "fake GPU (emulated) (shared by 4 ranks, messages through host memory)");
     check_same_training(p, want.at(p.point.precision));
   }
 }
@@ -83,7 +83,7 @@ TEST_CASE("two runs give the same bits, whatever algorithm is fastest and in wha
   std::vector<std::vector<PointResult>> runs;
   for (const int seed : {1, 6, 5})
     runs.push_back(sweeps.good(fmt::format("seed{}", seed), one, "cuda",
-                               fmt::format("PAPER_GPU_COUNT=2 PAPER_GPU_SEED={}", seed),
+                               fmt::format("FAKE_CUDA_COUNT=2 FAKE_CUDA_SEED={}", seed),
                                "--set tp=2 --set dp=1"));
   for (std::size_t i = 0; i < runs[0].size(); ++i)
     for (std::size_t r = 1; r < runs.size(); ++r) {
@@ -97,7 +97,7 @@ TEST_CASE("a sweep runs on GPUs by itself where every rank gets one, else on the
   const Room room;
   const auto device = [&](const char* gpus, const char* options) {
     const Run run =
-        room.shell(fmt::format("PAPER_GPU_COUNT={} $M sweep tiny.json --dry-run {}", gpus, options));
+        room.shell(fmt::format("FAKE_CUDA_COUNT={} $M sweep tiny.json --dry-run {}", gpus, options));
     INFO(run.out << run.err);
     CHECK(run.code == 0);
     const auto begin = run.out.find(" points on ");
@@ -115,16 +115,16 @@ TEST_CASE("devices: the GPUs, their libraries, and the links between them") {
   const Room room;
   const Run one = room.shell("$M devices");
   CHECK(one.code == 0);
-  CHECK_THAT(one.out, Contains("cuda      0 paper GPU (emulated), 2.00 GiB") && Contains("cuBLASLt") &&
+  CHECK_THAT(one.out, Contains("cuda      0 fake GPU (emulated), 2.00 GiB") && Contains("cuBLASLt") &&
                           Contains("NCCL"));
   CHECK_THAT(one.out, !Contains("links"));
-  const Run four = room.shell("PAPER_GPU_COUNT=4 $M devices");
+  const Run four = room.shell("FAKE_CUDA_COUNT=4 $M devices");
   INFO(four.out);
   CHECK(four.code == 0);
-  CHECK_THAT(four.out, Contains("cuda      3 paper GPU (emulated)"));
+  CHECK_THAT(four.out, Contains("cuda      3 fake GPU (emulated)"));
   CHECK_THAT(four.out,
              Contains("GPU 0        X   NV4  NODE  NODE") && Contains("GPU 3     NODE  NODE   NV4     X"));
-  const Run none = room.shell("PAPER_GPU_COUNT=0 $M devices");
+  const Run none = room.shell("FAKE_CUDA_COUNT=0 $M devices");
   CHECK(none.code == 0);
   CHECK_THAT(none.out, Contains("cuda      none: "));
 }

@@ -5,9 +5,9 @@
 // arena, for as many heads of one sample at a time as kScratch holds.
 #include <algorithm>
 
-#include "engine/backend/cuda/cuda_ops.h"
-#include "engine/backend/cuda/flash.h"
-#include "engine/backend/cuda/kernels/attention.cuh"
+#include "engine/backend/cuda/device/cuda_ops.h"
+#include "engine/backend/cuda/attention/flash.h"
+#include "engine/backend/cuda/attention/attention.cuh"
 #include "engine/ops/attention.h"
 
 namespace mbench::cuda {

@@ -1,4 +1,4 @@
-#include "engine/backend/cuda/cudnn_library.h"
+#include "engine/backend/cuda/attention/cudnn_library.h"
 
 #include <cudnn.h>
 #include <dlfcn.h>

@@ -1,12 +1,12 @@
-#include "engine/backend/cuda/flash.h"
+#include "engine/backend/cuda/attention/flash.h"
 
 #include <map>
 #include <unordered_map>
 #include <vector>
 
-#include "engine/backend/cuda/cudnn_library.h"
-#include "engine/backend/cuda/flash_graph.h"
-#include "engine/backend/cuda/flash_padding.h"
+#include "engine/backend/cuda/attention/cudnn_library.h"
+#include "engine/backend/cuda/attention/flash_graph.h"
+#include "engine/backend/cuda/attention/flash_padding.h"
 
 namespace mbench::cuda {
 namespace {

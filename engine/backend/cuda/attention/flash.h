@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "engine/backend/cuda/kernel_stream.h"
+#include "engine/backend/cuda/device/kernel_stream.h"
 #include "engine/device/allocator.h"
 #include "engine/ops/attention.h"
 

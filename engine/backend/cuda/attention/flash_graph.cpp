@@ -1,4 +1,4 @@
-#include "engine/backend/cuda/flash_graph.h"
+#include "engine/backend/cuda/attention/flash_graph.h"
 
 #include <algorithm>
 #include <string>

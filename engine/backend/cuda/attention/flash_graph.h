@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "engine/backend/cuda/flash_shape.h"
+#include "engine/backend/cuda/attention/flash_shape.h"
 
 namespace mbench::cuda {
 

@@ -1,5 +1,5 @@
 // Instead of cuDNN's fused attention, where the binary was built without cuDNN's headers or its frontend's.
-#include "engine/backend/cuda/flash.h"
+#include "engine/backend/cuda/attention/flash.h"
 #include "engine/base/error.h"
 
 namespace mbench::cuda {

@@ -1,5 +1,5 @@
-#include "engine/backend/cuda/flash_padding.h"
-#include "engine/backend/cuda/kernels/padding.cuh"
+#include "engine/backend/cuda/attention/flash_padding.h"
+#include "engine/backend/cuda/attention/padding.cuh"
 
 namespace mbench::cuda {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "engine/backend/cuda/kernel_stream.h"
+#include "engine/backend/cuda/device/kernel_stream.h"
 #include "engine/ops/attention.h"
 
 namespace mbench::cuda {

@@ -1,10 +1,10 @@
-#include "engine/backend/cuda/cuda_device.h"
+#include "engine/backend/cuda/device/cuda_device.h"
 
 #include <chrono>
 #include <thread>
 
-#include "engine/backend/cuda/cuda_memory.h"
-#include "engine/backend/cuda/launch.h"
+#include "engine/backend/cuda/device/cuda_memory.h"
+#include "engine/backend/cuda/device/launch.h"
 #include "engine/base/half.h"
 
 namespace mbench::cuda {

@@ -4,9 +4,9 @@
 #include <cuda_runtime_api.h>
 
 #include "engine/backend/cuda/cuda.h"
-#include "engine/backend/cuda/cuda_ops.h"
-#include "engine/backend/cuda/staging.h"
-#include "engine/backend/cuda/stretches.h"
+#include "engine/backend/cuda/device/cuda_ops.h"
+#include "engine/backend/cuda/device/staging.h"
+#include "engine/backend/cuda/device/event_timer.h"
 
 namespace mbench::cuda {
 

@@ -1,6 +1,6 @@
-#include "engine/backend/cuda/cuda_memory.h"
+#include "engine/backend/cuda/device/cuda_memory.h"
 
-#include "engine/backend/cuda/driver.h"
+#include "engine/backend/cuda/device/driver.h"
 
 namespace mbench::cuda {
 

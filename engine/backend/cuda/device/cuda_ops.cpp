@@ -1,11 +1,11 @@
-#include "engine/backend/cuda/cuda_ops.h"
+#include "engine/backend/cuda/device/cuda_ops.h"
 
 #include <utility>
 
-#include "engine/backend/cuda/cuda_memory.h"
-#include "engine/backend/cuda/flash.h"
-#include "engine/backend/cuda/launch.h"
-#include "engine/backend/cuda/matmul_plans.h"
+#include "engine/backend/cuda/device/cuda_memory.h"
+#include "engine/backend/cuda/attention/flash.h"
+#include "engine/backend/cuda/device/launch.h"
+#include "engine/backend/cuda/matmul/matmul_plans.h"
 
 namespace mbench::cuda {
 namespace {

@@ -6,7 +6,7 @@
 #include <functional>
 #include <memory>
 
-#include "engine/backend/cuda/kernel_stream.h"
+#include "engine/backend/cuda/device/kernel_stream.h"
 #include "engine/ops/ops.h"
 
 namespace mbench::cuda {

@@ -1,4 +1,4 @@
-#include "engine/backend/cuda/driver.h"
+#include "engine/backend/cuda/device/driver.h"
 
 #include <dlfcn.h>
 

@@ -1,6 +1,6 @@
-#include "engine/backend/cuda/stretches.h"
+#include "engine/backend/cuda/device/event_timer.h"
 
-#include "engine/backend/cuda/launch.h"
+#include "engine/backend/cuda/device/launch.h"
 
 namespace mbench::cuda {
 namespace {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "engine/backend/cuda/launch.h"
+#include "engine/backend/cuda/device/launch.h"
 
 namespace mbench::cuda {
 

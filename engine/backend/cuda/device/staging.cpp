@@ -1,10 +1,10 @@
-#include "engine/backend/cuda/staging.h"
+#include "engine/backend/cuda/device/staging.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "engine/backend/cuda/launch.h"
+#include "engine/backend/cuda/device/launch.h"
 
 namespace mbench::cuda {
 

@@ -1,7 +1,7 @@
 #include <array>
 
-#include "engine/backend/cuda/fingerprint.h"
-#include "engine/backend/cuda/kernels/fingerprint.cuh"
+#include "engine/backend/cuda/matmul/fingerprint.h"
+#include "engine/backend/cuda/matmul/fingerprint.cuh"
 
 namespace mbench::cuda {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "engine/backend/cuda/kernel_stream.h"
+#include "engine/backend/cuda/device/kernel_stream.h"
 #include "engine/base/dtype.h"
 
 namespace mbench::cuda {

@@ -1,7 +1,7 @@
 // Matrix products: by cuBLASLt (matmul_plans.cpp), but for those over no terms, which it does not take.
-#include "engine/backend/cuda/cuda_ops.h"
-#include "engine/backend/cuda/kernels/matmul.cuh"
-#include "engine/backend/cuda/matmul_plans.h"
+#include "engine/backend/cuda/device/cuda_ops.h"
+#include "engine/backend/cuda/matmul/matmul.cuh"
+#include "engine/backend/cuda/matmul/matmul_plans.h"
 #include "engine/ops/epilogue.h"
 
 namespace mbench::cuda {

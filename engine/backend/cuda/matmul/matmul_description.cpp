@@ -1,4 +1,4 @@
-#include "engine/backend/cuda/matmul_description.h"
+#include "engine/backend/cuda/matmul/matmul_description.h"
 
 #include <algorithm>
 

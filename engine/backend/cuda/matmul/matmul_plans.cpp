@@ -1,9 +1,9 @@
-#include "engine/backend/cuda/matmul_plans.h"
+#include "engine/backend/cuda/matmul/matmul_plans.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "engine/backend/cuda/launch.h"
+#include "engine/backend/cuda/device/launch.h"
 #include "engine/ops/epilogue.h"
 
 namespace mbench::cuda {

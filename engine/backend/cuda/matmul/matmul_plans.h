@@ -20,8 +20,8 @@
 #include <memory>
 #include <vector>
 
-#include "engine/backend/cuda/fingerprint.h"
-#include "engine/backend/cuda/matmul_description.h"
+#include "engine/backend/cuda/matmul/fingerprint.h"
+#include "engine/backend/cuda/matmul/matmul_description.h"
 #include "engine/ops/ops.h"
 
 namespace mbench::cuda {

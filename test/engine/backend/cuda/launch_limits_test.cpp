@@ -2,7 +2,7 @@
 // The engine runs as it does on a GPU, on memory that nobody follows; the kernels themselves do not run.
 #include "engine/backend/cuda/kernels/adam.cuh"
 #include "engine/backend/cuda/kernels/add.cuh"
-#include "engine/backend/cuda/kernels/attention.cuh"
+#include "engine/backend/cuda/attention/attention.cuh"
 #include "engine/backend/cuda/kernels/attention_mask.cuh"
 #include "engine/backend/cuda/kernels/bias_add.cuh"
 #include "engine/backend/cuda/kernels/bias_dropout_add.cuh"

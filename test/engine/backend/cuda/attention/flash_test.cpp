@@ -1,5 +1,5 @@
-#include "engine/backend/cuda/flash_shape.h"
-#include "engine/backend/cuda/kernels/padding.cuh"
+#include "engine/backend/cuda/attention/flash_shape.h"
+#include "engine/backend/cuda/attention/padding.cuh"
 #include "test/engine/backend/cuda/kernel_test.h"
 
 using namespace mbench;

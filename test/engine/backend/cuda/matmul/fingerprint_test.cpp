@@ -1,5 +1,5 @@
 // Prints of results: equal for equal bits, different where one bit or one place is, and not fooled by zeros.
-#include "engine/backend/cuda/kernels/fingerprint.cuh"
+#include "engine/backend/cuda/matmul/fingerprint.cuh"
 
 #include "test/engine/backend/cuda/kernel_test.h"
 

@@ -1,7 +1,7 @@
 // The kernels beside cuBLASLt's products: of products over no terms, and of what attention keeps of its
 // scores.
-#include "engine/backend/cuda/kernels/attention.cuh"
-#include "engine/backend/cuda/kernels/matmul.cuh"
+#include "engine/backend/cuda/attention/attention.cuh"
+#include "engine/backend/cuda/matmul/matmul.cuh"
 #include "test/engine/backend/cuda/kernel_test.h"
 
 using namespace mbench;

@@ -1,5 +1,5 @@
 // Found before the engine's header of this path: the same launch(), which first makes the kernel known to the
-// paper GPU, as a real compiler does for a real one.
+// fake GPU, as a real compiler does for a real one.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "engine/base/error.h"
-#include "test/paper_gpu/kernels.h"
+#include "test/fake_cuda/kernels.h"
 
 #define launch launch_known
-#include_next "engine/backend/cuda/launch.h"
+#include_next "engine/backend/cuda/device/launch.h"
 #undef launch
 
 namespace mbench::cuda {
@@ -20,7 +20,7 @@ namespace mbench::cuda {
 template <class... Params, class... Args>
 void launch(std::string_view op, const Launch& shape, cudaStream_t stream, void (*kernel)(Params...),
             Args&&... args) {
-  paper::learn(kernel);
+  fake_cuda::learn(kernel);
   launch_known(op, shape, stream, kernel, std::forward<Args>(args)...);
 }
 
