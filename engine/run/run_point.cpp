@@ -165,6 +165,7 @@ PointResult run_point(const Plan& plan, Device& device, World& world, const RunO
                                  peak};
   for (const std::size_t bytes : device.memory().peak().by_category)
     figures.push_back(static_cast<double>(bytes) / kMiB);
+  figures.push_back(static_cast<double>(device.library_bytes()) / kMiB);
   const std::size_t row = figures.size();
   const std::vector<double> table = all.host_gather(figures);
   const std::vector<double> times = all.host_gather(mine.step_seconds);
@@ -185,6 +186,7 @@ PointResult run_point(const Plan& plan, Device& device, World& world, const RunO
     bubble = std::max(bubble, f[3]);
     executed += f[4];
     slowest_peak = std::min(slowest_peak, f[5]);
+    if (device.real()) r.library_memory_mib = std::max(r.library_memory_mib.value_or(0), f[row - 1]);
   }
   r.peak_memory_mib = r.peak_memory_by_rank_mib[fullest];
   r.memory_anatomy_mib = anatomy_of(&table[fullest * row + 6]);

@@ -36,13 +36,17 @@ class SimDevice final : public Device {
   void host_work(HostWork work) override;
 
   template <class Op>
-  void take(const Op& op) {
+  friend void compute(SimDevice& device, const Op& op) {
+    device.charge(op);
+  }
+
+ private:
+  template <class Op>
+  void charge(const Op& op) {
     if (!clock_) return;
     const Interval span = clock_->kernel(seconds_of(*costs_, op));
     if (timeline()) timeline()->add(Track::compute, Op::name, span.begin, span.end);
   }
-
- private:
   template <class Op>
   static double seconds_of(CostModel& costs, const Op& op) {
     return costs.streaming_seconds(op.cost());
@@ -62,7 +66,7 @@ class SimDevice final : public Device {
   std::string name_;
   std::unique_ptr<CostModel> costs_;
   VirtualClock* clock_ = nullptr;
-  ForwardedOps<SimDevice> ops_;
+  TableOf<SimDevice> ops_;
 };
 
 }  // namespace mbench::sim

@@ -241,6 +241,7 @@ ordered_json result_to_json(const PointResult& r) {
   add("memory_anatomy_mib", write_anatomy(r.memory_anatomy_mib));
   add("reserved_memory_mib", number(r.reserved_memory_mib));
   add("device_memory_mib", number(r.device_memory_mib));
+  add("library_memory_mib", number(r.library_memory_mib));
   add("communication_fraction", number(r.communication_fraction));
   add("bubble_fraction", number(r.bubble_fraction));
   add("losses", numbers_or_null(r.losses));
@@ -297,6 +298,7 @@ PointResult result_from_json(const json& value, const std::string& where) {
   r.memory_anatomy_mib = read_anatomy(row, "memory_anatomy_mib");
   r.reserved_memory_mib = row.number("reserved_memory_mib");
   r.device_memory_mib = row.number("device_memory_mib");
+  r.library_memory_mib = row.number("library_memory_mib");
   r.communication_fraction = row.number("communication_fraction");
   r.bubble_fraction = row.number("bubble_fraction");
   r.losses = row.numbers("losses", true);

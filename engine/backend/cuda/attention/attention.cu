@@ -1,13 +1,13 @@
 // Attention whose probabilities are kept (attention "core"): products by cuBLASLt around the softmax, scores
 // and probabilities in the tensor that keeps them. Attention without them (attention "flash") is flash.h's.
 //
-// What dropout leaves of the probabilities, and their gradients, are in scratch memory outside the engine's
-// arena, for as many heads of one sample at a time as kScratch holds.
+// What dropout leaves of the probabilities, and their gradients, are in workspace outside the engine's
+// arena, for as many heads of one sample at a time as kWorkspace holds.
 #include <algorithm>
 
-#include "engine/backend/cuda/device/cuda_ops.h"
-#include "engine/backend/cuda/attention/flash.h"
 #include "engine/backend/cuda/attention/attention.cuh"
+#include "engine/backend/cuda/attention/flash.h"
+#include "engine/backend/cuda/device/cuda_ops.h"
 #include "engine/ops/attention.h"
 
 namespace mbench::cuda {
@@ -18,7 +18,7 @@ using ops::AttentionGrad;
 using ops::AttentionShape;
 using ops::Matrix;
 
-constexpr std::int64_t kScratch = std::int64_t{256} << 20;  // bytes, or one head if that is more
+constexpr std::int64_t kWorkspace = std::int64_t{256} << 20;  // bytes, or one head if that is more
 
 void check_probabilities(std::string_view op, const Tensor& probs, DType type) {
   check(probs.dtype() == type, op, "probabilities must be {} as the operands are, got {}", name_of(type),
@@ -30,11 +30,11 @@ struct Heads {
   std::int64_t sample, first, count;
 };
 
-// All of them, in pieces that need at most kScratch for `tensors` tensors of the scores' size.
+// All of them, in pieces that need at most kWorkspace for `tensors` tensors of the scores' size.
 template <class F>
 void for_heads(const AttentionShape& s, DType type, std::int64_t tensors, F&& f) {
   const std::int64_t bytes = s.seq * s.seq * static_cast<std::int64_t>(size_of(type)) * tensors;
-  const std::int64_t most = std::clamp<std::int64_t>(kScratch / bytes, 1, s.heads);
+  const std::int64_t most = std::clamp<std::int64_t>(kWorkspace / bytes, 1, s.heads);
   for (std::int64_t b = 0; b < s.batch; ++b)
     for (std::int64_t a = 0; a < s.heads; a += most) f(Heads{b, a, std::min(most, s.heads - a)});
 }
@@ -70,55 +70,58 @@ ops::Matmul product(const Matrix& a, const Matrix& b, const Matrix& c, std::int6
 
 }  // namespace
 
-void CudaOps::run(const Attention& op) {
+template <>
+void compute(CudaOps& gpu, const Attention& op) {
   const AttentionShape& s = op.shape;
   const DType type = op.q.data.dtype();
   if (s.batches() == 0 || s.seq == 0) return;
-  if (!op.probs) return flash_->run(op);
+  if (!op.probs) return gpu.flash->run(op);
   check_probabilities(Attention::name, op.probs, type);
-  run(product(op.q, op.k.t(), scores_matrix(op.probs), s.batches()));
-  enqueue_statistics(kernels_, op);
+  compute(gpu, product(op.q, op.k.t(), scores_matrix(op.probs), s.batches()));
+  enqueue_statistics(gpu.kernels, op);
   ops::Softmax softmax{op.probs, op.probs, s.scale, s.causal};
   softmax.keep = s.keep;
-  run(softmax);
+  compute(gpu, softmax);
   if (s.dropout.p <= 0) {
-    run(product(scores_matrix(op.probs), op.v, op.out, s.batches()));
+    compute(gpu, product(scores_matrix(op.probs), op.v, op.out, s.batches()));
     return;
   }
   for_heads(s, type, 1, [&](const Heads& h) {
-    const Tensor dropped(*scratch_, scores_shape(s, h), type, Category::workspace,
+    const Tensor dropped(gpu.workspace, scores_shape(s, h), type, Category::workspace,
                          "probabilities after dropout");
-    run(ops::Dropout{probs_of(s, op.probs, h), dropped, Tensor(), s.dropout, map_of(s, h)});
-    run(product(scores_matrix(dropped), matrices_of(s, op.v, h), matrices_of(s, op.out, h), h.count));
+    compute(gpu, ops::Dropout{probs_of(s, op.probs, h), dropped, Tensor(), s.dropout, map_of(s, h)});
+    compute(gpu,
+            product(scores_matrix(dropped), matrices_of(s, op.v, h), matrices_of(s, op.out, h), h.count));
   });
 }
 
 // With F the factors of dropout: dV = (P F)^T dO, dP = F (dO V^T), dS = scale P (dP - rowsum(P dP)), dQ = dS
 // K, dK = dS^T Q.
-void CudaOps::run(const AttentionGrad& op) {
+template <>
+void compute(CudaOps& gpu, const AttentionGrad& op) {
   const AttentionShape& s = op.shape;
   const DType type = op.q.data.dtype();
   if (s.batches() == 0 || s.seq == 0) return;
-  if (!op.probs) return flash_->run(op);
+  if (!op.probs) return gpu.flash->run(op);
   check_probabilities(AttentionGrad::name, op.probs, type);
   const bool drops = s.dropout.p > 0;
   for_heads(s, type, drops ? 2 : 1, [&](const Heads& h) {
     const auto of = [&](const Matrix& m) { return matrices_of(s, m, h); };
-    const auto scratch = [&](const char* what) {
-      return Tensor(*scratch_, scores_shape(s, h), type, Category::workspace, what);
+    const auto workspace = [&](const char* what) {
+      return Tensor(gpu.workspace, scores_shape(s, h), type, Category::workspace, what);
     };
-    const Tensor probs = probs_of(s, op.probs, h), dscores = scratch("gradient of probabilities");
+    const Tensor probs = probs_of(s, op.probs, h), dscores = workspace("gradient of probabilities");
     Tensor dropped = probs;
     if (drops) {
-      dropped = scratch("probabilities after dropout");
-      run(ops::Dropout{probs, dropped, Tensor(), s.dropout, map_of(s, h)});
+      dropped = workspace("probabilities after dropout");
+      compute(gpu, ops::Dropout{probs, dropped, Tensor(), s.dropout, map_of(s, h)});
     }
-    run(product(scores_matrix(dropped).t(), of(op.dout), of(op.dv), h.count));
-    run(product(of(op.dout), of(op.v).t(), scores_matrix(dscores), h.count));
-    if (drops) run(ops::DropoutGrad{dscores, dscores, Tensor(), s.dropout, map_of(s, h)});
-    run(ops::SoftmaxGrad{dscores, probs, dscores, s.scale, s.causal});
-    run(product(scores_matrix(dscores), of(op.k), of(op.dq), h.count));
-    run(product(scores_matrix(dscores).t(), of(op.q), of(op.dk), h.count));
+    compute(gpu, product(scores_matrix(dropped).t(), of(op.dout), of(op.dv), h.count));
+    compute(gpu, product(of(op.dout), of(op.v).t(), scores_matrix(dscores), h.count));
+    if (drops) compute(gpu, ops::DropoutGrad{dscores, dscores, Tensor(), s.dropout, map_of(s, h)});
+    compute(gpu, ops::SoftmaxGrad{dscores, probs, dscores, s.scale, s.causal});
+    compute(gpu, product(scores_matrix(dscores), of(op.k), of(op.dq), h.count));
+    compute(gpu, product(scores_matrix(dscores).t(), of(op.q), of(op.dk), h.count));
   });
 }
 

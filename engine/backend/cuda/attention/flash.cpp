@@ -63,8 +63,8 @@ Pointers pointers_of(const ops::AttentionGrad& op) {
 }  // namespace
 
 struct Flash::Plans {
-  Plans(cudaStream_t stream, KernelStream& kernels, Allocator& scratch, std::string device)
-      : stream(stream), kernels(kernels), scratch(scratch), device(std::move(device)) {}
+  Plans(cudaStream_t stream, KernelStream& kernels, Allocator& workspace, std::string device)
+      : stream(stream), kernels(kernels), workspaces(workspace), device(std::move(device)) {}
   ~Plans() {
     plans.clear();
     if (handle != nullptr) cudnnDestroy(handle);
@@ -89,8 +89,8 @@ struct Flash::Plans {
           shape.gradient
               ? (kWorkspaceAlignment - shape.row_sum_bytes() % kWorkspaceAlignment) % kWorkspaceAlignment
               : 0;
-      workspace =
-          Tensor(scratch, {before + bytes}, DType::u8, Category::workspace, "workspace of cuDNN's attention");
+      workspace = Tensor(workspaces, {before + bytes}, DType::u8, Category::workspace,
+                         "workspace of cuDNN's attention");
       at = workspace.data() + before;
     }
     fe::error_t status = plan.execute(handle, pointers, at);
@@ -124,14 +124,14 @@ struct Flash::Plans {
 
   cudaStream_t stream;
   KernelStream& kernels;
-  Allocator& scratch;
+  Allocator& workspaces;
   std::string device;
   cudnnHandle_t handle = nullptr;
   std::map<std::vector<std::int64_t>, std::unique_ptr<fe::graph::Graph>> plans;
 };
 
-Flash::Flash(cudaStream_t stream, KernelStream& kernels, Allocator& scratch, std::string device)
-    : plans_(std::make_unique<Plans>(stream, kernels, scratch, std::move(device))) {}
+Flash::Flash(cudaStream_t stream, KernelStream& kernels, Allocator& workspace, std::string device)
+    : plans_(std::make_unique<Plans>(stream, kernels, workspace, std::move(device))) {}
 
 Flash::~Flash() = default;
 

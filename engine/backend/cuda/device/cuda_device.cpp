@@ -47,9 +47,9 @@ CudaDevice::CudaDevice(const DeviceOptions& options)
       options_(options),
       name_(name_of_device(options)),
       staging_(stream_.get(), [this](cudaEvent_t e) { wait_until_ready([e] { return cudaEventQuery(e); }); }),
-      stretches_(stream_.get()),
-      ops_(stream_.get(), options.tf32, [this] { wait(); }),
-      watched_(*this) {}
+      timer_(stream_.get()),
+      ops_(stream_.get(), memory(), options.tf32, [this] { wait(); }),
+      table_(*this) {}
 
 CudaDevice::~CudaDevice() {
   cudaStreamSynchronize(stream_.get());  // nothing may run on memory that is being unmapped
@@ -106,10 +106,10 @@ float CudaDevice::read(const Tensor& scalar, float) {
 }
 
 double CudaDevice::synchronize() {
-  stretches_.anchor();
+  timer_.anchor();
   wait();
-  stretches_.settle(wall_clock(), timeline());
-  return stretches_.clock();
+  timer_.settle(wall_clock(), timeline());
+  return timer_.clock();
 }
 
 double CudaDevice::now() const {

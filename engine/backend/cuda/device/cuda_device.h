@@ -5,8 +5,8 @@
 
 #include "engine/backend/cuda/cuda.h"
 #include "engine/backend/cuda/device/cuda_ops.h"
-#include "engine/backend/cuda/device/staging.h"
 #include "engine/backend/cuda/device/event_timer.h"
+#include "engine/backend/cuda/device/staging.h"
 
 namespace mbench::cuda {
 
@@ -28,7 +28,7 @@ class CudaDevice final : public StreamDevice {
   explicit CudaDevice(const DeviceOptions& options);
   ~CudaDevice() override;
 
-  OpTable& ops() override { return watched_; }
+  OpTable& ops() override { return table_; }
   std::string name() const override { return name_; }
   bool real() const override { return true; }
   void write(const Tensor& to, std::span<const std::byte> source) override;
@@ -43,19 +43,19 @@ class CudaDevice final : public StreamDevice {
   std::unique_ptr<Gauge> gauge() override { return options_.gauge ? options_.gauge() : nullptr; }
 
   void* stream() const override { return stream_.get(); }
-  int begin_stretch() override { return stretches_.begin(); }
-  void end_stretch(int stretch, Track track, std::string name, double& seconds) override {
-    stretches_.end(stretch, track, std::move(name), &seconds);
+  int begin_interval() override { return timer_.begin(); }
+  void end_interval(int interval, Track track, std::string name, double& seconds) override {
+    timer_.end(interval, track, std::move(name), &seconds);
   }
   void while_waiting(std::function<void(double)> check) override { check_ = std::move(check); }
 
+  // As a backend of the table: its ops, remembered for errors and timed for a trace.
   template <class Op>
-  void take(const Op& op) {
-    last_op_ = Op::name;
-    const int stretch = timeline() ? stretches_.begin() : -1;
-    ops_.run(op);
-    if (stretch >= 0) stretches_.end(stretch, Track::compute, std::string(Op::name), nullptr);
-    if (options_.wait_after_every_op) wait();
+  friend void compute(CudaDevice& device, const Op& op) {
+    device.last_op_ = Op::name;
+    const int interval = device.timeline() ? device.timer_.begin() : -1;
+    compute(device.ops_, op);
+    if (interval >= 0) device.timer_.end(interval, Track::compute, std::string(Op::name), nullptr);
   }
 
  private:
@@ -67,9 +67,9 @@ class CudaDevice final : public StreamDevice {
   std::string name_;
   Stream stream_;
   Staging staging_;
-  Stretches stretches_;
+  EventTimer timer_;
   CudaOps ops_;
-  ForwardedOps<CudaDevice> watched_;
+  TableOf<CudaDevice> table_;
   std::string_view last_op_ = "start";
   std::function<void(double)> check_;
 };

@@ -1,5 +1,8 @@
-// The GPU's table of ops: own kernels, and cuBLASLt for matrix products, enqueued on one stream. Every run()
-// stands in the .cu file named after its op's header.
+// A GPU's ops: kernels of our own, cuBLASLt for matrix products, cuDNN for fused attention, enqueued on one stream.
+//
+// kernels/NAME.cuh has the kernels of engine/ops/NAME.h and `enqueue(Stream&, const ops::NAME&)`, which is all that
+// an op needs (kernels/compute.h). The ops that libraries take part in are computed in matmul/matmul.cu and
+// attention/attention.cu.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -11,52 +14,23 @@
 
 namespace mbench::cuda {
 
-class MatmulPlans;  // matmul_plans.h
-class Flash;        // flash.h
+class MatmulPlans;  // matmul/matmul_plans.h
+class Flash;        // attention/flash.h
 
-class CudaOps final : public OpTable {
- public:
-  // `tf32`: f32 matrix products round their operands to TF32, for the tensor cores. `idle` waits until the
-  // stream is idle, or throws where it never will be: it may be held up by messages that do not come.
-  CudaOps(cudaStream_t stream, bool tf32, std::function<void()> idle);
-  ~CudaOps() override;
-  void run(const ops::Matmul&) override;
-  void run(const ops::BiasAdd&) override;
-  void run(const ops::BiasGrad&) override;
-  void run(const ops::LayerNorm&) override;
-  void run(const ops::LayerNormGrad&) override;
-  void run(const ops::BiasGelu&) override;
-  void run(const ops::BiasGeluGrad&) override;
-  void run(const ops::Dropout&) override;
-  void run(const ops::DropoutGrad&) override;
-  void run(const ops::BiasDropoutAdd&) override;
-  void run(const ops::AttentionMask&) override;
-  void run(const ops::Softmax&) override;
-  void run(const ops::SoftmaxGrad&) override;
-  void run(const ops::Attention&) override;
-  void run(const ops::AttentionGrad&) override;
-  void run(const ops::Embedding&) override;
-  void run(const ops::EmbeddingGrad&) override;
-  void run(const ops::RowMax&) override;
-  void run(const ops::ExpSum&) override;
-  void run(const ops::CrossEntropyLoss&) override;
-  void run(const ops::CrossEntropyGrad&) override;
-  void run(const ops::Adam&) override;
-  void run(const ops::SumSquares&) override;
-  void run(const ops::Add&) override;
-  void run(const ops::Copy&) override;
-  void run(const ops::Fill&) override;
-  void run(const ops::RandomNormal&) override;
-  void run(const ops::Tanh&) override;
-  void run(const ops::TanhGrad&) override;
+struct CudaOps {
+  // `memory`: the device's; what is taken beside it counts against its limit. `tf32`: f32 matrix products round
+  // their operands to TF32, for the tensor cores. `idle` waits until the stream is idle, or throws where it never
+  // will be: it may be held up by messages that do not come.
+  CudaOps(cudaStream_t stream, Allocator& memory, bool tf32, std::function<void()> idle);
+  ~CudaOps();
 
- private:
-  cudaStream_t stream_;
-  KernelStream kernels_{stream_};
-  std::unique_ptr<Allocator>
-      scratch_;  // of attention and products: outside the engine's arena, as on the CPU
-  std::unique_ptr<MatmulPlans> matmuls_;
-  std::unique_ptr<Flash> flash_;
+  KernelStream kernels;
+  Allocator workspace;  // of attention and products: outside the engine's arena
+  std::unique_ptr<MatmulPlans> matmuls;
+  std::unique_ptr<Flash> flash;
 };
+
+template <class Op>
+void compute(CudaOps& gpu, const Op& op);
 
 }  // namespace mbench::cuda

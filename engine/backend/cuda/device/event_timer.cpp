@@ -13,11 +13,11 @@ double seconds_between(cudaEvent_t from, cudaEvent_t to) {
 
 }  // namespace
 
-Stretches::~Stretches() {
+EventTimer::~EventTimer() {
   for (const cudaEvent_t e : all_) cudaEventDestroy(e);
 }
 
-cudaEvent_t Stretches::take() {
+cudaEvent_t EventTimer::take() {
   if (free_.empty()) {
     cudaEvent_t e = nullptr;
     cuda_check("events", cudaEventCreate(&e));
@@ -29,17 +29,17 @@ cudaEvent_t Stretches::take() {
   return e;
 }
 
-int Stretches::begin() {
-  Stretch s;
+int EventTimer::begin() {
+  Interval s;
   s.begin = take();
   s.end = take();
   cuda_check("events", cudaEventRecord(s.begin, stream_));
-  stretches_.push_back(std::move(s));
-  return static_cast<int>(stretches_.size()) - 1;
+  intervals_.push_back(std::move(s));
+  return static_cast<int>(intervals_.size()) - 1;
 }
 
-void Stretches::end(int stretch, Track track, std::string name, double* seconds) {
-  Stretch& s = stretches_[static_cast<std::size_t>(stretch)];
+void EventTimer::end(int interval, Track track, std::string name, double* seconds) {
+  Interval& s = intervals_[static_cast<std::size_t>(interval)];
   cuda_check("events", cudaEventRecord(s.end, stream_));
   s.track = track;
   s.name = std::move(name);
@@ -47,13 +47,13 @@ void Stretches::end(int stretch, Track track, std::string name, double* seconds)
   s.ended = true;
 }
 
-void Stretches::anchor() {
+void EventTimer::anchor() {
   anchor_ = take();
   cuda_check("events", cudaEventRecord(anchor_, stream_));
 }
 
-void Stretches::settle(double time, Timeline* timeline) {
-  for (const Stretch& s : stretches_) {
+void EventTimer::settle(double time, Timeline* timeline) {
+  for (const Interval& s : intervals_) {
     if (s.ended) {
       const double took = seconds_between(s.begin, s.end);
       if (s.seconds) *s.seconds += took;
@@ -65,7 +65,7 @@ void Stretches::settle(double time, Timeline* timeline) {
     free_.push_back(s.begin);
     free_.push_back(s.end);
   }
-  stretches_.clear();
+  intervals_.clear();
   // From anchor to anchor: an event's time has 24 bits, too few for a whole run.
   if (settled_) {
     clock_ += seconds_between(settled_, anchor_);

@@ -1,4 +1,4 @@
-// Times stretches of a stream by events: begun and ended as the host enqueues, known once the stream has run.
+// Times intervals of a stream by CUDA events: begun and ended as the host enqueues, known once the stream has run.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -9,26 +9,26 @@
 
 namespace mbench::cuda {
 
-class Stretches {
+class EventTimer {
  public:
-  explicit Stretches(cudaStream_t stream) : stream_(stream) {}
-  ~Stretches();
-  Stretches(const Stretches&) = delete;
-  Stretches& operator=(const Stretches&) = delete;
+  explicit EventTimer(cudaStream_t stream) : stream_(stream) {}
+  ~EventTimer();
+  EventTimer(const EventTimer&) = delete;
+  EventTimer& operator=(const EventTimer&) = delete;
 
   int begin();
   // `seconds` may be null: then it is for the trace alone.
-  void end(int stretch, Track track, std::string name, double* seconds);
+  void end(int interval, Track track, std::string name, double* seconds);
   // A point of the stream whose time on the host's clock will be known: to be enqueued last, before a wait.
   void anchor();
-  // After the wait: adds every stretch to its sum and, if there is a timeline, to that. `time`: when the
+  // After the wait: adds every interval to its sum and, if there is a timeline, to that. `time`: when the
   // anchor passed, on the host's clock.
   void settle(double time, Timeline* timeline);
   // Of the last anchor that was settled: seconds since the first, by the stream's own clock.
   double clock() const { return clock_; }
 
  private:
-  struct Stretch {
+  struct Interval {
     cudaEvent_t begin, end;
     Track track = Track::compute;
     std::string name;
@@ -37,7 +37,7 @@ class Stretches {
   };
   cudaEvent_t take();
   cudaStream_t stream_;
-  std::vector<Stretch> stretches_;
+  std::vector<Interval> intervals_;
   std::vector<cudaEvent_t> all_, free_;
   cudaEvent_t anchor_ = nullptr, settled_ = nullptr;  // this wait's and the last one's
   double clock_ = 0;

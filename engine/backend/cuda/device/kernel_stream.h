@@ -1,7 +1,6 @@
-// What the kernels of kernels/*.cuh are enqueued on: a CUDA stream, and memory for what one op leaves from a
-// kernel to the next (partial sums). That memory only grows, in stream order: an op still running keeps what
-// it uses, and after the first step nothing is allocated. It lies outside the engine's arena, as the CPU's
-// does.
+// What kernels are enqueued on: a CUDA stream, and memory for what one op leaves from a kernel to the next
+// (partial sums). That memory only grows, in stream order: an op still running keeps what it uses, and after the
+// first step nothing is allocated. It lies outside the engine's arena and counts as a library's.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -10,12 +9,13 @@
 #include <utility>
 
 #include "engine/backend/cuda/device/launch.h"
+#include "engine/device/library_memory.h"
 
 namespace mbench::cuda {
 
 class KernelStream {
  public:
-  explicit KernelStream(cudaStream_t stream) : stream_(stream) {}
+  KernelStream(cudaStream_t stream, Allocator& memory) : stream_(stream), charged_(memory) {}
   // The device has waited for the stream by now; what a failed context says no longer matters.
   ~KernelStream() {
     if (scratch_ != nullptr) static_cast<void>(cudaFree(scratch_));
@@ -31,6 +31,7 @@ class KernelStream {
   // For the kernels of one op, until its last; the next op may get the same memory.
   void* scratch(std::size_t bytes) {
     if (bytes <= size_) return scratch_;
+    charged_.resize(bytes, "scratch of kernels");
     if (scratch_ != nullptr) cuda_check("scratch", cudaFreeAsync(scratch_, stream_));
     scratch_ = nullptr, size_ = 0;
     cuda_check("scratch", cudaMallocAsync(&scratch_, bytes, stream_));
@@ -40,6 +41,7 @@ class KernelStream {
 
  private:
   cudaStream_t stream_;
+  LibraryMemory charged_;
   void* scratch_ = nullptr;
   std::size_t size_ = 0;
 };

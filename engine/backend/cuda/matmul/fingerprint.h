@@ -9,7 +9,7 @@
 
 namespace mbench::cuda {
 
-// Of a stretch of elements: a hash of all their bits, and how many of them are numbers other than zero.
+// Of a range of elements: a hash of all their bits, and how many of them are numbers other than zero.
 struct Fingerprint {
   std::uint64_t hash = 0, telling = 0;
   bool operator==(const Fingerprint&) const = default;
@@ -17,7 +17,7 @@ struct Fingerprint {
 
 class Fingerprints {
  public:
-  explicit Fingerprints(cudaStream_t stream) : stream_(stream), kernels_(stream) {}
+  Fingerprints(cudaStream_t stream, Allocator& memory) : stream_(stream), kernels_(stream, memory) {}
   // Waits for the stream.
   Fingerprint of(const void* elements, DType type, std::int64_t n);
 

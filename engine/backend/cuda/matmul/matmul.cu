@@ -6,14 +6,13 @@
 
 namespace mbench::cuda {
 
-void CudaOps::run(const ops::Matmul& op) {
+template <>
+void compute(CudaOps& gpu, const ops::Matmul& op) {
   if (op.c.rows == 0 || op.c.cols == 0 || op.batch == 0) return;
-  if (op.a.cols > 0) return matmuls_->run(op);
-  if (op.has_epilogue()) {
-    run(ops::product_before_epilogue(op));
-    return ops::for_each_part_of_epilogue(op, [&](const auto& part) { run(part); });
-  }
-  enqueue(kernels_, op);
+  if (op.a.cols > 0) return gpu.matmuls->run(op);
+  if (!op.has_epilogue()) return enqueue(gpu.kernels, op);
+  enqueue(gpu.kernels, ops::product_before_epilogue(op));
+  ops::for_each_part_of_epilogue(op, [&](const auto& part) { compute(gpu, part); });
 }
 
 }  // namespace mbench::cuda

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/backend/cuda/device/cuda_ops.h"
 #include "engine/backend/cuda/device/launch.h"
 #include "engine/ops/epilogue.h"
 
@@ -25,7 +26,7 @@ constexpr double kEnough = 1 << 16;
 constexpr float kNever = 1e30f;
 
 // From the first element of a batch's first matrix to the last of its last.
-std::int64_t stretch_of(const Matrix& m, std::int64_t batch) {
+std::int64_t extent_of(const Matrix& m, std::int64_t batch) {
   return (batch - 1) * m.batch_stride + (m.rows - 1) * m.ld + m.cols;
 }
 
@@ -51,9 +52,15 @@ struct MatmulPlans::Plan {
 // Where results go while they are compared and timed. A result that is added to must not change meanwhile: it
 // goes elsewhere.
 struct MatmulPlans::Trial {
-  Trial(const Matmul& op, cudaStream_t stream) : stream(stream) {
+  Trial(const Matmul& op, cudaStream_t stream, Allocator& memory) : stream(stream), charged(memory) {
     if (op.beta == 0) return;
-    const auto bytes = static_cast<std::size_t>(stretch_of(op.c, op.batch)) * size_of(op.c.data.dtype());
+    const auto bytes = static_cast<std::size_t>(extent_of(op.c, op.batch)) * size_of(op.c.data.dtype());
+    try {
+      charged.resize(bytes, "result of a timed product");
+    } catch (const OutOfMemory&) {
+      no_room = true;
+      return;
+    }
     if (cudaMallocAsync(&elsewhere, bytes, stream) == cudaSuccess) return;
     cudaGetLastError();  // it must not show up in a later call
     no_room = true;
@@ -67,19 +74,22 @@ struct MatmulPlans::Trial {
     return elsewhere ? static_cast<std::byte*>(elsewhere) : address_of(op.c);
   }
   cudaStream_t stream;  // alone: cudaFree() would wait for messages too
+  LibraryMemory charged;
   void* elsewhere = nullptr;
   bool no_room = false;
 };
 
-MatmulPlans::MatmulPlans(cudaStream_t stream, OpTable& own, Allocator& scratch, bool tf32,
+MatmulPlans::MatmulPlans(cudaStream_t stream, CudaOps& ops, Allocator& memory, bool tf32,
                          std::function<void()> idle, int candidates)
     : stream_(stream),
-      own_(own),
-      scratch_(scratch),
+      ops_(ops),
+      memory_(memory),
       tf32_(tf32),
       idle_(std::move(idle)),
       candidates_(std::max(1, candidates)),
-      prints_(stream) {
+      prints_(stream, memory),
+      charged_(memory) {
+  charged_.resize(kWorkspace, "workspace of cuBLASLt");
   need(cublasLtCreate(&handle_), "cublasLtCreate");
   cuda_check(Matmul::name, cudaMalloc(&workspace_, kWorkspace));
   cuda_check(Matmul::name, cudaEventCreate(&begin_));
@@ -178,7 +188,7 @@ cublasStatus_t MatmulPlans::inside(Plan& plan, const Matmul& op, const Algorithm
 // cuBLASLt overwrites the gradient of a bias, ours is added to: it goes here first.
 Tensor MatmulPlans::sums_for(const Matmul& op) {
   if (!op.bias_gradient) return {};
-  return {scratch_, op.bias_gradient.shape(), op.bias_gradient.dtype(), Category::workspace,
+  return {ops_.workspace, op.bias_gradient.shape(), op.bias_gradient.dtype(), Category::workspace,
           "bias gradient of one product"};
 }
 
@@ -231,7 +241,7 @@ bool MatmulPlans::pick(Way& way, double elements, const Attempt& attempt, const 
 void MatmulPlans::settle(Plan& plan, const Matmul& op) {
   plan.settled = ++plan.looks >= kLooks;
   idle_();  // what is waited for from here on is products alone
-  const Trial trial(op, stream_);
+  const Trial trial(op, stream_, memory_);
   if (trial.no_room) {  // then the heuristic's word must do
     plan.settled = true;
     return;
@@ -245,7 +255,7 @@ void MatmulPlans::settle(Plan& plan, const Matmul& op) {
         [&](const Algorithm& algorithm) {
           return multiply(plan, plan.apart, product, algorithm, trial.to(product));
         },
-        [&] { return std::array{print_of(trial.to(product), stretch_of(product.c, op.batch))}; });
+        [&] { return std::array{print_of(trial.to(product), extent_of(product.c, op.batch))}; });
     plan.settled = plan.settled || tells;
     return;
   }
@@ -255,7 +265,7 @@ void MatmulPlans::settle(Plan& plan, const Matmul& op) {
     return inside(plan, op, algorithm, trial.to(op), sums);
   };
   const bool inside_tells = pick(*plan.inside, elements, both_inside, [&] {
-    return std::array{print_of(trial.to(op), stretch_of(op.c, op.batch)),
+    return std::array{print_of(trial.to(op), extent_of(op.c, op.batch)),
                       beside ? print_of(beside.data(), beside.numel()) : Fingerprint()};
   });
   if (plan.inside->candidates.empty()) {  // none of them runs
@@ -277,12 +287,12 @@ void MatmulPlans::run(const Matmul& op) {
   if (plan->inside) {
     const Tensor sums = sums_for(op);
     need(inside(*plan, op, plan->inside->algorithm, address_of(op.c), sums), "cublasLtMatmul");
-    if (sums) own_.run(ops::Add{op.bias_gradient, sums, op.bias_gradient});
+    if (sums) compute(ops_, ops::Add{op.bias_gradient, sums, op.bias_gradient});
     return;
   }
   const Matmul product = ops::product_before_epilogue(op);
   need(multiply(*plan, plan->apart, product, plan->apart.algorithm, address_of(product.c)), "cublasLtMatmul");
-  ops::for_each_part_of_epilogue(op, [&](const auto& part) { own_.run(part); });
+  ops::for_each_part_of_epilogue(op, [&](const auto& part) { compute(ops_, part); });
 }
 
 }  // namespace mbench::cuda

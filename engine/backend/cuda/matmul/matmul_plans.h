@@ -22,17 +22,20 @@
 
 #include "engine/backend/cuda/matmul/fingerprint.h"
 #include "engine/backend/cuda/matmul/matmul_description.h"
+#include "engine/device/library_memory.h"
 #include "engine/ops/ops.h"
 
 namespace mbench::cuda {
 
+struct CudaOps;  // device/cuda_ops.h
+
 class MatmulPlans {
  public:
-  // `own`: our kernels, on the same stream. `scratch`: memory that a call may have until its end. `tf32`: f32
-  // operands are rounded to TF32, for the tensor cores. `candidates`: how many algorithms to measure for a
+  // `ops`: our kernels, on the same stream, and workspace for the length of a call. `memory`: the device's, which
+  // the workspace of cuBLASLt is charged to. `tf32`: f32 operands are rounded to TF32, for the tensor cores. `candidates`: how many algorithms to measure for a
   // shape, which is done once `idle` has waited for the stream to be; 1 takes the heuristic's first without a
   // look at the clock.
-  MatmulPlans(cudaStream_t stream, OpTable& own, Allocator& scratch, bool tf32, std::function<void()> idle,
+  MatmulPlans(cudaStream_t stream, CudaOps& ops, Allocator& memory, bool tf32, std::function<void()> idle,
               int candidates = 8);
   ~MatmulPlans();
   MatmulPlans(const MatmulPlans&) = delete;
@@ -61,13 +64,14 @@ class MatmulPlans {
   Tensor sums_for(const ops::Matmul& op);
 
   cudaStream_t stream_;
-  OpTable& own_;
-  Allocator& scratch_;
+  CudaOps& ops_;
+  Allocator& memory_;
   bool tf32_;
   std::function<void()> idle_;
   int candidates_;
   Fingerprints prints_;
   cublasLtHandle_t handle_ = nullptr;
+  LibraryMemory charged_;
   void* workspace_ = nullptr;
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
   std::map<Key, std::unique_ptr<Plan>> plans_;
