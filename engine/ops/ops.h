@@ -53,11 +53,11 @@ class OpSlots<OpList<Op...>> : public OpSlot<Op>... {
 // What a device holds its backend's ops by.
 class OpTable : public OpSlots<AllOps> {};
 
-// The table of a backend: run(op) is compute(backend, op), a free function found by the types of its arguments. A
-// backend whose ops differ declares it for all ops, next to its own type,
+// The table of a backend: run(op) is compute(backend, op), a free function found by its arguments' types.
+// A backend whose ops differ declares it for all ops, next to its own type,
 //   template <class Op> void compute(Backend&, const Op&);
-// and specialises it where each op is computed: an op of AllOps that it lacks is an undefined compute<Op> to the
-// linker. A backend that treats all ops alike defines it once.
+// and specialises it where each op is computed: an op of AllOps that it lacks is an undefined compute<Op>
+// to the linker. A backend that treats all ops alike defines it once.
 template <class Backend, class List = AllOps>
 class TableOf;
 template <class Backend>

@@ -48,6 +48,11 @@ void learn(const void* kernel, Bind bind) {
   kernels().known.try_emplace(kernel, Kernel{bind});
 }
 
+std::uint64_t launches() {
+  const std::lock_guard lock(kernels().mutex);
+  return kernels().launches;
+}
+
 }  // namespace fake_cuda
 
 using namespace fake_cuda;

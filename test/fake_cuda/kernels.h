@@ -2,6 +2,7 @@
 // of every kernel; here launch() does, through learn().
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <tuple>
 #include <type_traits>
@@ -13,6 +14,9 @@ namespace fake_cuda {
 using Bind = std::function<void()> (*)(const void* kernel, void** arguments);
 
 void learn(const void* kernel, Bind bind);
+
+// How many launches there were.
+std::uint64_t launches();
 
 template <class... Params, std::size_t... I>
 std::function<void()> bind_these(void (*kernel)(Params...), void** arguments, std::index_sequence<I...>) {

@@ -28,6 +28,7 @@ Settings load() {
   read("MEMORY_MIB", s.memory, 1 << 20);
   read("FULL_AT_MIB", s.full_at, 1 << 20);
   read("SEED", s.seed);
+  read("CAPABILITY", s.capability);
   read("ALGORITHMS", s.algorithms);
   read("KERNEL_FAULT", s.kernel_fault);
   read("ABSENT_RANK", s.absent_rank);
@@ -39,9 +40,13 @@ Settings load() {
 
 }  // namespace
 
-const Settings& settings() {
-  static const Settings s = load();
+Settings& changeable_settings() {
+  static Settings s = load();
   return s;
+}
+
+const Settings& settings() {
+  return changeable_settings();
 }
 
 void complain(std::string_view call, std::string_view why) {

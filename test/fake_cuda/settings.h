@@ -12,6 +12,7 @@ struct Settings {
   std::size_t memory = std::size_t{2} << 30;  // MEMORY_MIB: bytes that each says it has
   std::size_t full_at = 0;               // FULL_AT_MIB: bytes at which it is full all the same; 0: memory
   std::uint64_t seed = 1;                // SEED: of the order in which streams run
+  int capability = 90;                   // CAPABILITY: that each has, 90 for 9.0
   int algorithms = 8;                    // ALGORITHMS: that the heuristic of matrix products returns at most
   std::uint64_t kernel_fault = 0;        // KERNEL_FAULT: this launch (from 1) fails while it runs; 0: none
   int absent_rank = -1;                  // ABSENT_RANK: of a communicator, that never comes ...
@@ -21,6 +22,8 @@ struct Settings {
 };
 
 const Settings& settings();
+// For a test of several GPUs.
+Settings& changeable_settings();
 
 // Says on stderr why a call is refused: the error code alone would not.
 void complain(std::string_view call, std::string_view why);

@@ -108,7 +108,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int d) {
   std::memcpy(p->uuid.bytes, "fake GPU no.", 13);
   p->uuid.bytes[15] = static_cast<char>(d);
   p->totalGlobalMem = settings().memory;
-  p->major = 9, p->minor = 0;
+  p->major = settings().capability / 10, p->minor = settings().capability % 10;
   p->multiProcessorCount = 4;
   p->pciBusID = 16 * (d + 1);
   p->warpSize = 32;
@@ -124,10 +124,10 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr what, int d) {
       *value = 4;
       break;
     case cudaDevAttrComputeCapabilityMajor:
-      *value = 9;
+      *value = settings().capability / 10;
       break;
     case cudaDevAttrComputeCapabilityMinor:
-      *value = 0;
+      *value = settings().capability % 10;
       break;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin:
       *value = 227 << 10;

@@ -3,9 +3,11 @@
 #include "engine/backend/cuda/attention/flash.h"
 #include "engine/backend/cuda/attention/flash_graph.h"
 #include "test/catch.h"
-#include "test/fake_cuda/cudnn/paper_driver.h"
-#include "test/fake_cuda/cudnn/paper_runtime.h"
 #include "test/engine/ops/op_test.h"
+#include "test/fake_cuda/cudnn/executions.h"
+#include "test/fake_cuda/driver_code.h"
+#include "test/fake_cuda/kernels.h"
+#include "test/fake_cuda/settings.h"
 
 using namespace mbench;
 using namespace mbench::test;
@@ -13,6 +15,10 @@ using namespace mbench::cuda;
 using Catch::Contains;
 
 namespace {
+
+void be(int capability) {
+  fake_cuda::changeable_settings().capability = capability;
+}
 
 enum class Mask { none, causal, padded };
 constexpr Mask kMasks[] = {Mask::none, Mask::causal, Mask::padded};
@@ -50,7 +56,7 @@ TEST_CASE("cuDNN has plans for every head size, length and mask, compiled for th
   constexpr std::int64_t lengths[] = {512, 1000, 2048, 4096};
   std::size_t turn = 0;
   for (const int capability : {90, 80}) {
-    fake_cuda::be(capability);
+    be(capability);
     for (const std::int64_t d : {64, 80, 96, 128})
       for (const Mask mask : kMasks)
         for (const bool gradient : {false, true}) {
@@ -59,10 +65,10 @@ TEST_CASE("cuDNN has plans for every head size, length and mask, compiled for th
               shape_of(2, 4, seq, d, mask, turn / 2 % 3 == 0 ? DType::f16 : DType::bf16, gradient);
           ++turn;
           INFO(label(s, capability));
-          fake_cuda::kernels().clear();
-          const auto plan = plan_flash(s, nullptr, fake_cuda::device());
-          REQUIRE(!fake_cuda::kernels().empty());
-          for (const fake_cuda::Kernel& kernel : fake_cuda::kernels()) {
+          fake_cuda::loaded_kernels().clear();
+          const auto plan = plan_flash(s, nullptr, fake_cuda::device_for_cudnn());
+          REQUIRE(!fake_cuda::loaded_kernels().empty());
+          for (const fake_cuda::LoadedKernel& kernel : fake_cuda::loaded_kernels()) {
             CHECK(kernel.capability == capability);
             CHECK_THAT(kernel.name,
                        Contains(fmt::format("sm{}_flash_{}prop", capability, gradient ? "b" : "f")));
@@ -76,17 +82,17 @@ TEST_CASE("cuDNN has plans for every head size, length and mask, compiled for th
 }
 
 TEST_CASE("the workspace of a gradient is what the comment in flash_graph.cpp says") {
-  fake_cuda::be(90);
+  be(90);
   const FlashShape s = shape_of(8, 16, 2048, 128, Mask::causal, DType::bf16, true);
-  CHECK(workspace_of(*plan_flash(s, nullptr, fake_cuda::device())) >> 20 == 1025);
+  CHECK(workspace_of(*plan_flash(s, nullptr, fake_cuda::device_for_cudnn())) >> 20 == 1025);
 }
 
 TEST_CASE("a plan's tensors lie where the op's do") {
-  fake_cuda::be(90);
+  be(90);
   const std::int64_t b = 2, a = 4, n = 512, d = 64;
   for (const bool gradient : {false, true}) {
     const FlashShape s = shape_of(b, a, n, d, Mask::padded, DType::bf16, gradient);
-    const auto plan = plan_flash(s, nullptr, fake_cuda::device());
+    const auto plan = plan_flash(s, nullptr, fake_cuda::device_for_cudnn());
     using Sizes = std::vector<std::int64_t>;
     const auto check = [&](FlashTensor name, const Sizes& dims, const Sizes& strides) {
       cudnn_frontend::graph::Tensor_attributes t;
@@ -113,10 +119,10 @@ TEST_CASE("a plan's tensors lie where the op's do") {
 }
 
 TEST_CASE("what cuDNN has no kernel for is unsupported, in its words") {
-  fake_cuda::be(80);
+  be(80);
   const FlashShape s = shape_of(1, 4, 512, 320, Mask::causal, DType::bf16, true);
   try {
-    plan_flash(s, nullptr, fake_cuda::device());
+    plan_flash(s, nullptr, fake_cuda::device_for_cudnn());
     FAIL("there is a plan");
   } catch (const Error& e) {
     CHECK(e.kind() == ErrorKind::unsupported);
@@ -129,11 +135,12 @@ TEST_CASE("what cuDNN has no kernel for is unsupported, in its words") {
 
 namespace {
 
-// Flash on paper, with ops on tensors of the host.
-struct PaperFlash {
+// Flash on a fake GPU, with ops on tensors of the host.
+struct FakeFlash {
+  FakeFlash() { std::memset(keep.data(), 1, keep.bytes()); }  // every key is real
   OpTest test;
-  KernelStream kernels{nullptr};
-  Flash flash{nullptr, kernels, test.device.memory(), fake_cuda::device()};
+  KernelStream kernels{nullptr, test.device.memory()};
+  Flash flash{nullptr, kernels, test.device.memory(), fake_cuda::device_for_cudnn()};
   std::int64_t batch = 2, heads = 4, seq = 512, d = 64;
   Tensor qkv = test.empty({seq, batch, heads, 3 * d}, DType::bf16),
          dqkv = test.empty({seq, batch, heads, 3 * d}, DType::bf16),
@@ -164,28 +171,26 @@ struct PaperFlash {
 }  // namespace
 
 TEST_CASE("an op starts one plan on its own tensors, and makes it once") {
-  fake_cuda::be(90);
-  PaperFlash p;
+  be(90);
+  FakeFlash p;
   const auto at = [](const Tensor& t, std::int64_t elements) {
     return static_cast<const void*>(t.data() + 2 * elements);
   };
   for (const Mask mask : kMasks) {
-    fake_cuda::steps().clear();
-    fake_cuda::kernels().clear();
+    fake_cuda::executions().clear();
+    fake_cuda::loaded_kernels().clear();
+    const std::uint64_t before = fake_cuda::launches();
     p.flash.run(p.forward(mask));
     p.flash.run(p.backward(mask));
     const bool padded = mask == Mask::padded;
-    const std::size_t compiled = fake_cuda::kernels().size();
+    const std::size_t compiled = fake_cuda::loaded_kernels().size();
+    const std::vector<fake_cuda::Execution> plans = fake_cuda::executions();
     // Padded: keys are counted before each plan, and gradients of hidden keys cleared at the end.
-    const std::vector<bool> want =
-        padded ? std::vector<bool>{true, false, true, false, true} : std::vector<bool>{false, false};
-    REQUIRE(fake_cuda::steps().size() == want.size());
-    std::vector<fake_cuda::Step> plans;
-    for (std::size_t i = 0; i < want.size(); ++i) {
-      CHECK(fake_cuda::steps()[i].kernel == want[i]);
-      if (!want[i]) plans.push_back(fake_cuda::steps()[i]);
-    }
-    for (const fake_cuda::Step& plan : plans) {
+    REQUIRE(plans.size() == 2);
+    CHECK(plans[0].launches - before == (padded ? 1 : 0));
+    CHECK(plans[1].launches - before == (padded ? 2 : 0));
+    CHECK(fake_cuda::launches() - before == (padded ? 3 : 0));
+    for (const fake_cuda::Execution& plan : plans) {
       const auto tensor = [&](FlashTensor name) {
         const auto found = plan.tensors.find(name);
         return found == plan.tensors.end() ? nullptr : found->second;
@@ -209,17 +214,21 @@ TEST_CASE("an op starts one plan on its own tensors, and makes it once") {
     CHECK(compiled >= 2);
     p.flash.run(p.forward(mask));
     p.flash.run(p.backward(mask));
-    CHECK(fake_cuda::kernels().size() == compiled);
-    CHECK(fake_cuda::steps().size() == 2 * want.size());
+    CHECK(fake_cuda::loaded_kernels().size() == compiled);
+    CHECK(fake_cuda::executions().size() == 4);
+    CHECK(fake_cuda::launches() - before == (padded ? 6 : 0));
+    REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
   }
 }
 
 TEST_CASE("an op that fused attention cannot do is refused before anything starts") {
-  fake_cuda::be(90);
-  PaperFlash p;
-  fake_cuda::steps().clear();
+  be(90);
+  FakeFlash p;
+  const std::uint64_t before = fake_cuda::launches();
+  fake_cuda::executions().clear();
   ops::Attention op = p.forward(Mask::padded);
   op.shape.dropout.p = 0.1f;
   CHECK_THROWS_WITH(p.flash.run(op), Contains("[attention] attention \"flash\" on a GPU, got dropout 0.1"));
-  CHECK(fake_cuda::steps().empty());
+  CHECK(fake_cuda::executions().empty());
+  CHECK(fake_cuda::launches() == before);
 }

@@ -32,15 +32,34 @@ TEST_CASE("a GPU that is full is an oom that names the allocation and its catego
   CHECK_THAT(points[1].reason, Contains("activations") || Contains("workspace"));
 }
 
+// cuBLASLt's workspace has 32 MiB of the limit.
 TEST_CASE("what cannot fit the GPU is known before it starts") {
   Sweeps sweeps;
-  const Run run = sweeps.run("limit", R"({"micro_batch,global_batch": [[1, 4], [64, 64]]})", "cuda",
-                             "FAKE_CUDA_COUNT=1", "--launcher local --set memory_limit=8MiB");
+  const Run run = sweeps.run("limit", R"({"micro_batch,global_batch": [[1, 4], [1024, 1024]]})", "cuda",
+                             "FAKE_CUDA_COUNT=1", "--launcher local --set memory_limit=48MiB");
   CHECK(run.code == 0);
   const auto points = sweeps.points("limit");
   REQUIRE(points.size() == 2);
+  INFO(points[0].reason << "\n" << points[1].reason);
   CHECK(points[0].outcome == Outcome::ok);
+  CHECK(points[0].library_memory_mib.value() > 32);
+  CHECK(points[0].library_memory_mib.value() + points[0].reserved_memory_mib.value() <= 48);
   CHECK(points[1].outcome == Outcome::oom);
+}
+
+TEST_CASE("workspaces of libraries are bound by the limit too, and the error says what they hold") {
+  Sweeps sweeps;
+  const Run run = sweeps.run("workspace", R"({"memory_limit": ["33MiB", "16MiB"]})", "cuda",
+                             "FAKE_CUDA_COUNT=1", "--launcher local");
+  CHECK(run.code == 0);
+  const auto points = sweeps.points("workspace");
+  REQUIRE(points.size() == 2);
+  INFO(points[0].reason << "\n" << points[1].reason);
+  CHECK(points[0].outcome == Outcome::oom);
+  CHECK_THAT(points[0].reason,
+             Contains("of the limit of 33.00 MiB, 32.0") && Contains(" held outside the arena"));
+  CHECK(points[1].outcome == Outcome::oom);
+  CHECK_THAT(points[1].reason, Contains("out of memory at workspace of cuBLASLt (library), need 32.00 MiB"));
 }
 
 // From its first collectives on, while products are still being measured, and later.

@@ -16,8 +16,8 @@ namespace mbench::cuda {
 
 class Flash {
  public:
-  // Workspace comes from `workspace`, outside the engine's arena. cuDNN is loaded with the first op. `device`:
-  // for tests on machines without a GPU, the one to plan for, as cuDNN writes it.
+  // Workspace comes from `workspace`, outside the engine's arena. cuDNN is loaded with the first op.
+  // `device`: for tests on machines without a GPU, the one to plan for, as cuDNN writes it.
   Flash(cudaStream_t stream, KernelStream& kernels, Allocator& workspace, std::string device = "");
   ~Flash();
   Flash(const Flash&) = delete;

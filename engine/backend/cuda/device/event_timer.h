@@ -1,4 +1,5 @@
-// Times intervals of a stream by CUDA events: begun and ended as the host enqueues, known once the stream has run.
+// Times intervals of a stream by CUDA events: begun and ended as the host enqueues, known once the stream
+// has run.
 #pragma once
 #include <cuda_runtime_api.h>
 

@@ -1,6 +1,7 @@
-// What kernels are enqueued on: a CUDA stream, and memory for what one op leaves from a kernel to the next
-// (partial sums). That memory only grows, in stream order: an op still running keeps what it uses, and after the
-// first step nothing is allocated. It lies outside the engine's arena and counts as a library's.
+// What kernels are enqueued on: a CUDA stream, and memory for what one op leaves from a kernel to the
+// next (partial sums). That memory only grows, in stream order: an op still running keeps what it uses,
+// and after the first step nothing is allocated. It lies outside the engine's arena and counts as a
+// library's.
 #pragma once
 #include <cuda_runtime_api.h>
 

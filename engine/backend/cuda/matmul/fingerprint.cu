@@ -1,7 +1,7 @@
 #include <array>
 
-#include "engine/backend/cuda/matmul/fingerprint.h"
 #include "engine/backend/cuda/matmul/fingerprint.cuh"
+#include "engine/backend/cuda/matmul/fingerprint.h"
 
 namespace mbench::cuda {
 
@@ -16,7 +16,7 @@ Fingerprint Fingerprints::of(const void* elements, DType type, std::int64_t n) {
   Fingerprint sum;
   for (std::size_t i = 0; i < blocks; ++i) {
     sum.hash += partial[i].hash;
-    sum.telling += partial[i].telling;
+    sum.informative += partial[i].informative;
   }
   return sum;
 }

@@ -23,16 +23,16 @@ __global__ void __launch_bounds__(kFlatThreads)
   __shared__ SharedArray<std::uint64_t, kWarp> parts;
   const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   const std::int64_t threads = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  std::uint64_t hash = 0, telling = 0;
+  std::uint64_t hash = 0, informative = 0;
   for (std::int64_t i = thread; i < n; i += threads) {
     const Bits bits = x[i];
     hash += scramble(static_cast<std::uint64_t>(i) * 0x9E3779B97F4A7C15u + bits);
     const bool zero = static_cast<Bits>(bits << 1) == 0;
-    telling += !zero && (bits & exponent) != exponent ? 1 : 0;
+    informative += !zero && (bits & exponent) != exponent ? 1 : 0;
   }
   hash = row_reduce(hash, std::uint64_t{0}, parts, Sum());
-  telling = row_reduce(telling, std::uint64_t{0}, parts, Sum());
-  if (threadIdx.x == 0) partial[blockIdx.x] = {hash, telling};
+  informative = row_reduce(informative, std::uint64_t{0}, parts, Sum());
+  if (threadIdx.x == 0) partial[blockIdx.x] = {hash, informative};
 }
 
 inline Launch print_shape(std::int64_t n) {
@@ -41,7 +41,7 @@ inline Launch print_shape(std::int64_t n) {
   return shape;
 }
 
-// Leaves in `partial` one print (Fingerprint of fingerprint.h: hash, telling) for each block, at most
+// Leaves in `partial` one print (Fingerprint of fingerprint.h: hash, informative) for each block, at most
 // kPrintBlocks: their sums are the print of the n elements at `x`.
 template <class Stream, class Print>
 void enqueue_fingerprint(Stream& stream, std::string_view name, const void* x, DType type, std::int64_t n,

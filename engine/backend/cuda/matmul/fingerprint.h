@@ -11,7 +11,7 @@ namespace mbench::cuda {
 
 // Of a range of elements: a hash of all their bits, and how many of them are numbers other than zero.
 struct Fingerprint {
-  std::uint64_t hash = 0, telling = 0;
+  std::uint64_t hash = 0, informative = 0;
   bool operator==(const Fingerprint&) const = default;
 };
 

@@ -17,9 +17,9 @@ using ops::Matrix;
 constexpr std::size_t kWorkspace = std::size_t{32} << 20;
 constexpr int kTimedRuns = 3;
 // Results of zeros, infinities and NaNs are the same whatever the algorithm: with fewer other numbers than
-// one in kTelling they say nothing, and the choice waits for a later call, for kLooks calls at most.
-constexpr double kTelling = 16;
-constexpr int kLooks = 16;
+// one in kInformative they say nothing, and the choice waits for a later call, for kAttempts calls at most.
+constexpr double kInformative = 16;
+constexpr int kAttempts = 16;
 // Of few elements in 16 bits all may be equal by chance, though the sums behind them are not: such products,
 // which cost next to nothing, take the first.
 constexpr double kEnough = 1 << 16;
@@ -32,8 +32,8 @@ std::int64_t extent_of(const Matrix& m, std::int64_t batch) {
 
 }  // namespace
 
-struct MatmulPlans::Way {
-  Way(const Matmul& op, bool tf32, bool inside) : description(op, tf32, inside) {}
+struct MatmulPlans::Variant {
+  Variant(const Matmul& op, bool tf32, bool fused) : description(op, tf32, fused) {}
   Description description;
   std::vector<Algorithm> candidates;  // in the heuristic's order
   Algorithm algorithm{};
@@ -41,18 +41,18 @@ struct MatmulPlans::Way {
 
 struct MatmulPlans::Plan {
   Plan(const Matmul& op, bool tf32)
-      : first(op.b, op.batch), second(op.a, op.batch), result(op.c, op.batch), apart(op, tf32, false) {}
+      : first(op.b, op.batch), second(op.a, op.batch), result(op.c, op.batch), separate(op, tf32, false) {}
   Layout first, second, result;
-  Way apart;                    // the product alone
-  std::unique_ptr<Way> inside;  // with its epilogue
-  bool settled = false;
-  int looks = 0;
+  Variant separate;                // the product alone
+  std::unique_ptr<Variant> fused;  // with its epilogue
+  bool tuned = false;
+  int attempts = 0;
 };
 
 // Where results go while they are compared and timed. A result that is added to must not change meanwhile: it
 // goes elsewhere.
-struct MatmulPlans::Trial {
-  Trial(const Matmul& op, cudaStream_t stream, Allocator& memory) : stream(stream), charged(memory) {
+struct MatmulPlans::TuningOutput {
+  TuningOutput(const Matmul& op, cudaStream_t stream, Allocator& memory) : stream(stream), charged(memory) {
     if (op.beta == 0) return;
     const auto bytes = static_cast<std::size_t>(extent_of(op.c, op.batch)) * size_of(op.c.data.dtype());
     try {
@@ -65,11 +65,11 @@ struct MatmulPlans::Trial {
     cudaGetLastError();  // it must not show up in a later call
     no_room = true;
   }
-  ~Trial() {
+  ~TuningOutput() {
     if (elsewhere) static_cast<void>(cudaFreeAsync(elsewhere, stream));
   }
-  Trial(const Trial&) = delete;
-  Trial& operator=(const Trial&) = delete;
+  TuningOutput(const TuningOutput&) = delete;
+  TuningOutput& operator=(const TuningOutput&) = delete;
   std::byte* to(const Matmul& op) const {
     return elsewhere ? static_cast<std::byte*>(elsewhere) : address_of(op.c);
   }
@@ -87,7 +87,7 @@ MatmulPlans::MatmulPlans(cudaStream_t stream, CudaOps& ops, Allocator& memory, b
       tf32_(tf32),
       idle_(std::move(idle)),
       candidates_(std::max(1, candidates)),
-      prints_(stream, memory),
+      fingerprints_(stream, memory),
       charged_(memory) {
   charged_.resize(kWorkspace, "workspace of cuBLASLt");
   need(cublasLtCreate(&handle_), "cublasLtCreate");
@@ -130,14 +130,14 @@ MatmulPlans::Key MatmulPlans::key_of(const Matmul& op) {
           alignment(auxiliary_of(op))};
 }
 
-std::vector<MatmulPlans::Algorithm> MatmulPlans::heuristic(Plan& plan, Way& way, const Matmul& op,
+std::vector<MatmulPlans::Algorithm> MatmulPlans::heuristic(Plan& plan, Variant& variant, const Matmul& op,
                                                            cublasStatus_t& status) {
   const Preference preference(op, kWorkspace);
   std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<std::size_t>(candidates_));
   int n = 0;
-  status = cublasLtMatmulAlgoGetHeuristic(handle_, way.description.get(), plan.first.get(), plan.second.get(),
-                                          plan.result.get(), plan.result.get(), preference.get(), candidates_,
-                                          found.data(), &n);
+  status = cublasLtMatmulAlgoGetHeuristic(handle_, variant.description.get(), plan.first.get(),
+                                          plan.second.get(), plan.result.get(), plan.result.get(),
+                                          preference.get(), candidates_, found.data(), &n);
   std::vector<Algorithm> algorithms;
   if (status != CUBLAS_STATUS_SUCCESS) return algorithms;
   for (int i = 0; i < n; ++i)
@@ -149,40 +149,40 @@ std::vector<MatmulPlans::Algorithm> MatmulPlans::heuristic(Plan& plan, Way& way,
 std::unique_ptr<MatmulPlans::Plan> MatmulPlans::make(const Matmul& op) {
   auto plan = std::make_unique<Plan>(op, tf32_);
   cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
-  Way& apart = plan->apart;
-  apart.candidates = heuristic(*plan, apart, op, status);
-  if (apart.candidates.empty())
+  Variant& separate = plan->separate;
+  separate.candidates = heuristic(*plan, separate, op, status);
+  if (separate.candidates.empty())
     fail(ErrorKind::unsupported, Matmul::name,
          "cuBLASLt has no algorithm for {} x {} x {}, batch {}, {} to {}, leading dims {}, {}, {} (it says "
          "{})",
          op.c.rows, op.c.cols, op.a.cols, op.batch, name_of(op.a.data.dtype()), name_of(op.c.data.dtype()),
          op.a.ld, op.b.ld, op.c.ld, cublasLtGetStatusString(status));
-  apart.algorithm = apart.candidates.front();
+  separate.algorithm = separate.candidates.front();
   if (!op.has_epilogue() || !epilogue_fits(op)) return plan;
-  auto inside = std::make_unique<Way>(op, tf32_, true);
+  auto fused = std::make_unique<Variant>(op, tf32_, true);
   // The heuristic looks at how the pointers are aligned.
   const Tensor sums = sums_for(op), &bias = sums ? sums : op.bias, &auxiliary = auxiliary_of(op);
-  inside->description.point_to(bias ? bias.data() : nullptr, auxiliary ? auxiliary.data() : nullptr);
-  inside->candidates = heuristic(*plan, *inside, op, status);
-  if (inside->candidates.empty()) return plan;
-  inside->algorithm = inside->candidates.front();
-  plan->inside = std::move(inside);
+  fused->description.point_to(bias ? bias.data() : nullptr, auxiliary ? auxiliary.data() : nullptr);
+  fused->candidates = heuristic(*plan, *fused, op, status);
+  if (fused->candidates.empty()) return plan;
+  fused->algorithm = fused->candidates.front();
+  plan->fused = std::move(fused);
   return plan;
 }
 
-cublasStatus_t MatmulPlans::multiply(Plan& plan, Way& way, const Matmul& op, const Algorithm& algorithm,
-                                     std::byte* to) {
-  return cublasLtMatmul(handle_, way.description.get(), &op.alpha, address_of(op.b), plan.first.get(),
+cublasStatus_t MatmulPlans::multiply(Plan& plan, Variant& variant, const Matmul& op,
+                                     const Algorithm& algorithm, std::byte* to) {
+  return cublasLtMatmul(handle_, variant.description.get(), &op.alpha, address_of(op.b), plan.first.get(),
                         address_of(op.a), plan.second.get(), &op.beta, address_of(op.c), plan.result.get(),
                         to, plan.result.get(), &algorithm, workspace_, kWorkspace, stream_);
 }
 
 // `bias_gradient` is overwritten.
-cublasStatus_t MatmulPlans::inside(Plan& plan, const Matmul& op, const Algorithm& algorithm, std::byte* to,
-                                   const Tensor& bias_gradient) {
+cublasStatus_t MatmulPlans::multiply_fused(Plan& plan, const Matmul& op, const Algorithm& algorithm,
+                                           std::byte* to, const Tensor& bias_gradient) {
   const Tensor &bias = bias_gradient ? bias_gradient : op.bias, &auxiliary = auxiliary_of(op);
-  plan.inside->description.point_to(bias ? bias.data() : nullptr, auxiliary ? auxiliary.data() : nullptr);
-  return multiply(plan, *plan.inside, op, algorithm, to);
+  plan.fused->description.point_to(bias ? bias.data() : nullptr, auxiliary ? auxiliary.data() : nullptr);
+  return multiply(plan, *plan.fused, op, algorithm, to);
 }
 
 // cuBLASLt overwrites the gradient of a bias, ours is added to: it goes here first.
@@ -208,90 +208,94 @@ float MatmulPlans::time(const Work& work) {
   return best;
 }
 
-// Leaves the way with the fastest of its candidates among those that give the bits of the first that runs, or
-// with no candidate if none runs. False if the first one's result tells too little to compare with.
+// Leaves the variant with the fastest of its candidates among those that give the bits of the first that
+// runs, or with no candidate if none runs. False if the first one's result says too little to compare
+// with.
 template <class Attempt, class Print>
-bool MatmulPlans::pick(Way& way, double elements, const Attempt& attempt, const Print& print) {
+bool MatmulPlans::pick(Variant& variant, double elements, const Attempt& attempt, const Print& print) {
   std::vector<Algorithm> same;
   decltype(print()) wanted;
-  for (const Algorithm& algorithm : way.candidates) {
+  for (const Algorithm& algorithm : variant.candidates) {
     if (attempt(algorithm) != CUBLAS_STATUS_SUCCESS) continue;
     if (!same.empty()) {
       if (print() == wanted) same.push_back(algorithm);
       continue;
     }
     same.push_back(algorithm);
-    way.algorithm = algorithm;
-    if (way.candidates.size() == 1 || elements < kEnough) return true;
+    variant.algorithm = algorithm;
+    if (variant.candidates.size() == 1 || elements < kEnough) return true;
     wanted = print();
-    if (static_cast<double>(wanted[0].telling) < elements / kTelling) return false;
+    if (static_cast<double>(wanted[0].informative) < elements / kInformative) return false;
   }
-  way.candidates = same;
+  variant.candidates = same;
   if (same.size() < 2) return true;
   float best = kNever;
   for (const Algorithm& algorithm : same) {
     const float ms = time([&] { need(attempt(algorithm), "cublasLtMatmul"); });
     if (ms >= best) continue;
     best = ms;
-    way.algorithm = algorithm;
+    variant.algorithm = algorithm;
   }
   return true;
 }
 
-void MatmulPlans::settle(Plan& plan, const Matmul& op) {
-  plan.settled = ++plan.looks >= kLooks;
+void MatmulPlans::tune(Plan& plan, const Matmul& op) {
+  plan.tuned = ++plan.attempts >= kAttempts;
   idle_();  // what is waited for from here on is products alone
-  const Trial trial(op, stream_, memory_);
-  if (trial.no_room) {  // then the heuristic's word must do
-    plan.settled = true;
+  const TuningOutput output(op, stream_, memory_);
+  if (output.no_room) {  // then the heuristic's first is kept
+    plan.tuned = true;
     return;
   }
   const double elements = static_cast<double>(op.batch) * static_cast<double>(op.c.rows * op.c.cols);
-  const auto print_of = [&](const void* x, std::int64_t n) { return prints_.of(x, op.c.data.dtype(), n); };
-  if (!plan.inside) {
+  const auto fingerprint_of = [&](const void* x, std::int64_t n) {
+    return fingerprints_.of(x, op.c.data.dtype(), n);
+  };
+  if (!plan.fused) {
     const Matmul product = ops::product_before_epilogue(op);
-    const bool tells = pick(
-        plan.apart, elements,
+    const bool decides = pick(
+        plan.separate, elements,
         [&](const Algorithm& algorithm) {
-          return multiply(plan, plan.apart, product, algorithm, trial.to(product));
+          return multiply(plan, plan.separate, product, algorithm, output.to(product));
         },
-        [&] { return std::array{print_of(trial.to(product), extent_of(product.c, op.batch))}; });
-    plan.settled = plan.settled || tells;
+        [&] { return std::array{fingerprint_of(output.to(product), extent_of(product.c, op.batch))}; });
+    plan.tuned = plan.tuned || decides;
     return;
   }
   const Tensor sums = sums_for(op);  // the gradient of a bias is not to be added to either
   const Tensor& beside = op.gelu_input ? op.gelu_input : sums;
-  const auto both_inside = [&](const Algorithm& algorithm) {
-    return inside(plan, op, algorithm, trial.to(op), sums);
+  const auto both_fused = [&](const Algorithm& algorithm) {
+    return multiply_fused(plan, op, algorithm, output.to(op), sums);
   };
-  const bool inside_tells = pick(*plan.inside, elements, both_inside, [&] {
-    return std::array{print_of(trial.to(op), extent_of(op.c, op.batch)),
-                      beside ? print_of(beside.data(), beside.numel()) : Fingerprint()};
+  const bool fused_decides = pick(*plan.fused, elements, both_fused, [&] {
+    return std::array{fingerprint_of(output.to(op), extent_of(op.c, op.batch)),
+                      beside ? fingerprint_of(beside.data(), beside.numel()) : Fingerprint()};
   });
-  if (plan.inside->candidates.empty()) {  // none of them runs
-    plan.inside.reset();
-    plan.settled = false;
-    return settle(plan, op);
+  if (plan.fused->candidates.empty()) {  // none of them runs
+    plan.fused.reset();
+    plan.tuned = false;
+    return tune(plan, op);
   }
-  plan.settled = plan.settled || inside_tells;
+  plan.tuned = plan.tuned || fused_decides;
 }
 
 void MatmulPlans::run(const Matmul& op) {
   std::unique_ptr<Plan>& plan = plans_[key_of(op)];
   if (!plan) plan = make(op);
-  if (!plan->settled) settle(*plan, op);
+  if (!plan->tuned) tune(*plan, op);
   if (!op.has_epilogue()) {
-    need(multiply(*plan, plan->apart, op, plan->apart.algorithm, address_of(op.c)), "cublasLtMatmul");
+    need(multiply(*plan, plan->separate, op, plan->separate.algorithm, address_of(op.c)), "cublasLtMatmul");
     return;
   }
-  if (plan->inside) {
+  if (plan->fused) {
     const Tensor sums = sums_for(op);
-    need(inside(*plan, op, plan->inside->algorithm, address_of(op.c), sums), "cublasLtMatmul");
+    need(multiply_fused(*plan, op, plan->fused->algorithm, address_of(op.c), sums), "cublasLtMatmul");
     if (sums) compute(ops_, ops::Add{op.bias_gradient, sums, op.bias_gradient});
     return;
   }
   const Matmul product = ops::product_before_epilogue(op);
-  need(multiply(*plan, plan->apart, product, plan->apart.algorithm, address_of(product.c)), "cublasLtMatmul");
+  need(multiply(*plan, plan->separate, product, plan->separate.algorithm, address_of(product.c)),
+       "cublasLtMatmul");
   ops::for_each_part_of_epilogue(op, [&](const auto& part) { compute(ops_, part); });
 }
 

@@ -31,10 +31,10 @@ struct CudaOps;  // device/cuda_ops.h
 
 class MatmulPlans {
  public:
-  // `ops`: our kernels, on the same stream, and workspace for the length of a call. `memory`: the device's, which
-  // the workspace of cuBLASLt is charged to. `tf32`: f32 operands are rounded to TF32, for the tensor cores. `candidates`: how many algorithms to measure for a
-  // shape, which is done once `idle` has waited for the stream to be; 1 takes the heuristic's first without a
-  // look at the clock.
+  // `ops`: our kernels, on the same stream, and workspace for the length of a call. `memory`: the
+  // device's, which the workspace of cuBLASLt is charged to. `tf32`: f32 operands are rounded to TF32,
+  // for the tensor cores. `candidates`: how many algorithms to measure for a shape, which is done once
+  // `idle` has waited for the stream to be; 1 takes the heuristic's first without a look at the clock.
   MatmulPlans(cudaStream_t stream, CudaOps& ops, Allocator& memory, bool tf32, std::function<void()> idle,
               int candidates = 8);
   ~MatmulPlans();
@@ -44,23 +44,24 @@ class MatmulPlans {
   void run(const ops::Matmul& op);
 
  private:
-  struct Way;
+  struct Variant;
   struct Plan;
-  struct Trial;
+  struct TuningOutput;
   using Algorithm = cublasLtMatmulAlgo_t;
   using Key = std::array<std::int64_t, 21>;
   static Key key_of(const ops::Matmul& op);
   std::unique_ptr<Plan> make(const ops::Matmul& op);
-  std::vector<Algorithm> heuristic(Plan& plan, Way& way, const ops::Matmul& op, cublasStatus_t& status);
-  void settle(Plan& plan, const ops::Matmul& op);
+  std::vector<Algorithm> heuristic(Plan& plan, Variant& variant, const ops::Matmul& op,
+                                   cublasStatus_t& status);
+  void tune(Plan& plan, const ops::Matmul& op);
   template <class Attempt, class Print>
-  bool pick(Way& way, double elements, const Attempt& attempt, const Print& print);
+  bool pick(Variant& variant, double elements, const Attempt& attempt, const Print& print);
   template <class Work>
   float time(const Work& work);
-  cublasStatus_t multiply(Plan& plan, Way& way, const ops::Matmul& op, const Algorithm& algorithm,
+  cublasStatus_t multiply(Plan& plan, Variant& variant, const ops::Matmul& op, const Algorithm& algorithm,
                           std::byte* to);
-  cublasStatus_t inside(Plan& plan, const ops::Matmul& op, const Algorithm& algorithm, std::byte* to,
-                        const Tensor& bias_gradient);
+  cublasStatus_t multiply_fused(Plan& plan, const ops::Matmul& op, const Algorithm& algorithm, std::byte* to,
+                                const Tensor& bias_gradient);
   Tensor sums_for(const ops::Matmul& op);
 
   cudaStream_t stream_;
@@ -69,7 +70,7 @@ class MatmulPlans {
   bool tf32_;
   std::function<void()> idle_;
   int candidates_;
-  Fingerprints prints_;
+  Fingerprints fingerprints_;
   cublasLtHandle_t handle_ = nullptr;
   LibraryMemory charged_;
   void* workspace_ = nullptr;

@@ -9,7 +9,7 @@ using namespace mbench::test;
 namespace {
 
 struct Print {
-  std::uint64_t hash = 0, telling = 0;
+  std::uint64_t hash = 0, informative = 0;
   bool operator==(const Print&) const = default;
 };
 
@@ -18,7 +18,7 @@ Print print_of(const Tensor& x, simt::Order order = simt::Order::ascending) {
   cuda::EmulatedStream stream(order);
   cuda::enqueue_fingerprint(stream, "test", x.data(), x.dtype(), x.numel(), partial.data());
   Print sum;
-  for (const Print& p : partial) sum.hash += p.hash, sum.telling += p.telling;
+  for (const Print& p : partial) sum.hash += p.hash, sum.informative += p.informative;
   return sum;
 }
 
@@ -32,7 +32,7 @@ TEST_CASE("a print depends on every bit and on its place") {
       OpTest test;
       const Tensor x = test.random({n}, type, 1, 0.5, 1);
       const Print before = print_of(x);
-      CHECK(before.telling == static_cast<std::uint64_t>(n));
+      CHECK(before.informative == static_cast<std::uint64_t>(n));
       CHECK(print_of(x, simt::Order::descending) == before);
       for (const std::int64_t place : {std::int64_t{0}, n / 2, n - 1}) {
         std::byte& last = x.data()[place * static_cast<std::int64_t>(size_of(type))];
@@ -55,7 +55,7 @@ TEST_CASE("zeros, infinities and NaNs tell nothing") {
     CAPTURE(name_of(type));
     OpTest test;
     const double inf = INFINITY;
-    CHECK(print_of(test.put({5}, type, {0, -0.0, inf, -inf, std::nan("")})).telling == 0);
-    CHECK(print_of(test.put({4}, type, {0, 1e-5, -2, std::nan("")})).telling == 2);
+    CHECK(print_of(test.put({5}, type, {0, -0.0, inf, -inf, std::nan("")})).informative == 0);
+    CHECK(print_of(test.put({4}, type, {0, 1e-5, -2, std::nan("")})).informative == 2);
   }
 }

@@ -1,18 +1,19 @@
-#include "test/fake_cuda/cudnn/paper_runtime.h"
+#include "test/fake_cuda/cudnn/executions.h"
 
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
+#include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <cstdlib>
+#include "test/fake_cuda/kernels.h"
+#include "test/fake_cuda/settings.h"
 
 namespace fake_cuda {
 namespace {
 
-int& capability() {
-  static int it = 90;
-  return it;
-}
+// cuDNN looks for the driver by this name; the fake one is found beside the library that this program is
+// linked with.
+const void* const kDriver = dlopen("libcuda.so.1", RTLD_NOW);
 
 // What the frontend wrote into each variant pack, which cuDNN does not read out again.
 struct Pack {
@@ -33,12 +34,9 @@ std::vector<T> list_of(const void* values, std::int64_t count) {
 
 }  // namespace
 
-void be(int what) {
-  capability() = what;
-}
-
-std::string device() {
-  const bool hopper = capability() == 90;
+std::string device_for_cudnn() {
+  const int capability = settings().capability;
+  const bool hopper = capability == 90;
   return fmt::format(
       R"({{"maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],"regsPerBlock":65536,)"
       R"("multiProcessorCount":{},"warpSize":32,"maxSharedMemoryPerBlock":49152,"maxSharedMemoryPerBlockOptin":{},)"
@@ -47,12 +45,12 @@ std::string device() {
       R"("smClockRateKHz":{},"memClockRateKHz":{},"l2CacheSize":{},"cudaDeviceId":0,"deviceVer":{},)"
       R"("driverVer":{},"deviceName":"{}"}})",
       hopper ? 132 : 108, hopper ? 232448 : 166912, hopper ? 150000000000 : 85000000000,
-      hopper ? 1980000 : 1410000, hopper ? 3201000 : 1593000, hopper ? 62914560 : 41943040, capability() * 10,
+      hopper ? 1980000 : 1410000, hopper ? 3201000 : 1593000, hopper ? 62914560 : 41943040, capability * 10,
       CUDART_VERSION, hopper ? "NVIDIA H200" : "NVIDIA A100-SXM4-80GB");
 }
 
-std::vector<Step>& steps() {
-  static std::vector<Step> all;
+std::vector<Execution>& executions() {
+  static std::vector<Execution> all;
   return all;
 }
 
@@ -60,38 +58,6 @@ std::vector<Step>& steps() {
 
 extern "C" {
 
-cudaError_t __wrap_cudaGetDevice(int* ordinal) {
-  *ordinal = 0;
-  return cudaSuccess;
-}
-cudaError_t __wrap_cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
-  *properties = {};
-  properties->major = fake_cuda::capability() / 10;
-  properties->minor = fake_cuda::capability() % 10;
-  return cudaSuccess;
-}
-cudaError_t __wrap_cudaGetDeviceProperties_v2(cudaDeviceProp* properties,
-                                              int ordinal) {  // its name in CUDA 12
-  return __wrap_cudaGetDeviceProperties(properties, ordinal);
-}
-cudaError_t __wrap_cudaMallocAsync(void** memory, std::size_t bytes, cudaStream_t) {
-  *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
-  return cudaSuccess;
-}
-cudaError_t __wrap_cudaFreeAsync(void* memory, cudaStream_t) {
-  std::free(memory);
-  return cudaSuccess;
-}
-cudaError_t __wrap_cudaFree(void* memory) {
-  std::free(memory);
-  return cudaSuccess;
-}
-cudaError_t __wrap_cudaLaunchKernel(const void*, dim3, dim3, void**, std::size_t, cudaStream_t) {
-  fake_cuda::Step step;
-  step.kernel = true;
-  fake_cuda::steps().push_back(step);
-  return cudaSuccess;
-}
 cudnnStatus_t __wrap_cudnnGetStream(cudnnHandle_t, cudaStream_t* stream) {
   *stream = nullptr;
   return CUDNN_STATUS_SUCCESS;
@@ -116,10 +82,11 @@ cudnnStatus_t __wrap_cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t
   const fake_cuda::Pack pack = found->second;
   fake_cuda::packs().erase(found);
   if (pack.names.size() != pack.addresses.size()) return CUDNN_STATUS_BAD_PARAM;
-  fake_cuda::Step step;
-  for (std::size_t i = 0; i < pack.names.size(); ++i) step.tensors[pack.names[i]] = pack.addresses[i];
-  step.workspace = pack.workspace;
-  fake_cuda::steps().push_back(step);
+  fake_cuda::Execution done;
+  for (std::size_t i = 0; i < pack.names.size(); ++i) done.tensors[pack.names[i]] = pack.addresses[i];
+  done.workspace = pack.workspace;
+  done.launches = fake_cuda::launches();
+  fake_cuda::executions().push_back(done);
   return CUDNN_STATUS_SUCCESS;
 }
 

@@ -1,4 +1,5 @@
-#include "test/fake_cuda/cudnn/paper_driver.h"
+// CUDA's driver: the calls by which a library loads what it compiled, and those that it only looks for.
+#include "test/fake_cuda/driver_code.h"
 
 #include <cuda.h>
 #include <elf.h>
@@ -8,8 +9,8 @@
 namespace {
 
 constexpr int kMachineCuda = 190;  // e_machine of a cubin
-constexpr int kFlagsOfCuda13 =
-    8;  // from this ABI version on the capability stands in the second byte of e_flags
+// From this ABI version on the capability stands in the second byte of e_flags.
+constexpr int kFlagsOfCuda13 = 8;
 
 int capability_of(const void* code) {
   Elf64_Ehdr header;
@@ -23,8 +24,8 @@ int capability_of(const void* code) {
 
 namespace fake_cuda {
 
-std::vector<Kernel>& kernels() {
-  static std::vector<Kernel> all;
+std::vector<LoadedKernel>& loaded_kernels() {
+  static std::vector<LoadedKernel> all;
   return all;
 }
 
@@ -42,8 +43,8 @@ CUresult cuLibraryUnload(CUlibrary) {
   return CUDA_SUCCESS;
 }
 CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* name) {
-  fake_cuda::kernels().push_back({name, static_cast<int>(reinterpret_cast<std::intptr_t>(library))});
-  *kernel = reinterpret_cast<CUkernel>(fake_cuda::kernels().size());
+  fake_cuda::loaded_kernels().push_back({name, static_cast<int>(reinterpret_cast<std::intptr_t>(library))});
+  *kernel = reinterpret_cast<CUkernel>(fake_cuda::loaded_kernels().size());
   return CUDA_SUCCESS;
 }
 CUresult cuKernelSetAttribute(CUfunction_attribute, int, CUkernel, CUdevice) {
@@ -66,32 +67,28 @@ CUresult cuDriverGetVersion(int* version) {
   return CUDA_SUCCESS;
 }
 CUresult cuGetErrorName(CUresult, const char** text) {
-  *text = "an error of the paper driver";
+  *text = "an error of the fake driver";
   return CUDA_SUCCESS;
 }
-CUresult cuGetErrorString(CUresult, const char** text) {
-  *text = "the paper driver cannot do this";
-  return CUDA_SUCCESS;
-}
-CUresult paper_cannot() {
+CUresult fake_cuda_cannot() {
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 }  // extern "C"
 
 // What cuDNN looks for too, under the names of the library (those of cuda.h may be macros).
-#define PAPER_CANNOT(name) asm(".globl " #name "\n.set " #name ", paper_cannot")
-PAPER_CANNOT(cuCtxGetCurrent);
-PAPER_CANNOT(cuCtxGetLimit);
-PAPER_CANNOT(cuCtxPopCurrent);
-PAPER_CANNOT(cuCtxPushCurrent);
-PAPER_CANNOT(cuLaunchCooperativeKernel);
-PAPER_CANNOT(cuLaunchKernel);
-PAPER_CANNOT(cuLaunchKernelEx);
-PAPER_CANNOT(cuLibraryLoadFromFile);
-PAPER_CANNOT(cuLinkAddData);
-PAPER_CANNOT(cuLinkComplete);
-PAPER_CANNOT(cuLinkCreate);
-PAPER_CANNOT(cuLinkDestroy);
-PAPER_CANNOT(cuOccupancyMaxPotentialClusterSize);
-PAPER_CANNOT(cuStreamGetCtx);
+#define FAKE_CUDA_CANNOT(name) asm(".globl " #name "\n.set " #name ", fake_cuda_cannot")
+FAKE_CUDA_CANNOT(cuCtxGetCurrent);
+FAKE_CUDA_CANNOT(cuCtxGetLimit);
+FAKE_CUDA_CANNOT(cuCtxPopCurrent);
+FAKE_CUDA_CANNOT(cuCtxPushCurrent);
+FAKE_CUDA_CANNOT(cuLaunchCooperativeKernel);
+FAKE_CUDA_CANNOT(cuLaunchKernel);
+FAKE_CUDA_CANNOT(cuLaunchKernelEx);
+FAKE_CUDA_CANNOT(cuLibraryLoadFromFile);
+FAKE_CUDA_CANNOT(cuLinkAddData);
+FAKE_CUDA_CANNOT(cuLinkComplete);
+FAKE_CUDA_CANNOT(cuLinkCreate);
+FAKE_CUDA_CANNOT(cuLinkDestroy);
+FAKE_CUDA_CANNOT(cuOccupancyMaxPotentialClusterSize);
+FAKE_CUDA_CANNOT(cuStreamGetCtx);
