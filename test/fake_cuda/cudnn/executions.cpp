@@ -5,14 +5,13 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <stdexcept>
+
 #include "test/fake_cuda/kernels.h"
 #include "test/fake_cuda/settings.h"
 
 namespace fake_cuda {
 namespace {
-
-// cuDNN looks for the driver by this name, and finds it loaded: the fake one lies where this program looks first.
-[[maybe_unused]] const bool kDriverIsLoaded = dlopen("libcuda.so.1", RTLD_NOW) != nullptr;
 
 // What the frontend wrote into each variant pack, which cuDNN does not read out again.
 struct Pack {
@@ -34,6 +33,9 @@ std::vector<T> list_of(const void* values, std::int64_t count) {
 }  // namespace
 
 std::string device_for_cudnn() {
+  // cuDNN looks for the driver by this name, and finds it loaded: the fake one, where this program looks.
+  static void* const driver = dlopen("libcuda.so.1", RTLD_NOW);
+  if (driver == nullptr) throw std::runtime_error(dlerror());
   const int capability = settings().capability;
   const bool hopper = capability == 90;
   return fmt::format(
