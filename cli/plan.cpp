@@ -26,36 +26,43 @@ struct Options {
   bool schedule = false;
 };
 
-void print_linear(const char* name, const LinearPlan& linear, int tp) {
-  const Transition in = Transition::between(linear.input, linear.consumed, tp);
-  const Transition out = Transition::between(linear.product, linear.output, tp);
-  fmt::print("    {:<10} weight {:<10} input {:<10} -> output {:<10}  forward: {} / {}, backward: {} / {}\n",
-             name, str(linear.weight), str(linear.input.value), str(linear.output.value), name_of(in.forward),
-             name_of(out.forward), name_of(out.backward), name_of(in.backward));
+// A weight as the plan lays it out: the collectives before and after its product, forward and backward.
+void print_weight(const Plan& plan, const WeightSpec& w) {
+  const LinearPlan& linear = plan.role(w.role);
+  std::string shape;
+  for (int i = 0; i < w.shape.rank(); ++i) shape += fmt::format("{}{}", i ? " x " : "", w.shape[i]);
+  std::string text = fmt::format("    {:<26} {:<14} {:<11}", w.name, shape, name_of(w.role));
+  if (w.shape.rank() > 1) {
+    const Transition in = Transition::between(linear.input, linear.consumed, plan.mesh);
+    const Transition out = Transition::between(linear.product, linear.output, plan.mesh);
+    text += fmt::format(" {:<13} forward {} / {}, backward {} / {}", str(linear.weight, plan.mesh),
+                        str(in.forward), str(out.forward), str(out.backward), str(in.backward));
+  }
+  fmt::print("{}\n", text);
 }
 
-void print_layout(const Plan& plan) {
-  const Point& p = plan.point;
-  const int tp = plan.mesh.size(Axis::tp);
+std::string kept(const Plan& plan) {
+  const Regions dropped = plan.recompute.front();
+  if (dropped.has(Region::layer)) return "layer inputs only (full recompute)";
+  if (dropped.has(Region::core_attention)) return "everything but the attention core (selective recompute)";
+  return "everything";
+}
+
+void print_layout(const Point& p, const Plan& plan) {
   fmt::print("  ranks        {} = tp {} x dp {} x pp {} (tp innermost)\n", plan.mesh.world(), p.tp, p.dp,
              p.pp);
   fmt::print("  parameters   {} ({} words padded to {})\n", parameter_count(p.model, p.tp), p.model.vocab,
-             p.model.padded_vocab(p.tp));
+             plan.vocab);
   fmt::print("  batch        {} samples = {} micro batches of {} x dp {}\n", p.global_batch,
              p.micro_batches(), p.micro_batch, p.dp);
-  fmt::print("  keeps        {}, {} attention, {} graph\n",
-             plan.save.drop_layers           ? "layer inputs only (full recompute)"
-             : plan.save.drop_attention_core ? "everything but the attention core (selective recompute)"
-                                             : "everything",
-             name_of(p.attention), name_of(p.graph));
-  fmt::print("  placements   over tp; hidden activations {}; collectives before / after the product\n",
-             str(plan.hidden.value));
-  print_linear("embedding", plan.embedding, tp);
-  print_linear("qkv", plan.layer.qkv, tp);
-  print_linear("proj", plan.layer.proj, tp);
-  print_linear("fc1", plan.layer.fc1, tp);
-  print_linear("fc2", plan.layer.fc2, tp);
-  print_linear("logits", plan.logits, tp);
+  fmt::print("  keeps        {}, {} attention, {} graph\n", kept(plan), name_of(p.attention),
+             name_of(p.graph));
+  fmt::print("  activations  [seq, batch, hidden]: {}\n", str(plan.hidden.value, plan.mesh));
+  fmt::print("  weights      of the first layer for all {}; collectives before / after the product\n",
+             p.model.layers);
+  for (const WeightSpec& w : weights_of(embedding_of(p.model, plan.vocab))) print_weight(plan, w);
+  for (const WeightSpec& w : weights_of(layer_of(p.model, 0))) print_weight(plan, w);
+  for (const WeightSpec& w : weights_of(head_of(p.model, plan.vocab))) print_weight(plan, w);
   for (const auto& stage : plan.chunks)
     for (const ChunkPlan& c : stage)
       fmt::print("  stage {:<2}     layers {}-{}{}{}\n", c.stage, c.first_layer, c.first_layer + c.layers - 1,
@@ -91,20 +98,20 @@ void print_memory(const std::vector<MemoryUse>& peaks, const std::vector<std::si
   }
 }
 
-void print_forecast(const Plan& plan, Simulator& simulator) {
-  if (!plan.point.simulated()) {
-    const MemoryForecast f = forecast_memory(plan);
+void print_forecast(const Point& point, const Plan& plan, Simulator& simulator) {
+  if (!point.simulated()) {
+    const MemoryForecast f = forecast_memory(plan, point.memory_limit);
     print_memory(f.peak_by_stage, f.reserved_by_stage, plan.mesh.world());
     return;
   }
-  const Simulation s = simulator.simulate(plan.point);
+  const Simulation s = simulator.simulate(point);
   print_memory(s.peak_by_stage, s.reserved_by_stage, plan.mesh.world());
-  const Machine& machine = simulator.machine_of(plan.point);
+  const Machine& machine = simulator.machine_of(point);
   fmt::print("  device       {}: {} for the allocator of {}\n", machine.name,
              format_bytes(machine.usable_memory()), format_bytes(machine.memory_bytes));
   const PointResult& r = s.result;
   fmt::print("  simulated    {:.4g} ms a step, {:.4g} samples/s, framework {}", r.iteration_ms->mean,
-             *r.samples_per_s, plan.point.framework);
+             *r.samples_per_s, point.framework);
   if (r.mfu) fmt::print(", MFU {:.1f} %", *r.mfu * 100);
   fmt::print(", communication {:.1f} %, bubble {:.1f} %\n", *r.communication_fraction * 100,
              *r.bubble_fraction * 100);
@@ -114,9 +121,9 @@ void print_point(const sweeps::SpecPoint& point, const Options& options, Simulat
   fmt::print("{}  {}\n", point.id, point.label);
   try {
     const Plan plan = strategies::make_plan(point.point);
-    print_layout(plan);
+    print_layout(point.point, plan);
     if (options.schedule) print_schedule(plan);
-    print_forecast(plan, simulator);
+    print_forecast(point.point, plan, simulator);
   } catch (const Error& e) {
     if (!outcome_of(e.kind())) throw;
     fmt::print("  cannot run: {}\n", e.what());

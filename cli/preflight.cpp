@@ -44,24 +44,23 @@ double seconds_of(const Point& p, double step) {
 
 // Whether it fits the GPUs of this machine, where it has any, and about how long it takes on those whose peak
 // is known.
-sweeps::Forecast preflight_on_gpus(const Plan& plan, const sweeps::Launcher& launcher) {
+sweeps::Forecast preflight_on_gpus(const Point& point, const Plan& plan, const sweeps::Launcher& launcher) {
   const std::vector<Gpu> all = gpus();
   if (all.empty()) return {};
   const std::int64_t n = static_cast<std::int64_t>(all.size());
-  const std::int64_t on_node = (plan.point.world() + launcher.nodes - 1) / launcher.nodes;
+  const std::int64_t on_node = (point.world() + launcher.nodes - 1) / launcher.nodes;
   const auto sharing = static_cast<std::uint64_t>((on_node + n - 1) / n);
-  Plan limited = plan;
-  std::size_t& limit = limited.point.memory_limit;
   const std::size_t share = all.front().memory_bytes / sharing;
-  limit = limit == 0 ? share : std::min(limit, share);
-  const MemoryForecast forecast = forecast_memory(limited);  // throws, naming what does not fit
-  const auto peak = gpu_peak(all.front().name, plan.point.precision);
+  const std::size_t limit =
+      point.memory_limit == 0 ? share : std::min<std::size_t>(point.memory_limit, share);
+  const MemoryForecast forecast = forecast_memory(plan, limit);  // throws, naming what does not fit
+  const auto peak = gpu_peak(all.front().name, point.precision);
   if (!peak) return {};
   const double flops =
-      forecast.matmul_flops / static_cast<double>(plan.point.world()) * static_cast<double>(sharing);
+      forecast.matmul_flops / static_cast<double>(point.world()) * static_cast<double>(sharing);
   const double step = std::max(flops / (kShareOfPeak * peak->flops),
                                kSecondsPerLaunch * static_cast<double>(forecast.launches));
-  return {{}, {}, seconds_of(plan.point, step)};
+  return {{}, {}, seconds_of(point, step)};
 }
 
 }  // namespace
@@ -69,13 +68,15 @@ sweeps::Forecast preflight_on_gpus(const Plan& plan, const sweeps::Launcher& lau
 sweeps::Forecast preflight(const Point& point, const sweeps::Launcher& launcher) {
   try {
     const Plan plan = strategies::make_plan(point);
-    if (point.device == "cuda") return preflight_on_gpus(plan, launcher);
+    if (const auto why = why_unsupported_on(point.device, point)) return {Outcome::unsupported, *why, {}};
+    if (point.device == "cuda") return preflight_on_gpus(point, plan, launcher);
     Machine machine = this_machine();
     machine.devices_per_node = static_cast<int>((point.world() + launcher.nodes - 1) / launcher.nodes);
     // What fits is judged for all ranks together below, as they share the memory.
     machine.memory_bytes = std::numeric_limits<std::uint64_t>::max() / 2;
     static const Framework framework = find_framework("mbench", "preflight");
-    const Simulation simulation = simulate_point(plan, machine, framework, static_cast<int>(point.world()));
+    const Simulation simulation =
+        simulate_point(point, plan, machine, framework, static_cast<int>(point.world()));
     const auto on_this_node = simulation.total_reserved / static_cast<std::uint64_t>(launcher.nodes);
     const std::uint64_t available = available_memory();
     if (on_this_node > available)

@@ -7,6 +7,7 @@
 
 #include "cli/cli.h"
 #include "cli/environment.h"
+#include "cli/seconds.h"
 #include "cli/simulation.h"
 #include "cli/trace_file.h"
 #include "engine/base/json_reader.h"
@@ -80,9 +81,7 @@ void hand_over(const Options& options, const PointResult& r) {
 }
 
 int exit_code(Outcome outcome) {
-  const bool failed = outcome == Outcome::wrong || outcome == Outcome::crashed ||
-                      outcome == Outcome::timeout || outcome == Outcome::launch_failed;
-  return failed ? Exit::kFailed : Exit::kDone;
+  return is_failure(outcome) ? Exit::kFailed : Exit::kDone;
 }
 
 // What MFU is held against: measured on a CPU, from its datasheet for a GPU; where none is known, MFU is n/a.
@@ -122,6 +121,8 @@ int run(const Options& options) {
            point.pp, point.dp, point.world());
     if (const auto why = why_not_built(point.device)) fail(ErrorKind::unsupported, "device", "{}", *why);
     plan = strategies::make_plan(point);
+    if (const auto why = why_unsupported_on(point.device, point))
+      fail(ErrorKind::unsupported, "plan", "{}", *why);
   } catch (const Error& e) {
     if (e.kind() == ErrorKind::bad_input) {
       if (!first) return Exit::kBadInput;
@@ -142,10 +143,9 @@ int run(const Options& options) {
     set_peak(point, *device, run_options);
     Timeline timeline;
     if (!options.trace.empty()) run_options.timeline = &timeline;
-    const PointResult result = run_point(plan, *device, devices, run_options);
+    const PointResult result = run_point(point, plan, *device, devices, run_options);
     if (!options.trace.empty()) {
-      const auto all =
-          devices.group(*device, "trace", plan.mesh.members(0, {Axis::tp, Axis::cp, Axis::dp, Axis::pp}));
+      const auto all = devices.group(*device, "trace", plan.mesh.members(0, kDenseAxes));
       write_trace(options.trace, timeline, plan.mesh.coordinate(world.rank(), Axis::pp), devices, *all);
     }
     if (first) hand_over(options, result);
@@ -184,7 +184,7 @@ void add_run(CLI::App& app, Exit& exit) {
           "After so many seconds a collective or message between GPUs that has not ended hangs: the point "
           "ends as timeout, naming it; default 300")
       ->type_name("SECONDS")
-      ->check(CLI::PositiveNumber);
+      ->check(seconds_between(0.001, 1e9));
   command->add_flag("--progress", options->progress,
                     "Print progress as JSON lines, for a program that reads them");
   command->callback([options, &exit] { exit.code = run(*options); });

@@ -25,7 +25,7 @@ void Simulator::check(const Point& point) {
 
 Simulation Simulator::simulate(const Point& point, bool trace) {
   const Plan plan = strategies::make_plan(point);
-  return simulate_point(plan, machine_of(point), framework_of(point),
+  return simulate_point(point, plan, machine_of(point), framework_of(point),
                         parse_simulated(point.device, "device").count, trace);
 }
 

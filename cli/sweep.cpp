@@ -14,6 +14,7 @@
 
 #include "cli/cli.h"
 #include "cli/environment.h"
+#include "cli/seconds.h"
 #include "cli/simulation.h"
 #include "cli/trace_file.h"
 #include "engine/platform/registry.h"
@@ -258,7 +259,7 @@ void add_sweep(CLI::App& app, Exit& exit) {
       ->add_option("--timeout", options->timeout,
                    "Kill a point after so many seconds; default 20 times its estimate, at least 600")
       ->type_name("SECONDS")
-      ->check(CLI::Range(0.001, 1e9));
+      ->check(seconds_between(0.001, 1e9));
   command
       ->add_option("--trace", options->trace,
                    "Write the timeline of every rank over the first measured step to FILE, for Perfetto or "

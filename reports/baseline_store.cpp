@@ -16,11 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-bool is_baseline(Outcome outcome) {
-  return outcome == Outcome::ok || outcome == Outcome::oom || outcome == Outcome::infeasible ||
-         outcome == Outcome::unsupported;
-}
-
 std::vector<std::string> machines_in(const std::string& folder) {
   std::error_code error;
   std::vector<std::string> names;
@@ -155,7 +150,7 @@ Added add_baselines(const std::string& folder, const ResultFile& results, const 
   std::set<std::string> changed;
   for (const PointResult& point : results.points) {
     check_id(point.id);
-    if (!is_baseline(point.outcome)) {
+    if (!is_done(point.outcome)) {
       added.refused.push_back(fmt::format("{}: {}", point.id, name_of(point.outcome)));
       continue;
     }

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "engine/base/error.h"
+#include "engine/spec/tolerance.h"
 #include "reports/build_table.h"
 #include "reports/comparable.h"
 #include "reports/flags.h"
@@ -13,27 +14,6 @@
 
 namespace mbench {
 namespace {
-
-double loss_tolerance(Precision precision) {
-  switch (precision) {
-    case Precision::f32:
-      return 1e-3;
-    case Precision::tf32:
-    case Precision::fp16:
-      return 1e-2;
-    case Precision::bf16:
-      return 2e-2;
-    case Precision::fp8:
-      return 5e-2;
-  }
-  return 0;
-}
-
-// A failure of the program, where oom, infeasible and unsupported are answers.
-bool is_failure(Outcome outcome) {
-  return outcome == Outcome::crashed || outcome == Outcome::timeout || outcome == Outcome::wrong ||
-         outcome == Outcome::launch_failed;
-}
 
 std::string told(const PointResult& point) {
   return outcome_text(point.outcome) + (point.reason.empty() ? "" : ": " + point.reason);
@@ -86,25 +66,27 @@ std::optional<MetricComparison> compare_losses(const PointResult& now, const Poi
                                                std::optional<double> threshold) {
   const std::size_t steps = std::min(now.losses.size(), base.losses.size());
   if (steps == 0) return std::nullopt;
-  const double tolerance = threshold.value_or(loss_tolerance(now.point.precision));
+  const auto tolerance = [&](std::size_t step) {
+    return threshold.value_or(loss_tolerance(now.point.precision, step));
+  };
+  const auto apart = [&](std::size_t step) {
+    return relative_difference(now.losses[step], base.losses[step]);
+  };
   MetricComparison c;
   c.metric = "loss";
-  double worst = -1;
-  std::size_t at = 0;
-  for (std::size_t i = 0; i < steps; ++i) {
-    const double a = now.losses[i], b = base.losses[i];
-    double difference = std::abs(a - b) / std::max({std::abs(a), std::abs(b), 1e-12});
-    if (std::isnan(a) && std::isnan(b)) difference = 0;
-    if (std::isnan(difference)) difference = INFINITY;  // one of them is no number
-    if (difference > worst) worst = difference, at = i;
-  }
+  const auto excess = [&](std::size_t step) {
+    return tolerance(step) > 0 ? apart(step) / tolerance(step) : apart(step);
+  };
+  std::size_t at = 0;  // the step that leaves its tolerance furthest behind
+  for (std::size_t i = 1; i < steps; ++i)
+    if (excess(i) > excess(at)) at = i;
   c.baseline = base.losses[at];
   c.now = now.losses[at];
   if (std::isfinite(*c.now / *c.baseline)) c.ratio = *c.now / *c.baseline;
-  if (worst > tolerance) {
+  if (apart(at) > tolerance(at)) {
     c.verdict = Verdict::changed;
     c.reason = fmt::format("step {} of {} differs by {:.2g} %, tolerance {:.2g} %", at + 1, steps,
-                           worst * 100, tolerance * 100);
+                           apart(at) * 100, tolerance(at) * 100);
   }
   return c;
 }

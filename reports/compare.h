@@ -4,7 +4,7 @@
 // Time is noisy: same, slower, faster or ambiguous by the rule in time_verdict.h; ambiguous is never a
 // regression. Memory has no noise: larger if new >= (1 + t) * baseline, smaller the other way round, same
 // between, any change told. Simulated times have none either and are judged like memory. Losses must agree
-// step by step within a relative tolerance by precision (f32 0.001, tf32 and fp16 0.01, bf16 0.02, fp8 0.05);
+// step by step within a relative tolerance by precision and step (engine/spec/tolerance.h);
 // beyond it the loss is "changed", which is a regression in either direction: a faster wrong step is no gain.
 // A point that was ok and no longer is has failed: a regression. So is one that only ran out of memory, or
 // could not be, and now crashes, hangs or computes something wrong. Not comparable, with the reason: other

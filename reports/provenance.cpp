@@ -114,16 +114,13 @@ std::vector<std::string> measured_on(const ResultFile& file) {
 }
 
 std::string common_to_all(const std::vector<const Record*>& records) {
-  static const std::set<std::string> always = {
-      "model", "seq", "micro_batch", "global_batch", "iterations", "warmup", "tp",
-      "pp",    "dp",  "precision",   "attention",    "graph",      "data",   "device"};
   const Point unset;
   const Json defaults = point_to_json(unset);
   if (records.empty()) return "";
   std::vector<std::pair<std::string, Json>> common;
-  for (const std::string& key : point_keys())
-    if (Json value = records.front()->value(key); always.count(key) || value != defaults.at(key))
-      common.emplace_back(key, std::move(value));
+  for (const PointField& field : point_fields())
+    if (Json value = records.front()->value(field.key); field.told || value != defaults.at(field.key))
+      common.emplace_back(field.key, std::move(value));
   // Record by record, not field by field: there may be thousands of records.
   for (const Record* record : records)
     common.erase(

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "engine/base/error.h"
+#include "engine/spec/point_builder.h"
 #include "reports/build_table.h"
 #include "reports/builtin_layouts.h"
 
@@ -76,9 +77,10 @@ std::string percent(double fraction) {
 
 // What all rows of a section share: every field but the strategy and what it bundles.
 std::string section_of(const Record& record) {
+  const std::vector<std::string>& bundled = bundled_keys();
   std::string key;
   for (const std::string& field : point_keys())
-    if (field != "strategy" && field != "sequence_parallel" && field != "recompute")
+    if (field != "strategy" && std::find(bundled.begin(), bundled.end(), field) == bundled.end())
       key += record.json().at(field).dump(-1, ' ', false, Json::error_handler_t::replace) + "|";
   return key;
 }

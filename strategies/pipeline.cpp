@@ -63,9 +63,60 @@ Schedule make_schedule(ScheduleKind kind, int stages, int stage, int chunks, int
   return schedule;
 }
 
-void write_pipeline(const Point& point, Plan& plan) {
+namespace {
+
+// Equal stages are a rule of this engine. Or two more layers divide: the first and the last chunk hold one less, for the
+// embedding and the head. In chunks of less than four layers that would be no balance.
+bool divides(std::int64_t layers, std::int64_t chunks) {
+  const bool balanced = chunks > 1 && (layers + 2) % chunks == 0 && layers + 2 >= 4 * chunks;
+  return layers % chunks == 0 || balanced;
+}
+
+MaybeRefusal bad_schedule(const Point& p) {
+  if (p.schedule != ScheduleKind::interleaved) {
+    if (p.virtual_stages == 1) return std::nullopt;
+    return infeasible("virtual_stages {} with schedule {}, need schedule interleaved or virtual_stages 1",
+                      p.virtual_stages, name_of(p.schedule));
+  }
+  if (p.pp == 1) return infeasible("schedule interleaved with pp 1, need pp of 2 or more, or schedule 1f1b");
+  if (p.virtual_stages == 1)
+    return infeasible("schedule interleaved with virtual_stages 1, need 2 or more, or schedule 1f1b");
+  if (p.micro_batches() % p.pp != 0)
+    return infeasible("schedule interleaved needs the {} micro batches to be a multiple of pp {}, need {}",
+                      p.micro_batches(), p.pp, nearest_multiples(p.micro_batches(), p.pp));
+  return std::nullopt;
+}
+
+MaybeRefusal refuse(const Point& p) {
+  const std::int64_t chunks = p.pp * p.virtual_stages;
+  // Public runs of models that this engine does not have cut otherwise: of those it is not for us to say.
+  const bool ours = !model().why_not(p);
+  if (ours && !divides(p.model.layers, chunks))
+    return infeasible("pp {}{} does not divide the {} layers, need {} {}", p.pp,
+                      p.virtual_stages > 1 ? fmt::format(" x virtual_stages {}", p.virtual_stages) : "",
+                      p.model.layers, p.virtual_stages > 1 ? "their product" : "pp",
+                      nearest_divisors(chunks, p.model.layers));
+  return bad_schedule(p);
+}
+
+std::vector<Choice> choices(const Point& p, std::int64_t devices) {
+  Choice pp{"pp", {}}, virtual_stages{"virtual_stages", {}};
+  for (std::int64_t n = 1; n <= std::min(p.model.layers, devices); ++n) {
+    Point other = p;
+    other.pp = n;
+    if (!refuse(other)) pp.values.push_back(n);
+  }
+  for (std::int64_t n = 1; n <= p.model.layers / p.pp; ++n) {
+    Point other = p;
+    other.virtual_stages = n;
+    if (!refuse(other)) virtual_stages.values.push_back(n);
+  }
+  return {pp, virtual_stages};
+}
+
+void write(const Point& point, Plan& plan) {
   const int stages = static_cast<int>(point.pp), chunks = static_cast<int>(point.virtual_stages);
-  plan.mesh.sizes[static_cast<int>(Axis::pp)] = stages;
+  plan.mesh.resize(Axis::pp, stages);
   const int all = stages * chunks;
   const bool even = point.model.layers % all == 0;
   const std::int64_t length = (point.model.layers + (even ? 0 : 2)) / all;
@@ -80,6 +131,12 @@ void write_pipeline(const Point& point, Plan& plan) {
     plan.schedule.push_back(
         make_schedule(point.schedule, stages, stage, chunks, static_cast<int>(point.micro_batches())));
   }
+}
+
+}  // namespace
+
+Strategy pipeline() {
+  return {"pipeline", {"pp", "schedule", "virtual_stages"}, refuse, choices, write};
 }
 
 }  // namespace mbench::strategies

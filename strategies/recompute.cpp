@@ -4,10 +4,32 @@
 #include "strategies/strategies.h"
 
 namespace mbench::strategies {
+namespace {
 
-void write_recompute(const Point& point, Plan& plan) {
-  plan.save = {.drop_layers = point.recompute == Recompute::full,
-               .drop_attention_core = point.recompute == Recompute::selective};
+Regions regions_of(Recompute mode) {
+  switch (mode) {
+    case Recompute::full:
+      return {Region::layer};
+    case Recompute::selective:
+      return {Region::core_attention};
+    case Recompute::none:
+      break;
+  }
+  return {};
+}
+
+std::vector<Choice> choices(const Point&, std::int64_t) {
+  return {{"recompute", {"none", "selective", "full"}}};
+}
+
+void write(const Point& p, Plan& plan) {
+  plan.recompute.assign(static_cast<std::size_t>(p.model.layers), regions_of(p.recompute));
+}
+
+}  // namespace
+
+Strategy recompute() {
+  return {"recompute", {"recompute", "strategy"}, nullptr, choices, write};
 }
 
 }  // namespace mbench::strategies

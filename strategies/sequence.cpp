@@ -5,17 +5,29 @@
 #include "strategies/strategies.h"
 
 namespace mbench::strategies {
+namespace {
 
-void write_sequence(const Point& point, Plan& plan) {
-  if (!point.sequence_parallel) return;
-  const Flow before = plan.hidden;
-  plan.hidden = {shard(0), shard(0)};
-  for (LinearPlan* linear :
-       {&plan.layer.qkv, &plan.layer.proj, &plan.layer.fc1, &plan.layer.fc2, &plan.logits}) {
-    if (linear->input == before) linear->input = plan.hidden;
-    if (linear->output == before) linear->output = plan.hidden;
-  }
-  plan.embedding.output = plan.hidden;
+MaybeRefusal refuse(const Point& p) {
+  if (p.sequence_parallel && p.seq % p.tp != 0)
+    return infeasible("sequence_parallel needs seq {} to be a multiple of tp {}, need seq {}", p.seq, p.tp,
+                      nearest_multiples(p.seq, p.tp));
+  return std::nullopt;
+}
+
+std::vector<Choice> choices(const Point& p, std::int64_t) {
+  Choice on{"sequence_parallel", {false}};
+  if (p.tp > 1 && p.seq % p.tp == 0) on.values.push_back(true);
+  return {on};
+}
+
+void write(const Point& p, Plan& plan) {
+  if (p.sequence_parallel) plan.hidden = plan.hidden.with(Axis::tp, shard(0), shard(0));
+}
+
+}  // namespace
+
+Strategy sequence() {
+  return {"sequence", {"sequence_parallel"}, refuse, choices, write};
 }
 
 }  // namespace mbench::strategies

@@ -4,23 +4,59 @@
 
 namespace mbench::strategies {
 
+// Axes of the mesh and the flow of hidden activations first (data, context, sequence), then what lies on them.
 const std::vector<Strategy>& all_strategies() {
-  static const std::vector<Strategy> table = {{"tensor", write_tensor},
-                                              {"sequence", write_sequence},
-                                              {"pipeline", write_pipeline},
-                                              {"recompute", write_recompute},
-                                              {"data_parallel", write_data_parallel}};
+  static const std::vector<Strategy> table = {model(),         precision(), graph(),   data(),
+                                              context(),       sequence(),  tensor(),  expert(),
+                                              sharded_state(), recompute(), pipeline()};
   return table;
 }
 
+Refusal not_built_in(std::string_view what, std::string_view need) {
+  return {Outcome::unsupported, fmt::format("{} is not built into this binary, need {}", what, need)};
+}
+
+MaybeRefusal why_not(const Point& point) {
+  MaybeRefusal unsupported;
+  for (const Strategy& s : all_strategies()) {
+    if (!s.why_not) continue;
+    const MaybeRefusal refusal = s.why_not(point);
+    if (refusal && refusal->outcome == Outcome::infeasible) return refusal;
+    if (!unsupported) unsupported = refusal;
+  }
+  return unsupported;
+}
+
 Plan make_plan(const Point& point) {
-  if (const auto reason = why_infeasible(point)) fail(ErrorKind::infeasible, "plan", "{}", *reason);
-  if (const auto reason = why_unsupported(point)) fail(ErrorKind::unsupported, "plan", "{}", *reason);
+  if (const MaybeRefusal r = why_not(point))
+    fail(r->outcome == Outcome::infeasible ? ErrorKind::infeasible : ErrorKind::unsupported, "plan", "{}",
+         r->reason);
   Plan plan;
-  plan.point = point;
-  plan.graph = graph_style(point.graph);
-  for (const Strategy& s : all_strategies()) s.write(point, plan);
+  for (const Strategy& s : all_strategies())
+    if (s.write) s.write(point, plan);
   return plan;
+}
+
+std::vector<std::int64_t> divisors(std::int64_t n, std::int64_t high) {
+  std::vector<std::int64_t> all;
+  for (std::int64_t d = 1; d <= n && d <= high; ++d)
+    if (n % d == 0) all.push_back(d);
+  return all;
+}
+
+std::string nearest_divisors(std::int64_t got, std::int64_t n) {
+  std::int64_t below = 1, above = 0;
+  for (std::int64_t d = 1; d <= n && above == 0; ++d) {
+    if (n % d != 0) continue;
+    if (d < got) below = d;
+    if (d > got) above = d;
+  }
+  return above == 0 || below == above ? fmt::format("{}", below) : fmt::format("{} or {}", below, above);
+}
+
+std::string nearest_multiples(std::int64_t got, std::int64_t unit) {
+  const std::int64_t below = got / unit * unit;
+  return below == 0 ? fmt::format("{}", unit) : fmt::format("{} or {}", below, below + unit);
 }
 
 }  // namespace mbench::strategies

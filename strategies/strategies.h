@@ -1,31 +1,72 @@
-// Strategies: each writes its part of the Plan from the fields of a point that it owns. They run in the order
-// of kStrategies; a later one may read what an earlier one wrote. To add one: a file here and a line in the
-// table.
+// Strategies: each owns some fields of a point, says which of their values can be, and writes its part of the Plan from
+// them. None reads what another wrote but for the mesh and the flow of hidden activations, which are complete, axis by
+// axis, before linear layers are laid out on them. To add one: a file here and a line in the table.
 #pragma once
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "engine/plan/plan.h"
+#include "engine/spec/result.h"
 
 namespace mbench::strategies {
 
-struct Strategy {
-  std::string_view name;
-  void (*write)(const Point& point, Plan& plan);
+// Why a point cannot be run: `infeasible`, on no machine, or `unsupported`, not by this binary.
+struct Refusal {
+  Outcome outcome = Outcome::infeasible;
+  std::string reason;
+};
+using MaybeRefusal = std::optional<Refusal>;
+template <class... T>
+Refusal infeasible(fmt::format_string<T...> text, T&&... values) {
+  return {Outcome::infeasible, fmt::format(text, std::forward<T>(values)...)};
+}
+// "WHAT is not built into this binary, need NEED".
+Refusal not_built_in(std::string_view what, std::string_view need);
+
+// Values of one field that the strategy can take where the other fields stand as they do, and `devices` are at hand.
+struct Choice {
+  std::string field;
+  std::vector<nlohmann::json> values;
 };
 
-void write_tensor(const Point& point, Plan& plan);
-void write_sequence(const Point& point, Plan& plan);
-void write_pipeline(const Point& point, Plan& plan);
-void write_recompute(const Point& point, Plan& plan);
-void write_data_parallel(const Point& point, Plan& plan);
+struct Strategy {
+  std::string_view name;
+  std::vector<std::string_view> fields;         // of a point; no two strategies own one
+  MaybeRefusal (*why_not)(const Point& point);  // null: whatever its fields say can be
+  std::vector<Choice> (*choices)(const Point& point, std::int64_t devices);  // null: none to search
+  void (*write)(const Point& point, Plan& plan);  // null: nothing stands in the plan
+};
 
+// In the order in which they write.
 const std::vector<Strategy>& all_strategies();
+Strategy model();
+Strategy precision();
+Strategy graph();
+Strategy data();
+Strategy context();
+Strategy sequence();
+Strategy tensor();
+Strategy expert();
+Strategy sharded_state();
+Strategy recompute();
+Strategy pipeline();
+
+// The first refusal; one that no machine could mend goes before one of this binary.
+MaybeRefusal why_not(const Point& point);
 
 // The whole Plan of a point. Throws infeasible or unsupported with the reason.
 Plan make_plan(const Point& point);
 
 // The list of one stage's actions; every schedule is made here.
 Schedule make_schedule(ScheduleKind kind, int stages, int stage, int chunks, int micro_batches);
+
+// "2 or 4": the divisors of n on either side of `got`; the multiples of `unit` on either side of it.
+std::string nearest_divisors(std::int64_t got, std::int64_t n);
+std::string nearest_multiples(std::int64_t got, std::int64_t unit);
+// The divisors of n that are at most `high`, in order.
+std::vector<std::int64_t> divisors(std::int64_t n, std::int64_t high);
 
 }  // namespace mbench::strategies

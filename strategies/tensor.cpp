@@ -5,18 +5,46 @@
 #include "strategies/strategies.h"
 
 namespace mbench::strategies {
+namespace {
 
-void write_tensor(const Point& point, Plan& plan) {
-  plan.mesh.sizes[static_cast<int>(Axis::tp)] = static_cast<int>(point.tp);
-  constexpr Flow copied{replicate, partial};  // a value every shard of the weight consumes
-  constexpr Flow summed{partial, replicate};  // a sum over shards
-  constexpr Flow split_last{shard(2), shard(2)};
-  plan.hidden = {replicate, replicate};
-  const LinearPlan column{shard(0), plan.hidden, copied, split_last, split_last};
-  const LinearPlan row{shard(1), split_last, split_last, summed, plan.hidden};
-  plan.layer = {.qkv = column, .proj = row, .fc1 = column, .fc2 = row};
-  plan.embedding = {shard(0), {replicate, replicate}, {replicate, replicate}, summed, plan.hidden};
-  plan.logits = column;
+MaybeRefusal refuse(const Point& p) {
+  const ModelSpec& m = p.model;
+  if (m.heads % p.tp != 0)
+    return infeasible("tp {} does not divide the {} heads, need tp {}", p.tp, m.heads,
+                      nearest_divisors(p.tp, m.heads));
+  if (m.ffn % p.tp != 0)
+    return infeasible("tp {} does not divide ffn {}, need tp {}", p.tp, m.ffn, nearest_divisors(p.tp, m.ffn));
+  return std::nullopt;
+}
+
+std::vector<Choice> choices(const Point& p, std::int64_t devices) {
+  Choice tp{"tp", {}};
+  for (const std::int64_t n : divisors(p.model.heads, devices))
+    if (p.model.ffn % n == 0 && (!p.sequence_parallel || p.seq % n == 0)) tp.values.push_back(n);
+  return {tp};
+}
+
+void write(const Point& p, Plan& plan) {
+  plan.mesh.resize(Axis::tp, static_cast<int>(p.tp));
+  const auto on_tp = [&](Placement value, Placement gradient) {
+    return plan.hidden.with(Axis::tp, value, gradient);
+  };
+  const Flow whole = on_tp(replicate, replicate);
+  const Flow copied = on_tp(replicate, partial);  // a value every shard of the weight consumes
+  const Flow summed = on_tp(partial, replicate);  // a sum over shards
+  const Flow split_last = on_tp(shard(2), shard(2));
+  const auto role = [&](Role r) -> LinearPlan& { return plan.linear[static_cast<std::size_t>(r)]; };
+  const Spread by_rows(Axis::tp, shard(0)), by_columns(Axis::tp, shard(1));
+  role(Role::column) = {by_rows, plan.hidden, copied, split_last, split_last};
+  role(Role::row) = {by_columns, split_last, split_last, summed, plan.hidden};
+  role(Role::vocabulary) = {by_rows, whole, whole, summed, plan.hidden};
+  role(Role::whole) = Plan::whole_on(plan.hidden);
+}
+
+}  // namespace
+
+Strategy tensor() {
+  return {"tensor", {"tp"}, refuse, choices, write};
 }
 
 }  // namespace mbench::strategies

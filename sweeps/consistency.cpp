@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/spec/tolerance.h"
+
 namespace mbench::sweeps {
 namespace {
 
@@ -18,36 +20,7 @@ std::string layout_of(const Point& p) {
 }  // namespace
 
 std::string agreement_key(const Point& point) {
-  const Point defaults;
-  Point p = point;
-  p.tp = p.pp = p.dp = p.cp = p.ep = 1;
-  p.sequence_parallel = false;
-  p.recompute = Recompute::none;
-  p.strategy.clear();
-  p.schedule = defaults.schedule;
-  p.virtual_stages = 1;
-  p.zero = 0;
-  p.offload = Offload::none;
-  p.graph = defaults.graph;
-  p.memory_limit = 0;
-  p.max_seconds = 0;
-  p.env.clear();
-  p.framework = defaults.framework;
-  return point_id(p);
-}
-
-double loss_tolerance(Precision precision) {
-  switch (precision) {
-    case Precision::f32:
-      return 1e-4;
-    case Precision::tf32:
-    case Precision::bf16:
-    case Precision::fp16:
-      return 2e-2;
-    case Precision::fp8:
-      return 1e-1;
-  }
-  return 0;
+  return point_id(without(point, {FieldKind::layout, FieldKind::limit, FieldKind::place}));
 }
 
 void check_losses(PointResult& result, const std::vector<PointResult>& before) {
@@ -65,18 +38,26 @@ void check_losses(PointResult& result, const std::vector<PointResult>& before) {
         agreement_key(other.point) == key && (!reference || other.world < reference->world))
       reference = &other;
   if (!reference) return;
-  const double tolerance = loss_tolerance(result.point.precision);
-  // One of them may have stopped earlier, by max_seconds: what both have is compared.
-  for (std::size_t i = 0; i < std::min(result.losses.size(), reference->losses.size()); ++i) {
-    const double mine = result.losses[i], theirs = reference->losses[i];
-    const double apart = std::abs(mine - theirs) / std::max({std::abs(mine), std::abs(theirs), 1e-3});
-    if (apart <= tolerance) continue;
+  const Precision precision = result.point.precision;
+  const auto apart = [&](const char* what, std::size_t step, double mine, double theirs, double tolerance) {
+    const double difference = relative_difference(mine, theirs, 1e-3);
+    if (difference <= tolerance) return false;
     result.outcome = Outcome::wrong;
-    result.reason =
-        fmt::format("the loss of step {} is {:.6g} and that of {} ({}) is {:.6g}: {:.1e} apart, need {:.0e}",
-                    i + 1, mine, layout_of(reference->point), reference->id, theirs, apart, tolerance);
-    return;
-  }
+    result.reason = fmt::format(
+        "the {} of step {} is {:.6g} and that of {} ({}) is {:.6g}: {:.1e} apart, need {:.0e}", what,
+        step + 1, mine, layout_of(reference->point), reference->id, theirs, difference, tolerance);
+    return true;
+  };
+  // One of them may have stopped earlier, by max_seconds: what both have is compared.
+  const auto both = [](const std::vector<double>& a, const std::vector<double>& b) {
+    return std::min(a.size(), b.size());
+  };
+  for (std::size_t i = 0; i < both(result.losses, reference->losses); ++i)
+    if (apart("loss", i, result.losses[i], reference->losses[i], loss_tolerance(precision, i))) return;
+  for (std::size_t i = 0; i < both(result.gradient_norms, reference->gradient_norms); ++i)
+    if (const auto tolerance = gradient_norm_tolerance(precision, i))
+      if (apart("gradient norm", i, result.gradient_norms[i], reference->gradient_norms[i], *tolerance))
+        return;
 }
 
 }  // namespace mbench::sweeps

@@ -17,11 +17,6 @@
 namespace mbench::sweeps {
 namespace {
 
-bool is_failure(Outcome outcome) {
-  return outcome == Outcome::crashed || outcome == Outcome::timeout || outcome == Outcome::wrong ||
-         outcome == Outcome::launch_failed;
-}
-
 // "1 infeasible, 2 oom"; empty if all can run.
 std::string count_outcomes(const std::vector<Forecast>& forecasts) {
   std::map<std::string, int> counts;
@@ -190,8 +185,6 @@ class Sweep {
 
 Forecast forecast_of(const Point& point, const RunnerOptions& options) {
   if (point.simulated()) return {};  // the simulation itself finds out, as fast
-  if (const auto why = why_infeasible(point)) return {Outcome::infeasible, *why, {}};
-  if (const auto why = why_unsupported(point)) return {Outcome::unsupported, *why, {}};
   return options.preflight ? options.preflight(point) : Forecast{};
 }
 

@@ -32,7 +32,7 @@ struct RunnerOptions {
   int columns = 0;             // of the terminal behind `progress`; 0 if it is none
   std::string resume_command;  // what to type to go on after Ctrl-C
   nlohmann::ordered_json environment;
-  std::function<Forecast(const Point&)> preflight;    // besides why_infeasible and why_unsupported
+  std::function<Forecast(const Point&)> preflight;    // whether it can be, fits, and how long it takes
   std::function<PointResult(const Point&)> simulate;  // for points of a simulated machine: no process
   std::function<std::string(const ResultFile&)> render_tables;  // results.md, and the tables at the end
   std::function<std::string(const Point&)> trace;  // file of the point's timeline; unset or empty: none
@@ -53,7 +53,7 @@ SweepEnd run_sweep(const Spec& spec, const RunnerOptions& options);
 // What --dry-run prints: each point, its command, whether it can run and how long. Writes nothing.
 std::string describe_sweep(const Spec& spec, const RunnerOptions& options);
 
-// why_infeasible, why_unsupported, then the preflight.
+// what the preflight says.
 Forecast forecast_of(const Point& point, const RunnerOptions& options);
 
 }  // namespace mbench::sweeps

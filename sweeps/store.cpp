@@ -17,11 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_done(Outcome outcome) {
-  return outcome == Outcome::ok || outcome == Outcome::oom || outcome == Outcome::infeasible ||
-         outcome == Outcome::unsupported;
-}
-
 bool holds_something(const fs::path& file) {
   std::error_code error;
   return fs::is_regular_file(file, error) && fs::file_size(file, error) > 0;

@@ -6,12 +6,6 @@
 
 namespace mbench {
 
-std::string_view name_of(Category c) {
-  static constexpr std::string_view names[kCategories] = {"weights",     "gradients", "optimizer",
-                                                          "activations", "workspace", "other"};
-  return names[static_cast<int>(c)];
-}
-
 Allocator::Allocator(std::unique_ptr<RawMemory> raw, std::size_t limit)
     : raw_(std::move(raw)), limit_(limit) {}
 

@@ -17,13 +17,10 @@
 #include <string_view>
 #include <utility>
 
+#include "engine/base/category.h"
 #include "engine/base/error.h"
 
 namespace mbench {
-
-enum class Category : std::uint8_t { weights, gradients, optimizer, activations, workspace, other };
-inline constexpr int kCategories = 6;
-std::string_view name_of(Category);
 
 // Bytes handed out, in all and by category.
 struct MemoryUse {

@@ -1,35 +1,79 @@
-// The end of a model: from the last layer's output to the loss. One class per family.
+// The end of a model, from the last layer's output to the loss: final norm, words predicted from every position, and,
+// where the model has it (BERT), the order of two sentences from the first. Their losses add up.
 #pragma once
-#include <memory>
+#include <optional>
 
+#include "engine/nn/activation.h"
 #include "engine/nn/cross_entropy.h"
-#include "engine/nn/linear.h"
 #include "engine/nn/norm.h"
 
 namespace mbench {
 
+// Logits over the vocabulary and their cross entropy; BERT puts dense, GELU and norm before them.
+class WordHead {
+ public:
+  struct Saved {
+    Linear::Saved dense, logits;
+    ActivationFunction::Saved activation;
+    Norm::Saved norm;
+    CrossEntropy::Saved loss;
+  };
+  // `word`: the embedding's table, which a tied head shares; null for one that has its own.
+  WordHead(ParameterStore& store, const Plan& plan, const HeadSpec& spec, Parameter* word);
+  // Writes batch.loss.
+  void forward(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const;
+  Tensor backward(Context& context, const MicroBatch& batch, Saved& saved) const;
+
+ private:
+  struct Transform {
+    Linear dense;
+    ActivationFunction activation;
+    Norm norm;
+  };
+  std::optional<Transform> transform_;
+  Linear logits_;
+  CrossEntropy loss_;
+};
+
+// Sentence order: tanh pooler on the first position, a classifier of two classes.
+class OrderHead {
+ public:
+  struct Saved {
+    Linear::Saved pooler, classifier;
+    Tensor pooled;
+    CrossEntropy::Saved loss;
+  };
+  OrderHead(ParameterStore& store, const Plan& plan, const HeadSpec::Order& spec);
+  void forward(Context& context, const MicroBatch& batch, const Tensor& x, const Tensor& loss,
+               Saved& saved) const;
+  // Adds the gradient of the first position to that of all, dx.
+  void backward(Context& context, const MicroBatch& batch, const Tensor& dx, Saved& saved) const;
+
+ private:
+  Transition gather_;
+  Linear pooler_, classifier_;
+  CrossEntropy loss_;
+};
+
 class Head {
  public:
   struct Saved {
-    Norm::Saved norm, lm_norm;
-    Linear::Saved logits, dense, pooler, binary;
-    CrossEntropy::Saved words, order;
-    Linear::GeluInput gelu;
-    Tensor pooled;
+    Norm::Saved norm;
+    WordHead::Saved words;
+    OrderHead::Saved order;
   };
-  virtual ~Head() = default;
+  // `word`: the embedding's table where this rank has it, else null: for a tied head a copy is made, whose gradient is
+  // summed with the first stage's.
+  Head(ParameterStore& store, const Plan& plan, const HeadSpec& spec, Parameter* word);
   // Writes batch.loss.
-  virtual void forward(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const = 0;
+  void forward(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const;
   // The gradient of x; frees what was saved.
-  virtual Tensor backward(Context& context, const MicroBatch& batch, Saved& saved) const = 0;
+  Tensor backward(Context& context, const MicroBatch& batch, Saved& saved) const;
+
+ private:
+  Norm norm_;
+  std::optional<OrderHead> order_;
+  std::optional<WordHead> words_;  // always there; made last
 };
-
-// `word` is the embedding's table where this rank has it (tied), else null: a copy is made, whose gradient is
-// summed with the first stage's.
-std::unique_ptr<Head> make_gpt_head(ParameterStore& store, const Plan& plan, Parameter* word);
-std::unique_ptr<Head> make_bert_head(ParameterStore& store, const Plan& plan, Parameter* word);
-
-// That copy, or `word` itself.
-Parameter* tied_word_table(ParameterStore& store, const Plan& plan, Parameter* word);
 
 }  // namespace mbench

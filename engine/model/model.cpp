@@ -1,70 +1,68 @@
 #include "engine/model/model.h"
 
 namespace mbench {
-namespace {
 
-struct FamilyParts {
-  Family family;
-  std::unique_ptr<Head> (*make_head)(ParameterStore&, const Plan&, Parameter*);
-};
-
-// What a family has of its own; embedding and layers are shared. To add a family: a head and a line.
-constexpr FamilyParts kFamilies[] = {{Family::gpt, make_gpt_head}, {Family::bert, make_bert_head}};
-
-const FamilyParts& parts_of(Family family) {
-  for (const FamilyParts& f : kFamilies)
-    if (f.family == family) return f;
-  fail(ErrorKind::unsupported, "model", "no engine for family {}", name_of(family));
-}
-
-}  // namespace
-
-ModelChunk::ModelChunk(ParameterStore& store, const Plan& plan, const ChunkPlan& chunk, Parameter* word) {
-  first_unit_ = -1;
-  const auto close = [&] {
-    last_unit_ = store.close_unit();
-    if (first_unit_ < 0) first_unit_ = last_unit_;
-  };
+ModelChunk::ModelChunk(ParameterStore& store, const Plan& plan, const ChunkPlan& chunk, Parameter* word)
+    : store_(store) {
   if (chunk.first) {
-    embedding_.emplace(store, plan);
+    embedding_.emplace(store, plan, embedding_of(plan.model, plan.vocab));
     word = embedding_->word();
-    close();
+    embedding_unit_ = store.close_unit();
   }
   layers_.reserve(static_cast<std::size_t>(chunk.layers));
-  for (std::int64_t i = 0; i < chunk.layers; ++i) {
-    layers_.emplace_back(store, plan, chunk.first_layer + i);
-    close();
+  first_layer_unit_ = store.unit_count();
+  for (std::int64_t i = chunk.first_layer; i < chunk.first_layer + chunk.layers; ++i) {
+    layers_.emplace_back(store, plan, layer_of(plan.model, i),
+                         plan.recompute.at(static_cast<std::size_t>(i)));
+    store.close_unit();
   }
   if (chunk.last) {
-    head_ = parts_of(plan.point.model.family).make_head(store, plan, word);
-    close();
+    head_.emplace(store, plan, head_of(plan.model, plan.vocab), word);
+    head_unit_ = store.close_unit();
+    word_unit_ = word ? word->unit : head_unit_;
   }
 }
 
 Tensor ModelChunk::forward(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {
-  Tensor hidden = embedding_ ? embedding_->forward(c, batch, saved.embedding) : x;
+  Tensor hidden = x;
+  if (embedding_) {
+    const auto use = store_.use(embedding_unit_);
+    hidden = embedding_->forward(c, batch, saved.embedding);
+  }
   saved.layers.resize(layers_.size());
-  for (std::size_t i = 0; i < layers_.size(); ++i)
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const auto use = store_.use(first_layer_unit_ + static_cast<int>(i));
     hidden = layers_[i].forward(c, batch, hidden, saved.layers[i]);
+  }
   if (!head_) return hidden;
+  const auto use = store_.use(head_unit_), use_words = store_.use(word_unit_);
   head_->forward(c, batch, hidden, saved.head);
   return Tensor();
 }
 
 Tensor ModelChunk::backward(Context& c, const MicroBatch& batch, Tensor dy, Saved& saved,
                             const Ready& ready) const {
-  int unit = last_unit_;
   if (head_) {
-    dy = head_->backward(c, batch, saved.head);
-    ready(unit--);
+    {
+      const auto use = store_.use(head_unit_), use_words = store_.use(word_unit_);
+      dy = head_->backward(c, batch, saved.head);
+    }
+    ready(head_unit_);
   }
   for (std::size_t i = layers_.size(); i-- > 0;) {
-    dy = layers_[i].backward(c, batch, dy, saved.layers[i]);
-    ready(unit--);
+    const int unit = first_layer_unit_ + static_cast<int>(i);
+    {
+      const auto use = store_.use(unit);
+      dy = layers_[i].backward(c, batch, dy, saved.layers[i]);
+    }
+    ready(unit);
   }
   if (!embedding_) return dy;
-  embedding_->backward(c, batch, dy, saved.embedding);
-  ready(unit);
+  {
+    const auto use = store_.use(embedding_unit_);
+    embedding_->backward(c, batch, dy, saved.embedding);
+  }
+  ready(embedding_unit_);
   return Tensor();
 }
 

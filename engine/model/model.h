@@ -8,7 +8,7 @@
 
 #include "engine/model/head.h"
 #include "engine/nn/embedding.h"
-#include "engine/nn/transformer_layer.h"
+#include "engine/nn/layer.h"
 
 namespace mbench {
 
@@ -17,7 +17,7 @@ class ModelChunk {
   // What one micro batch's forward keeps for its backward.
   struct Saved {
     InputEmbedding::Saved embedding;
-    std::vector<TransformerLayer::Saved> layers;
+    std::vector<Layer::Saved> layers;
     Head::Saved head;
   };
   // Called in backward with the unit whose parameter gradients of this micro batch are complete.
@@ -33,16 +33,15 @@ class ModelChunk {
   Tensor backward(Context& context, const MicroBatch& batch, Tensor dy, Saved& saved,
                   const Ready& ready) const;
 
-  // The units of this chunk, in the order of the layers.
-  int first_unit() const { return first_unit_; }
-  int last_unit() const { return last_unit_; }
   Parameter* word() const { return embedding_ ? embedding_->word() : nullptr; }
 
  private:
   std::optional<InputEmbedding> embedding_;
-  std::vector<TransformerLayer> layers_;
-  std::unique_ptr<Head> head_;
-  int first_unit_ = 0, last_unit_ = 0;
+  std::vector<Layer> layers_;
+  std::optional<Head> head_;
+  ParameterStore& store_;
+  int embedding_unit_ = 0, first_layer_unit_ = 0, head_unit_ = 0;
+  int word_unit_ = 0;  // that the head's table is in
 };
 
 }  // namespace mbench

@@ -1,4 +1,4 @@
-// The attention core: from Q, K and V to the context, for every local head. Injected into the layer, so that
+// The attention core: from Q, K and V to the context, for every local head. Injected into the mixer, so that
 // a way of computing attention is a class here and nothing else.
 #pragma once
 #include <memory>
@@ -8,6 +8,26 @@
 
 namespace mbench {
 
+// Q, K and V, or their gradients, inside whatever tensors hold them: one [seq, head_dim] matrix for each
+// batch * local heads + head.
+struct AttentionParts {
+  ops::Matrix q, k, v;
+};
+
+// What an attention core works on.
+struct AttentionSizes {
+  std::int64_t seq = 0, batch = 0;
+  std::int64_t heads = 0, local_heads = 0;
+  std::int64_t head0 = 0;  // the first local head
+  std::int64_t qk_dim = 0, v_dim = 0;
+  bool causal = true;
+
+  std::int64_t matrices() const { return batch * local_heads; }
+  Shape scores() const { return {batch, local_heads, seq, seq}; }
+  Shape context() const { return {seq, batch, local_heads * v_dim}; }
+  float scale() const;  // 1 / sqrt(qk_dim)
+};
+
 class AttentionCore {
  public:
   // Whatever an implementation keeps for its gradient.
@@ -16,13 +36,13 @@ class AttentionCore {
     Tensor lse, context;          // fused: row statistics and the output
   };
   virtual ~AttentionCore() = default;
-  // qkv is [seq, batch, local heads, 3 * head_dim], Q, K and V of a head side by side; returns
-  // [seq, batch, local heads * head_dim]. `site` names the dropout.
-  virtual Tensor forward(Context& context, const MicroBatch& batch, std::uint32_t site, const Tensor& qkv,
-                         Saved& saved) const = 0;
-  // Returns the gradient of qkv; frees what was saved.
-  virtual Tensor backward(Context& context, const MicroBatch& batch, std::uint32_t site,
-                          const Tensor& dcontext, const Tensor& qkv, Saved& saved) const = 0;
+  // Returns [seq, batch, local heads * v_dim]. `site` names the dropout.
+  virtual Tensor forward(Context& context, const MicroBatch& batch, std::uint32_t site,
+                         const AttentionSizes& sizes, const AttentionParts& parts, Saved& saved) const = 0;
+  // Writes the gradients of Q, K and V; frees what was saved.
+  virtual void backward(Context& context, const MicroBatch& batch, std::uint32_t site,
+                        const AttentionSizes& sizes, const Tensor& dcontext, const AttentionParts& parts,
+                        const AttentionParts& gradients, Saved& saved) const = 0;
 };
 
 std::unique_ptr<AttentionCore> make_attention_core(const Plan& plan);

@@ -1,21 +1,22 @@
-// Runs the collective that a transition resolved to on the tensor-parallel group.
+// Carries out the exchanges that a transition resolved to.
 #pragma once
 #include "engine/nn/context.h"
 
 namespace mbench {
 
 // Returns x in its new place. all_reduce works in place on x, which must be the caller's alone.
-Tensor communicate(Context& context, Collective collective, const Tensor& x);
+Tensor communicate(Context& context, const Exchanges& exchanges, const Tensor& x);
 
-// The same for a tensor that is read once and not kept: where the graph has a global buffer, all_gather
-// gathers into it, and the next one overwrites it.
-Tensor communicate_briefly(Context& context, Collective collective, const Tensor& x);
+// The same for a tensor that is read once and not kept: where the graph has a global buffer, an all_gather that comes
+// last gathers into it, and the next one overwrites it.
+Tensor communicate_briefly(Context& context, const Exchanges& exchanges, const Tensor& x);
 
-// The same, started; finish() waits for it and hands out the tensor. Overlaps with what is enqueued between.
+// The same, the last exchange started; finish() waits for it and hands out the tensor. Overlaps with what is enqueued
+// between.
 class Communication {
  public:
   enum class Use { keep, brief };  // as communicate(), as communicate_briefly()
-  Communication(Context& context, Collective collective, const Tensor& x, Use use = Use::keep);
+  Communication(Context& context, const Exchanges& exchanges, const Tensor& x, Use use = Use::keep);
   Tensor finish();
 
  private:

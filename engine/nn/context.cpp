@@ -3,9 +3,36 @@
 #include "engine/base/text.h"
 
 namespace mbench {
+namespace {
+
+// Calls f(size, coordinate) for every axis that cuts the sequence of hidden activations, outermost first.
+template <class F>
+void for_each_cut(const Plan& plan, const Groups& groups, const F& f) {
+  for (int i = kAxes; i-- > 0;) {
+    const Axis axis = static_cast<Axis>(i);
+    if (plan.hidden.value[axis].sharded(0)) f(plan.mesh.size(axis), groups.coordinate(axis));
+  }
+}
+
+}  // namespace
+
+std::int64_t Context::local_seq() const {
+  std::int64_t n = plan.training.seq;
+  for_each_cut(plan, groups, [&](int size, int) { n /= size; });
+  return n;
+}
+
+std::int64_t Context::seq0() const {
+  std::int64_t n = plan.training.seq, first = 0;
+  for_each_cut(plan, groups, [&](int size, int coordinate) {
+    n /= size;
+    first += n * coordinate;
+  });
+  return first;
+}
 
 RngKey rng_key(const Context& context, std::uint32_t site) {
-  return {context.point().seed, site, static_cast<std::uint32_t>(context.step)};
+  return {context.plan.training.seed, site, static_cast<std::uint32_t>(context.step)};
 }
 
 std::uint32_t site_of(const std::string& name) {

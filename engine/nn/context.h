@@ -1,7 +1,7 @@
 // What modules run in: the device, the plan, the groups, the step; and one micro batch of inputs.
 #pragma once
 #include "engine/base/philox.h"
-#include "engine/comm/group.h"
+#include "engine/nn/groups.h"
 #include "engine/plan/plan.h"
 
 namespace mbench {
@@ -25,17 +25,18 @@ class GlobalBuffer {
 struct Context {
   Device& device;
   const Plan& plan;
-  Group& tp;
+  const Groups& groups;
   GlobalBuffer buffer;
   std::int64_t step = 0;  // optimizer steps since the start: which dropout masks are drawn
 
-  const Point& point() const { return plan.point; }
   const GraphStyle& graph() const { return plan.graph; }
-  DType dtype() const { return plan.model_dtype(); }
-  // Positions of the sequence that this rank holds between blocks, and the first of them.
-  std::int64_t local_seq() const { return plan.hidden_is_sharded() ? point().seq / tp.size() : point().seq; }
-  std::int64_t seq0() const { return plan.hidden_is_sharded() ? local_seq() * tp.rank() : 0; }
-  Shape hidden_shape() const { return {local_seq(), point().micro_batch, point().model.hidden}; }
+  const TrainingPlan& training() const { return plan.training; }
+  float dropout() const { return plan.training.dropout; }
+  DType dtype() const { return plan.precision.model; }
+  // Positions of the sequence that this rank holds between branches, and the first of them.
+  std::int64_t local_seq() const;
+  std::int64_t seq0() const;
+  Shape hidden_shape() const { return {local_seq(), plan.training.micro_batch, plan.model.hidden}; }
 
   Tensor activation(const Shape& shape, std::string_view what) {
     return device.empty(shape, dtype(), Category::activations, what);
@@ -47,7 +48,7 @@ struct MicroBatch {
   std::int64_t sample0 = 0;  // first sample within the global batch
   Tensor tokens, labels, positions, weights;
   float inv_weight_sum = 1;
-  Tensor token_types, keep, order_labels;  // BERT
+  Tensor token_types, keep, order_labels;  // where the model's parts need them
   Tensor attention_mask;                   // where the graph keeps one
   Tensor loss;                             // [1] f32, written by the head
   float gradient_scale = 1;                // of d(loss): loss scale over the number of micro batches

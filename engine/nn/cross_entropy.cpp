@@ -6,10 +6,21 @@
 
 namespace mbench {
 
+CrossEntropy::CrossEntropy(std::int64_t columns, const Spread& logits, const Mesh& mesh) : columns_(columns) {
+  for (int i = 0; i < kAxes; ++i)
+    if (const Axis axis = static_cast<Axis>(i); logits[axis].sharded(2)) split_.add(axis);
+  split_ = mesh.real(split_);
+  check(split_.list().size() <= 1, "cross entropy", "columns are split over {}, need one axis", str(split_));
+}
+
+std::int64_t CrossEntropy::first_column(const Context& c, std::int64_t n) const {
+  return split_.empty() ? 0 : c.groups.over(split_).rank() * n;
+}
+
 void CrossEntropy::forward(Context& c, Tensor logits, const Targets& t, const Tensor& loss,
                            Saved& saved) const {
   const std::int64_t rows = logits.shape().rows(), n = logits.shape().cols();
-  const std::int64_t first = split_ ? c.tp.rank() * n : 0;
+  const std::int64_t first = first_column(c, n);
   const std::int64_t valid = std::clamp<std::int64_t>(columns_ - first, 0, n);
   const auto row_values = [&](const char* what) {
     return c.device.empty({rows}, DType::f32, Category::activations, what);
@@ -25,13 +36,12 @@ void CrossEntropy::forward(Context& c, Tensor logits, const Targets& t, const Te
   const Tensor max = row_values("row maxima"), target = row_values("target logits");
   saved.sum = row_values("sums of exponentials");
   run(c.device, ops::RowMax{logits, max, valid});
-  if (split_) c.tp.all_reduce(max, ReduceOp::max);
+  Group& others = c.groups.over(split_);
+  others.all_reduce(max, ReduceOp::max);
   if (keep_exp) saved.exp = c.device.empty(logits.shape(), DType::f32, Category::activations, "exponentials");
   run(c.device, ops::ExpSum{logits, max, t.labels, first, valid, saved.sum, target, saved.exp});
-  if (split_) {
-    c.tp.all_reduce(target);
-    c.tp.all_reduce(saved.sum);
-  }
+  others.all_reduce(target);
+  others.all_reduce(saved.sum);
   run(c.device, ops::CrossEntropyLoss{saved.sum, target, t.weights, t.inv_weight_sum, loss});
   if (keep_exp) return;
   run(c.device, ops::CrossEntropyGrad{logits, Tensor(), max, saved.sum, t.labels, t.weights,
@@ -42,7 +52,7 @@ void CrossEntropy::forward(Context& c, Tensor logits, const Targets& t, const Te
 
 Tensor CrossEntropy::backward(Context& c, const Targets& t, Saved& saved) const {
   if (saved.dlogits) return std::exchange(saved.dlogits, Tensor());
-  const std::int64_t n = saved.exp.shape().cols(), first = split_ ? c.tp.rank() * n : 0;
+  const std::int64_t n = saved.exp.shape().cols(), first = first_column(c, n);
   const std::int64_t valid = std::clamp<std::int64_t>(columns_ - first, 0, n);
   run(c.device, ops::CrossEntropyGrad{Tensor(), saved.exp, Tensor(), saved.sum, t.labels, t.weights,
                                       t.gradient_scale * t.inv_weight_sum, first, valid, saved.exp});

@@ -1,4 +1,4 @@
-// Cross entropy of logits that are whole or split by columns over the tensor-parallel ranks.
+// Cross entropy of logits that are whole, or whose columns are split over the ranks of an axis.
 #pragma once
 #include "engine/nn/context.h"
 
@@ -17,7 +17,8 @@ class CrossEntropy {
     float gradient_scale = 1;
   };
   // `columns`: real columns of the whole vocabulary; those beyond pad it.
-  CrossEntropy(std::int64_t columns, bool split_over_tp) : columns_(columns), split_(split_over_tp) {}
+  // `logits`: how they lie; their last dim is 2.
+  CrossEntropy(std::int64_t columns, const Spread& logits, const Mesh& mesh);
   // Writes the loss; the logits are the callee's to overwrite.
   void forward(Context& context, Tensor logits, const Targets& targets, const Tensor& loss,
                Saved& saved) const;
@@ -25,8 +26,10 @@ class CrossEntropy {
   Tensor backward(Context& context, const Targets& targets, Saved& saved) const;
 
  private:
+  // The first of this rank's columns, of n.
+  std::int64_t first_column(const Context& context, std::int64_t n) const;
   std::int64_t columns_;
-  bool split_;
+  Axes split_;  // along which the columns are split: at most one axis
 };
 
 }  // namespace mbench

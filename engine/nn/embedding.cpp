@@ -6,46 +6,44 @@
 
 namespace mbench {
 
-Parameter word_table(const Plan& plan, bool counted) {
-  const ModelSpec& m = plan.point.model;
-  return {.name = "embedding.word",
-          .shape = {m.padded_vocab(plan.point.tp), m.hidden},
-          .placement = plan.embedding.weight,
-          .stddev = 0.02f,
-          .counted = counted};
+Parameter* add_word_table(ParameterStore& store, const Plan& plan, const TableSpec& table) {
+  const LinearPlan& lookup = plan.role(table.role);
+  Parameter* p = store.add(weight_of(table), lookup.weight, lookup.consumed.value);
+  p->shared_by_ends = plan.model.parts().tied_embedding && plan.mesh.size(Axis::pp) > 1;
+  return p;
 }
 
-InputEmbedding::InputEmbedding(ParameterStore& store, const Plan& plan)
-    : sum_(Transition::between(plan.embedding.product, plan.embedding.output, plan.mesh.size(Axis::tp))),
-      site_(site_of("embedding.dropout")) {
-  const ModelSpec& m = plan.point.model;
-  const bool partial = plan.hidden_is_sharded();
-  word_ = store.add(word_table(plan, true));
-  position_ = store.add({.name = "embedding.position",
-                         .shape = {m.positions, m.hidden},
-                         .stddev = 0.02f,
-                         .partial_over_tp = partial});
-  if (m.family == Family::bert)
-    token_type_ = store.add({.name = "embedding.token_type",
-                             .shape = {2, m.hidden},
-                             .stddev = 0.02f,
-                             .partial_over_tp = partial});
+Parameter* add_word_table_copy(ParameterStore& store, const Plan& plan, const TableSpec& table) {
+  Parameter* p = add_word_table(store, plan, table);
+  p->counted = false;
+  return p;
+}
+
+InputEmbedding::InputEmbedding(ParameterStore& store, const Plan& plan, const EmbeddingSpec& spec)
+    : word_(add_word_table(store, plan, spec.word)), site_(site_of("embedding.dropout")) {
+  const LinearPlan& lookup = plan.role(spec.word.role);
+  sum_ = Transition::between(lookup.product, lookup.output, plan.mesh);
+  const auto add = [&](const TableSpec& table) {
+    return store.add(weight_of(table), plan.role(table.role).weight, plan.hidden.value);
+  };
+  if (spec.position) position_ = add(*spec.position);
+  if (spec.token_type) token_type_ = add(*spec.token_type);
 }
 
 Tensor InputEmbedding::forward(Context& c, const MicroBatch& batch, Saved& saved) const {
   Tensor y;
   {
     const Tensor words =
-        c.activation({c.point().seq, c.point().micro_batch, c.point().model.hidden}, "embedded words");
-    run(c.device, ops::Embedding{batch.tokens, word_->value, words, c.tp.rank() * word_->local[0]});
+        c.activation({c.training().seq, c.training().micro_batch, c.plan.model.hidden}, "embedded words");
+    run(c.device, ops::Embedding{batch.tokens, word_->value, words, first_word(c)});
     y = communicate(c, sum_.forward, words);
   }
   const auto add = [&](const Tensor& ids, const Parameter& table) {
     run(c.device, ops::Embedding{ids.slice(c.seq0(), c.local_seq()), table.value, y, 0, true});
   };
-  add(batch.positions, *position_);
+  if (position_) add(batch.positions, *position_);
   if (token_type_) add(batch.token_types, *token_type_);
-  const float p = static_cast<float>(c.point().dropout);
+  const float p = c.dropout();
   if (p == 0) return y;
   if (c.graph().stored_masks)
     saved.mask = c.device.empty(y.shape(), DType::u8, Category::activations, "embedding dropout mask");
@@ -54,17 +52,29 @@ Tensor InputEmbedding::forward(Context& c, const MicroBatch& batch, Saved& saved
 }
 
 void InputEmbedding::backward(Context& c, const MicroBatch& batch, const Tensor& dy, Saved& saved) const {
-  const float p = static_cast<float>(c.point().dropout);
+  const float p = c.dropout();
   if (p > 0)
     run(c.device, ops::DropoutGrad{dy, dy, saved.mask, {p, rng_key(c, site_)}, hidden_map(c, batch)});
   saved = {};
   const auto add = [&](const Tensor& ids, const Parameter& table) {
     run(c.device, ops::EmbeddingGrad{ids.slice(c.seq0(), c.local_seq()), dy, table.gradient});
   };
-  add(batch.positions, *position_);
+  if (position_) add(batch.positions, *position_);
   if (token_type_) add(batch.token_types, *token_type_);
   const Tensor whole = communicate(c, sum_.backward, dy);
-  run(c.device, ops::EmbeddingGrad{batch.tokens, whole, word_->gradient, c.tp.rank() * word_->local[0]});
+  run(c.device, ops::EmbeddingGrad{batch.tokens, whole, word_->gradient, first_word(c)});
+}
+
+// The first word of this rank's rows.
+std::int64_t InputEmbedding::first_word(const Context& c) const {
+  std::int64_t first = 0, rows = word_->spec.shape[0];
+  for (int i = kAxes; i-- > 0;) {
+    const Axis axis = static_cast<Axis>(i);
+    if (!word_->placement[axis].sharded(0)) continue;
+    rows /= c.plan.mesh.size(axis);
+    first += rows * c.groups.coordinate(axis);
+  }
+  return first;
 }
 
 }  // namespace mbench

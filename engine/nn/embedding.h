@@ -1,4 +1,4 @@
-// Input embedding: word (split by vocabulary over tp) + position (+ token type for BERT), then dropout.
+// Input embedding: word + position + token type, as far as the model has them, then dropout.
 #pragma once
 #include "engine/nn/context.h"
 #include "engine/nn/parameters.h"
@@ -10,18 +10,21 @@ class InputEmbedding {
   struct Saved {
     Tensor mask;
   };
-  InputEmbedding(ParameterStore& store, const Plan& plan);
+  InputEmbedding(ParameterStore& store, const Plan& plan, const EmbeddingSpec& spec);
   Tensor forward(Context& context, const MicroBatch& batch, Saved& saved) const;
   void backward(Context& context, const MicroBatch& batch, const Tensor& dy, Saved& saved) const;
   Parameter* word() const { return word_; }
 
  private:
-  Parameter *word_, *position_, *token_type_ = nullptr;
+  std::int64_t first_word(const Context& context) const;
+  Parameter *word_, *position_ = nullptr, *token_type_ = nullptr;
   Transition sum_;
   std::uint32_t site_;
 };
 
-// The word table [padded vocabulary, hidden]; made again as a copy on the last stage of a pipeline.
-Parameter word_table(const Plan& plan, bool counted);
+// The table of words, laid out as the plan says for a vocabulary.
+Parameter* add_word_table(ParameterStore& store, const Plan& plan, const TableSpec& table);
+// A copy of it on the last stage of a pipeline, for a tied head: both are trained as one.
+Parameter* add_word_table_copy(ParameterStore& store, const Plan& plan, const TableSpec& table);
 
 }  // namespace mbench

@@ -7,42 +7,40 @@ namespace mbench {
 
 class Linear {
  public:
-  struct Shape2 {
-    std::int64_t in = 0, out = 0;  // of the whole layer
-  };
   struct Saved {
     Tensor x;  // as it arrived: under sequence parallelism this rank's part
   };
-
-  // What a GELU's gradient is taken at: the input kept, plus the bias where that is not in it.
-  struct GeluInput {
-    Tensor x, bias;
+  // What a forward's product does besides, where fuses_output() says that it can.
+  struct Epilogue {
+    bool bias = false;
+    Tensor* gelu_input = nullptr;  // gets product and bias; the output is their GELU
   };
 
-  // With parameters of its own, named name.weight and name.bias.
-  Linear(ParameterStore& store, const Plan& plan, const std::string& name, Shape2 shape,
-         const LinearPlan& linear, float stddev);
-  // On a weight that lives elsewhere (tied embedding), with a bias that does too or without.
-  Linear(const Plan& plan, Parameter* weight, const LinearPlan& linear, Parameter* bias = nullptr);
+  // With parameters of its own, laid out as the plan has it for the layer's role, or as `linear` says.
+  Linear(ParameterStore& store, const Plan& plan, const LinearSpec& spec);
+  Linear(ParameterStore& store, const Plan& plan, const LinearSpec& spec, const LinearPlan& linear);
+  // On a table that lives elsewhere (a tied embedding); the bias, if the layer has one, is its own.
+  Linear(ParameterStore& store, const Plan& plan, const LinearSpec& spec, Parameter* table);
 
   // [seq, batch, in] -> [seq, batch, out] in their places, without the bias: whoever adds it (fused with what
   // comes next) reads bias().
   Tensor forward(Context& context, const Tensor& x, Saved& saved) const;
-  // The same with its bias; with its bias and GELU. Fused graphs leave both to the product.
+  // The same with its bias, if it has one. Fused graphs leave it to the product.
   Tensor forward_with_bias(Context& context, const Tensor& x, Saved& saved) const;
-  Tensor forward_with_gelu(Context& context, const Tensor& x, Saved& saved, GeluInput& gelu) const;
-  // dy is the gradient of the output with bias. Accumulates the weight's and bias's gradients, frees what was
-  // saved and returns dx.
-  Tensor backward(Context& context, const Tensor& dy, Saved& saved) const;
-  // The same where x was the GELU of `gelu`: returns the gradient of that, and frees it.
-  Tensor backward_with_gelu(Context& context, const Tensor& dy, Saved& saved, GeluInput& gelu) const;
+  Tensor forward(Context& context, const Tensor& x, Saved& saved, const Epilogue& epilogue) const;
 
-  const Tensor& bias() const { return bias_->value; }
+  // dy is the gradient of the output with bias. Accumulates the weight's and bias's gradients, frees what was
+  // saved and returns dx. `gelu_input`, where fuses_input_gradient(): x was its GELU, and dx is the gradient of it.
+  Tensor backward(Context& context, Tensor dy, Saved& saved, Tensor gelu_input = {}) const;
+
+  // Whether a product can apply an epilogue to its output: not if that is yet to be summed over ranks.
+  bool fuses_output(const Context& context) const;
+  // Whether backward's product can apply what came before the layer to the gradient of its input.
+  bool fuses_input_gradient(const Context& context) const;
+
+  Tensor bias() const { return bias_ ? bias_->value : Tensor(); }
 
  private:
-  Tensor multiply(Context& context, const Tensor& x, Saved& saved, const Tensor& bias, GeluInput* gelu) const;
-  Tensor backward(Context& context, const Tensor& dy, Saved& saved, GeluInput* gelu) const;
-
   Parameter* weight_;
   Parameter* bias_ = nullptr;
   Transition input_, output_;

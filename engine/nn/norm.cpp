@@ -4,11 +4,12 @@
 
 namespace mbench {
 
-Norm::Norm(ParameterStore& store, const Plan& plan, const std::string& name) {
-  const bool partial = plan.hidden_is_sharded();
-  const std::int64_t h = plan.point.model.hidden;
-  gamma_ = store.add({.name = name + ".gamma", .shape = {h}, .constant = 1, .partial_over_tp = partial});
-  beta_ = store.add({.name = name + ".beta", .shape = {h}, .partial_over_tp = partial});
+Norm::Norm(ParameterStore& store, const Plan& plan, const NormSpec& spec) {
+  if (spec.kind != NormKind::layer_norm)
+    fail(ErrorKind::unsupported, "norm", "{} is not built into this binary, need layer_norm",
+         name_of(spec.kind));
+  gamma_ = store.add(gamma_of(spec), Spread(), plan.hidden.value);
+  beta_ = store.add(beta_of(spec), Spread(), plan.hidden.value);
 }
 
 Tensor Norm::forward(Context& c, const Tensor& x, Saved& saved) const {

@@ -10,7 +10,8 @@ class Norm {
   struct Saved {
     Tensor x, mean, rstd;
   };
-  Norm(ParameterStore& store, const Plan& plan, const std::string& name);
+  // Unsupported for a kind that has no op.
+  Norm(ParameterStore& store, const Plan& plan, const NormSpec& spec);
   Tensor forward(Context& context, const Tensor& x, Saved& saved) const;
   // Gradient of x; `residual`, if given, is the gradient that by-passed the norm and is added.
   Tensor backward(Context& context, const Tensor& dy, const Tensor& residual, Saved& saved) const;

@@ -7,55 +7,96 @@ namespace mbench {
 namespace {
 
 constexpr std::int64_t kAlignment = 64;  // elements: a cache line of f32, and 128 bytes of 16-bit weights
+constexpr Axes kDataAxes{Axis::cp, Axis::dp, Axis::edp};
 
 }  // namespace
 
-Parameter* ParameterStore::add(Parameter p) {
-  p.local = p.shape;
-  if (p.placement.kind == Placement::Kind::shard) p.local[p.placement.dim] /= tp_.size();
-  p.offset = size_;
-  size_ += (p.local.numel() + kAlignment - 1) / kAlignment * kAlignment;
-  parameters_.push_back(std::make_unique<Parameter>(std::move(p)));
+Parameter* ParameterStore::add(const WeightSpec& spec, const Spread& placement, const Spread& tokens) {
+  auto p = std::make_unique<Parameter>();
+  p->spec = spec;
+  p->placement = placement;
+  p->reduce_over = plan_.mesh.real(reduce_over(placement, tokens));
+  p->local = spec.shape;
+  for (int i = 0; i < kAxes; ++i)
+    if (const Placement& place = placement[static_cast<Axis>(i)]; place.sharded())
+      p->local[place.dim] /= plan_.mesh.size(static_cast<Axis>(i));
+  p->unit = unit_count();
+  p->offset = size_;
+  size_ += (p->local.numel() + kAlignment - 1) / kAlignment * kAlignment;
+  parameters_.push_back(std::move(p));
   return parameters_.back().get();
 }
 
 int ParameterStore::close_unit() {
-  units_.push_back({units_.empty() ? 0 : units_.back().end, size_});
-  return static_cast<int>(units_.size()) - 1;
+  ParameterUnit unit;
+  for (std::size_t i = closed_; i < parameters_.size(); ++i) {
+    Parameter* p = parameters_[i].get();
+    const std::int64_t end = i + 1 < parameters_.size() ? parameters_[i + 1]->offset : size_;
+    const Axes data = p->reduce_over & kDataAxes;
+    unit.parameters_.push_back(p);
+    if (!unit.runs_.empty() && unit.runs_.back().data == data)
+      unit.runs_.back().end = end;
+    else
+      unit.runs_.push_back({p->offset, end, data});
+  }
+  closed_ = parameters_.size();
+  units_.push_back(std::move(unit));
+  return unit_count() - 1;
 }
 
-Parameter* ParameterStore::find(const std::string& name) const {
-  for (const auto& p : parameters_)
-    if (p->name == name) return p.get();
-  return nullptr;
+void ParameterStore::begin_use(int index) {
+  ParameterUnit& unit = units_[static_cast<std::size_t>(index)];
+  if (unit.users_++ > 0) return;
+  for (Parameter* p : unit.parameters_) {
+    p->value = weights_.part(p->offset, p->local);
+    p->gradient = gradient_of(*p);
+  }
+}
+
+void ParameterStore::end_use(int index) {
+  ParameterUnit& unit = units_[static_cast<std::size_t>(index)];
+  if (--unit.users_ > 0) return;
+  for (Parameter* p : unit.parameters_) {
+    p->value.reset();
+    p->gradient.reset();
+  }
 }
 
 void ParameterStore::allocate_and_initialise() {
-  weights_ = device_.empty({size_}, plan_.model_dtype(), Category::weights, "weights");
-  gradients_ = device_.empty({size_}, plan_.gradient_dtype(), Category::gradients, "gradients");
-  main_ = plan_.model_dtype() == DType::f32
-              ? weights_
-              : device_.empty({size_}, DType::f32, Category::optimizer, "f32 main weights");
+  const PrecisionPlan& precision = plan_.precision;
+  weights_ = device_.empty({size_}, precision.model, Category::weights, "weights");
+  gradients_ = device_.empty({size_}, precision.gradients, Category::gradients, "gradients");
+  main_ = precision.main_weights()
+              ? device_.empty({size_}, DType::f32, Category::optimizer, "f32 main weights")
+              : weights_;
   run(device_, ops::Fill{main_, 0});
   run(device_, ops::Fill{gradients_, 0});
-  for (const auto& p : parameters_) {
-    p->value = weights_.part(p->offset, p->local);
-    p->gradient = gradients_.part(p->offset, p->local);
-    initialise(*p);
-  }
-  if (plan_.model_dtype() != DType::f32) run(device_, ops::Copy{main_, weights_});
+  for (const auto& p : parameters_) initialise(*p);
+  if (precision.main_weights()) run(device_, ops::Copy{main_, weights_});
 }
 
 void ParameterStore::initialise(const Parameter& p) {
   const Tensor target = main_.part(p.offset, p.local);
-  if (p.stddev == 0) {
-    if (p.constant != 0) run(device_, ops::Fill{target, p.constant});
+  if (p.spec.stddev == 0) {
+    if (p.spec.constant != 0) run(device_, ops::Fill{target, p.spec.constant});
     return;
   }
-  ops::RandomNormal draw{
-      target, p.stddev, {plan_.point.seed, static_cast<std::uint32_t>(fnv1a(p.name)), 0}, p.shape.cols()};
-  if (p.placement.sharded(0)) draw.row0 = tp_.rank() * p.local[0];
-  if (p.placement.sharded(1)) draw.col0 = tp_.rank() * p.local[1];
+  ops::RandomNormal draw{target,
+                         p.spec.stddev,
+                         {plan_.training.seed, static_cast<std::uint32_t>(fnv1a(p.name())), 0},
+                         p.spec.shape.cols()};
+  // Where this rank's part begins; of two axes that cut one dim the outer one cuts first.
+  std::int64_t first[2] = {0, 0}, extent[2] = {p.spec.shape.rows(), p.spec.shape.cols()};
+  for (int i = kAxes; i-- > 0;) {
+    const Axis axis = static_cast<Axis>(i);
+    if (const Placement& place = p.placement[axis]; place.sharded()) {
+      check(p.spec.shape.rank() == 2, "parameters", "{} of {} dims is cut", p.name(), p.spec.shape.rank());
+      extent[place.dim] /= plan_.mesh.size(axis);
+      first[place.dim] += extent[place.dim] * groups_.coordinate(axis);
+    }
+  }
+  draw.row0 = first[0];
+  draw.col0 = first[1];
   run(device_, draw);
 }
 

@@ -5,12 +5,12 @@
 namespace mbench {
 
 ops::HiddenMap hidden_map(const Context& c, const MicroBatch& batch) {
-  return {c.point().seq, c.seq0(), batch.sample0};
+  return {c.training().seq, c.seq0(), batch.sample0};
 }
 
 Tensor ResidualDropout::forward(Context& c, const MicroBatch& batch, const Tensor& branch, const Tensor& bias,
                                 const Tensor& residual, Saved& saved) const {
-  const float p = static_cast<float>(c.point().dropout);
+  const float p = c.dropout();
   if (p > 0 && c.graph().stored_masks)
     saved.mask = c.device.empty(branch.shape(), DType::u8, Category::activations, "residual dropout mask");
   const Tensor y = c.activation(branch.shape(), "residual sum");
@@ -20,7 +20,7 @@ Tensor ResidualDropout::forward(Context& c, const MicroBatch& batch, const Tenso
 }
 
 Tensor ResidualDropout::backward(Context& c, const MicroBatch& batch, const Tensor& dy, Saved& saved) const {
-  const float p = static_cast<float>(c.point().dropout);
+  const float p = c.dropout();
   if (p == 0) return dy;
   const Tensor dbranch = c.activation(dy.shape(), "branch gradient");
   run(c.device, ops::DropoutGrad{dy, dbranch, saved.mask, {p, rng_key(c, site_)}, hidden_map(c, batch)});

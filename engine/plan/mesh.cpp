@@ -1,37 +1,85 @@
 #include "engine/plan/mesh.h"
 
-#include <algorithm>
+#include "engine/base/error.h"
 
 namespace mbench {
+namespace {
+
+constexpr Axis kDenseOrder[] = {Axis::tp, Axis::cp, Axis::dp, Axis::pp};
+constexpr Axis kExpertOrder[] = {Axis::etp, Axis::ep, Axis::edp, Axis::pp};
+
+// The factorisation that has all of the axes, innermost first.
+const Axis (&order_of(Axes axes))[4] {
+  if ((axes - kDenseAxes).empty()) return kDenseOrder;
+  if ((axes - kExpertAxes).empty()) return kExpertOrder;
+  fail(ErrorKind::internal, "mesh", "axes of two factorisations in one set: {}", str(axes));
+}
+
+}  // namespace
 
 std::string_view name_of(Axis axis) {
-  static constexpr std::string_view names[kAxes] = {"tp", "cp", "dp", "pp"};
+  static constexpr std::string_view names[kAxes] = {"tp", "cp", "dp", "pp", "etp", "ep", "edp"};
   return names[static_cast<int>(axis)];
 }
 
-int Mesh::world() const {
+std::vector<Axis> Axes::list() const {
+  std::vector<Axis> all;
+  for (int i = 0; i < kAxes; ++i)
+    if (has(static_cast<Axis>(i))) all.push_back(static_cast<Axis>(i));
+  return all;
+}
+
+std::string str(Axes axes) {
+  std::string text;
+  for (const Axis a : axes.list()) text += (text.empty() ? "" : " x ") + std::string(name_of(a));
+  return text.empty() ? "none" : text;
+}
+
+Mesh::Mesh(int tp, int cp, int dp, int pp, int etp, int ep) : sizes_{tp, cp, dp, pp, etp, ep, 0} {}
+
+int Mesh::size(Axis axis) const {
+  if (axis != Axis::edp) return sizes_[static_cast<int>(axis)];
+  const int stage = sizes_[0] * sizes_[1] * sizes_[2], experts = size(Axis::etp) * size(Axis::ep);
+  check(stage % experts == 0, "mesh", "etp {} x ep {} does not divide tp x cp x dp = {}", size(Axis::etp),
+        size(Axis::ep), stage);
+  return stage / experts;
+}
+
+int Mesh::size(Axes axes) const {
   int n = 1;
-  for (const int s : sizes) n *= s;
+  for (const Axis a : axes.list()) n *= size(a);
   return n;
 }
 
+void Mesh::resize(Axis axis, int size) {
+  check(axis != Axis::edp && size > 0, "mesh", "axis {} of size {}", name_of(axis), size);
+  sizes_[static_cast<int>(axis)] = size;
+}
+
 int Mesh::coordinate(int rank, Axis axis) const {
-  for (int i = 0; i < static_cast<int>(axis); ++i) rank /= sizes[i];
+  for (const Axis a : order_of({axis})) {
+    if (a == axis) break;
+    rank /= size(a);
+  }
   return rank % size(axis);
 }
 
-std::vector<int> Mesh::members(int rank, const std::vector<Axis>& axes) const {
+std::vector<int> Mesh::members(int rank, Axes axes) const {
+  const auto& order = order_of(axes);
   std::vector<int> ranks;
   for (int r = 0; r < world(); ++r) {
     bool same = true;
-    for (int i = 0; i < kAxes; ++i) {
-      const Axis axis = static_cast<Axis>(i);
-      const bool free = std::find(axes.begin(), axes.end(), axis) != axes.end();
-      same = same && (free || coordinate(r, axis) == coordinate(rank, axis));
-    }
+    for (const Axis a : order) same = same && (axes.has(a) || coordinate(r, a) == coordinate(rank, a));
     if (same) ranks.push_back(r);
   }
   return ranks;
+}
+
+Axes Mesh::real(Axes axes) const {
+  Axes all;
+  for (const Axis a : axes.list())
+    if (size(a) > 1) all.add(a);
+  return all;
 }
 
 }  // namespace mbench

@@ -1,18 +1,23 @@
-// Where a tensor lives on the tensor-parallel axis, and the communication between two such places.
+// Where a tensor lies on the axes of the mesh, and the exchanges between two such places.
 //
-// A value is replicated, sharded along a dim, or partial (the sum over ranks is the value). Its gradient has
-// a place of its own: a replicated value that sharded weights consume has a partial gradient. Flow is the
-// pair. Going from one flow to another resolves to one collective forward and its conjugate backward; where
-// both are the same, or the axis has size one, to none. Modules do not know which.
+// On each axis a value is replicated, sharded along a dim, or partial (the sum over ranks is the value): DTensor's
+// placements. Its gradient has places of its own: a replicated value that sharded weights consume has a partial
+// gradient. Flow is the pair. Going from one flow to another takes exchanges forward and their conjugates
+// backward; on an axis where both are the same, or that has one rank, none. Modules do not know which.
 #pragma once
+#include <array>
 #include <string>
+#include <vector>
+
+#include "engine/plan/mesh.h"
 
 namespace mbench {
 
 struct Placement {
-  enum class Kind { replicate, shard, partial } kind = Kind::replicate;
+  enum class Kind : std::uint8_t { replicate, shard, partial } kind = Kind::replicate;
   int dim = 0;  // of the tensor, for shard
   bool operator==(const Placement&) const = default;
+  bool sharded() const { return kind == Kind::shard; }
   bool sharded(int along) const { return kind == Kind::shard && dim == along; }
 };
 
@@ -22,24 +27,62 @@ constexpr Placement shard(int dim) {
   return {Placement::Kind::shard, dim};
 }
 
+// A place on every axis; replicated where nothing is said. Where two axes shard one dim, the outer one cuts first.
+class Spread {
+ public:
+  constexpr Spread() = default;
+  constexpr Spread(Axis axis, Placement place) { set(axis, place); }
+  constexpr const Placement& operator[](Axis axis) const { return on_[static_cast<std::size_t>(axis)]; }
+  constexpr void set(Axis axis, Placement place) { on_[static_cast<std::size_t>(axis)] = place; }
+  constexpr Spread with(Axis axis, Placement place) const {
+    Spread s = *this;
+    s.set(axis, place);
+    return s;
+  }
+  bool operator==(const Spread&) const = default;
+
+ private:
+  std::array<Placement, kAxes> on_{};
+};
+
 struct Flow {
-  Placement value, gradient;
+  Spread value, gradient;
+  constexpr Flow with(Axis axis, Placement of_value, Placement of_gradient) const {
+    return {value.with(axis, of_value), gradient.with(axis, of_gradient)};
+  }
   bool operator==(const Flow&) const = default;
 };
 
-enum class Collective { none, all_reduce, all_gather, reduce_scatter, split };
+// `scatter` keeps this rank's part of what every rank has, as Megatron calls it: nothing travels.
+enum class Collective : std::uint8_t { none, all_reduce, all_gather, reduce_scatter, scatter, all_to_all };
 
-// The collective that brings a tensor from one place to another; internal error where there is none.
-Collective resolve(const Placement& from, const Placement& to);
+struct Exchange {
+  Axis axis;
+  Collective what;
+  int dim = 0;     // that is gathered or scattered; for all_to_all the one that is gathered
+  int to_dim = 0;  // for all_to_all, the one that is scattered
+  bool operator==(const Exchange&) const = default;
+};
+using Exchanges = std::vector<Exchange>;
+
+// The exchange on one axis that brings a tensor from one place to another; internal error where there is none.
+Exchange resolve(Axis axis, const Placement& from, const Placement& to);
+// On all axes, in an order that keeps "the outer axis cuts first".
+Exchanges exchanges(const Spread& from, const Spread& to, const Mesh& mesh);
 
 struct Transition {
-  Collective forward = Collective::none, backward = Collective::none;
-  static Transition between(const Flow& from, const Flow& to, int axis_size);
+  Exchanges forward, backward;
+  static Transition between(const Flow& from, const Flow& to, const Mesh& mesh);
 };
+
+// The axes along which a weight's gradient is partial and must be summed: where the weight is replicated and the
+// tokens that it acts on are split. It is one rule for data parallelism (tokens split along dim 1, the batch),
+// context and sequence parallelism (dim 0, the sequence), and experts.
+Axes reduce_over(const Spread& weight, const Spread& tokens);
 
 // How the parts of a linear layer y = x W^T lie; W is [out, in].
 struct LinearPlan {
-  Placement weight;
+  Spread weight;
   Flow input;     // what the activations have when they arrive
   Flow consumed;  // what the product wants of them
   Flow product;   // what it makes
@@ -47,6 +90,9 @@ struct LinearPlan {
 };
 
 std::string str(const Placement& p);
+std::string str(const Spread& spread,
+                const Mesh& mesh);  // "tp shard(0), dp shard(1)" on axes of more than one rank
 std::string_view name_of(Collective c);
+std::string str(const Exchanges& list);  // "all-gather tp"; "none"
 
 }  // namespace mbench

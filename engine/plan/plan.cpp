@@ -22,21 +22,24 @@ GraphStyle graph_style(Graph graph) {
           .fused_epilogues = true};
 }
 
-DType Plan::model_dtype() const {
-  switch (point.precision) {
+// Megatron: fp16 gradients accumulate in fp16 unless asked otherwise; with bf16 they accumulate and reduce in
+// f32.
+PrecisionPlan precision_plan(Precision precision, bool gradients_in_f32) {
+  switch (precision) {
     case Precision::bf16:
-      return DType::bf16;
+      return {DType::bf16, DType::f32, false};
     case Precision::fp16:
-      return DType::f16;
+      return {DType::f16, gradients_in_f32 ? DType::f32 : DType::f16, true};
     default:
-      return DType::f32;
+      return {};
   }
 }
 
-// Megatron: fp16 gradients accumulate in fp16 unless asked otherwise; with bf16 they accumulate and reduce in
-// f32.
-DType Plan::gradient_dtype() const {
-  return point.precision == Precision::fp16 && !point.gradients_in_f32 ? DType::f16 : DType::f32;
+Flow Plan::whole_sequence() const {
+  Flow flow = hidden;
+  for (const Axis axis : (kDenseAxes | kExpertAxes).list())
+    if (flow.value[axis].sharded(0)) flow = flow.with(axis, replicate, replicate);
+  return flow;
 }
 
 std::string_view name_of(Action::Kind kind) {

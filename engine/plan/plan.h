@@ -1,15 +1,32 @@
-// The Plan: how one point is laid out, written by the strategies and read by the engine. Data only.
+// The Plan: how one point is laid out, written by the strategies and read by the engine. Data only. It holds no
+// Point: what a module does follows from what stands here.
 #pragma once
+#include <array>
 #include <string>
 #include <vector>
 
 #include "engine/base/dtype.h"
 #include "engine/plan/mesh.h"
 #include "engine/plan/placement.h"
+#include "engine/plan/regions.h"
 #include "engine/plan/schedule.h"
+#include "engine/spec/architecture.h"
 #include "engine/spec/point.h"
 
 namespace mbench {
+
+// What is trained, the same on every layout.
+struct TrainingPlan {
+  std::int64_t seq = 0;
+  std::int64_t micro_batch = 0;    // samples of a micro batch on a data-parallel rank
+  std::int64_t micro_batches = 0;  // of a step, on a data-parallel rank
+  std::uint64_t seed = 0;
+  float dropout = 0;
+  double learning_rate = 0;
+  std::int64_t lr_warmup = 0;
+  double weight_decay = 0;
+  double clip_grad = 0;
+};
 
 // A run of layers on one stage; a stage has more than one under the interleaved schedule.
 struct ChunkPlan {
@@ -18,10 +35,6 @@ struct ChunkPlan {
   std::int64_t first_layer = 0, layers = 0;
   bool first = false;  // holds the embedding
   bool last = false;   // holds the head
-};
-
-struct LayerPlan {
-  LinearPlan qkv, proj, fc1, fc2;
 };
 
 // What eager and fused graphs do differently, all of it. Eager keeps and materialises what Megatron-LM on
@@ -40,36 +53,38 @@ struct GraphStyle {
 
 GraphStyle graph_style(Graph graph);
 
-// What a forward drops, to be computed again in the backward.
-struct SavePlan {
-  bool drop_layers = false;          // full recompute: of a layer only its input is kept
-  bool drop_attention_core = false;  // selective recompute: of the attention core only Q, K, V are kept
+struct PrecisionPlan {
+  DType model = DType::f32;      // weights and activations
+  DType gradients = DType::f32;  // as they accumulate and are reduced
+  bool loss_scaling = false;     // dynamic; a step whose gradients overflow is skipped
+
+  bool main_weights() const { return model != DType::f32; }  // f32 originals beside the model's
 };
 
+PrecisionPlan precision_plan(Precision precision, bool gradients_in_f32);
+
 struct Plan {
-  Point point;
+  ModelSpec model;
+  std::int64_t vocab = 0;  // rows of the tables of words, padding included
+  TrainingPlan training;
   Mesh mesh;
   GraphStyle graph{};
-  SavePlan save;
+  AttentionKind attention = AttentionKind::core;
+  PrecisionPlan precision;
 
-  Flow hidden{replicate, replicate};  // activations between blocks, [seq, batch, hidden]
-  LinearPlan embedding;               // weight [vocab, hidden]: output is the sum over shards
-  LinearPlan logits;                  // the same table as the output projection
-  LayerPlan layer;
+  Flow hidden;                            // activations between branches, [seq, batch, hidden]
+  std::array<LinearPlan, kRoles> linear;  // what a role means; see role()
+  std::vector<Regions> recompute;         // [layer]: what its forward drops, to be computed again in backward
 
   std::vector<std::vector<ChunkPlan>> chunks;  // [stage][chunk]
   std::vector<Schedule> schedule;              // [stage]
-  std::size_t gradient_bucket_bytes = 0;       // data-parallel all-reduce granularity
+  std::size_t gradient_bucket_bytes = 0;       // granularity of a gradient's reduction
 
-  int chunk_count() const { return static_cast<int>(chunks.size() * chunks[0].size()); }
-  // The dtype of weights and activations, and of gradients as they accumulate.
-  DType model_dtype() const;
-  DType gradient_dtype() const;
-  // Whether a replicated weight that acts on hidden activations sees only a part of the sequence, so that its
-  // gradient must be summed over tp.
-  bool hidden_is_sharded() const {
-    return hidden.value.kind == Placement::Kind::shard && mesh.size(Axis::tp) > 1;
-  }
+  const LinearPlan& role(Role role) const { return linear[static_cast<std::size_t>(role)]; }
+  // A linear layer whose weight is whole on every rank, on activations that flow as given.
+  static LinearPlan whole_on(const Flow& flow) { return {Spread(), flow, flow, flow, flow}; }
+  // Activations with their whole sequence on every rank, otherwise as hidden ones.
+  Flow whole_sequence() const;
 };
 
 }  // namespace mbench

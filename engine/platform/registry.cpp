@@ -138,6 +138,18 @@ std::optional<std::string> why_not_built(const std::string& kind) {
   return std::nullopt;
 }
 
+std::optional<std::string> why_unsupported_on(const std::string& kind, const Point& p) {
+  if (kind.starts_with("sim:")) return std::nullopt;
+  if (p.framework != "mbench")
+    return fmt::format("framework {} is for simulation only, and the device is {}, need mbench", p.framework,
+                       kind);
+  if (kind == "cpu" && p.precision == Precision::tf32)
+    return "precision tf32 is the arithmetic of a GPU's tensor cores, and the device is cpu, need f32";
+  if (kind == "cuda" && p.attention == AttentionKind::flash)
+    return cuda::why_no_flash(p.precision == Precision::f32, p.dropout);
+  return std::nullopt;
+}
+
 std::vector<Gpu> gpus() {
   return cuda::built_in() ? cuda::gpus() : std::vector<Gpu>();
 }

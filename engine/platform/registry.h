@@ -43,6 +43,9 @@ double measured_peak_flops(const std::string& device, double seconds);
 
 // Why this binary has no device of that kind on any machine; nothing where it has.
 std::optional<std::string> why_not_built(const std::string& kind);
+// Why a point, though its layout can be, cannot run on that kind of device: what its libraries do not have. Nothing for a
+// simulated one.
+std::optional<std::string> why_unsupported_on(const std::string& kind, const Point& point);
 // The GPUs that a run may use here; none where there is no driver or no CUDA in this binary: why_no_gpu()
 // says which.
 std::vector<Gpu> gpus();

@@ -1,34 +1,47 @@
 #include "engine/run/flops.h"
 
+#include "engine/spec/architecture.h"
+
 namespace mbench {
 namespace {
 
 double weight_flops_per_step(const Point& p) {
-  const ModelSpec& m = p.model;
-  const double h = static_cast<double>(m.hidden), f = static_cast<double>(m.ffn);
-  double per_token =
-      static_cast<double>(m.layers) * (3 * h * h + h * h + 2 * h * f) + h * static_cast<double>(m.vocab);
-  double per_sample = 0;
-  if (m.family == Family::bert) {
-    per_token += h * h;           // language-model head's dense layer
-    per_sample += h * h + 2 * h;  // pooler and binary head, on one position
+  double per_token = 0, per_sample = 0;
+  for (const WeightSpec& w : weights_of(p.model, p.model.vocab)) {
+    const double weights = static_cast<double>(w.shape.numel());
+    if (w.meets == Meets::every_token) per_token += weights;
+    if (w.meets == Meets::routed_token) per_token += weights * w.share;
+    if (w.meets == Meets::first_token) per_sample += weights;
   }
   return 6 * static_cast<double>(p.global_batch) * (per_token * static_cast<double>(p.seq) + per_sample);
 }
 
-double attention_flops_per_step(const Point& p) {
+// Products of Q with K and of probabilities with V, full square and causal.
+struct AttentionFlops {
+  double full = 0, causal = 0;
+};
+AttentionFlops attention_flops_per_step(const Point& p) {
   const double tokens = static_cast<double>(p.global_batch * p.seq);
-  return 12 * static_cast<double>(p.model.layers * p.model.hidden) * static_cast<double>(p.seq) * tokens;
+  AttentionFlops flops;
+  for (std::int64_t i = 0; i < p.model.layers; ++i)
+    for (const BranchSpec& branch : layer_of(p.model, i).branches)
+      if (const auto* a = std::get_if<AttentionSpec>(&branch.mixer)) {
+        const double full =
+            6 * static_cast<double>(a->heads * (a->qk_dim + a->v_dim)) * static_cast<double>(p.seq) * tokens;
+        flops.full += full;
+        flops.causal += a->causal ? full / 2 : full;
+      }
+  return flops;
 }
 
 }  // namespace
 
 double model_flops(const Point& p) {
-  return weight_flops_per_step(p) + attention_flops_per_step(p);
+  return weight_flops_per_step(p) + attention_flops_per_step(p).full;
 }
 
 double model_flops_causal(const Point& p) {
-  return weight_flops_per_step(p) + attention_flops_per_step(p) * (p.model.family == Family::gpt ? 0.5 : 1);
+  return weight_flops_per_step(p) + attention_flops_per_step(p).causal;
 }
 
 }  // namespace mbench

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
+#include <numeric>
 
 #include "engine/run/flops.h"
+#include "engine/spec/metrics.h"
 #include "engine/train/data.h"
 #include "engine/train/trainer.h"
 
@@ -21,45 +22,54 @@ struct Measured {
   Readings readings;   // during them
 };
 
+// A trace changes what it looks at: it gets a step of its own, which is in no record.
+void trace_a_step(Device& device, Trainer& trainer, Timeline* timeline) {
+  if (!timeline) return;
+  trainer.all_ranks().barrier();
+  device.synchronize();
+  device.trace(timeline);
+  trainer.step();
+  device.synchronize();
+  device.trace(nullptr);
+}
+
 // Runs warm-up and measured steps on this rank; fills losses and norms, stops at max_seconds after at least
 // one measured step on all ranks alike.
-Measured measure(const Plan& plan, Device& device, Trainer& trainer, bool chatty, const RunOptions& options,
+Measured measure(const Point& p, Device& device, Trainer& trainer, bool chatty, const RunOptions& options,
                  PointResult& result) {
-  const Point& p = plan.point;
   // A simulated step is the same every time.
   const std::int64_t warmups = device.real() ? p.warmup : 0, iterations = device.real() ? p.iterations : 1;
   Measured m;
   std::int64_t skipped = 0;
   std::unique_ptr<Gauge> gauge;
   const double begin = device.synchronize();
-  double last = begin;
   for (std::int64_t i = 0; i < warmups + iterations; ++i) {
     const bool warmup = i < warmups;
+    trainer.all_ranks().barrier();
+    const double start = device.synchronize();
     if (i == warmups) {
-      trainer.all_ranks().barrier();
-      last = device.synchronize();
       device.meter().reset();
-      device.trace(options.timeline);
+      if (!device.real()) device.trace(options.timeline);
       gauge = device.gauge();
     }
     const StepResult step = trainer.step();
-    const double now = device.synchronize(), seconds = now - last;
+    const double now = device.synchronize(), seconds = now - start;
     device.trace(nullptr);
-    last = now;
+    // The sample has ended; what follows is in none.
+    const float loss = trainer.mean_loss();
     if (device.real()) {
-      result.losses.push_back(step.loss);
+      result.losses.push_back(loss);
       result.gradient_norms.push_back(step.gradient_norm);
     }
     skipped += step.skipped ? 1 : 0;
     if (!warmup) m.step_seconds.push_back(seconds);
     if (chatty && options.progress)
-      options.progress({warmup, warmup ? i + 1 : i + 1 - warmups, warmup ? warmups : iterations,
-                        seconds * 1e3, step.loss});
-    if (device.real() &&
-        (!std::isfinite(step.loss) || (!std::isfinite(step.gradient_norm) && !step.skipped))) {
+      options.progress(
+          {warmup, warmup ? i + 1 : i + 1 - warmups, warmup ? warmups : iterations, seconds * 1e3, loss});
+    if (device.real() && (!std::isfinite(loss) || (!std::isfinite(step.gradient_norm) && !step.skipped))) {
       result.outcome = Outcome::wrong;
-      result.reason = fmt::format("loss {} and gradient norm {} at iteration {}, need finite numbers",
-                                  step.loss, step.gradient_norm, i + 1);
+      result.reason = fmt::format("loss {} and gradient norm {} at iteration {}, need finite numbers", loss,
+                                  step.gradient_norm, i + 1);
       break;
     }
     if (p.max_seconds > 0 && !warmup && trainer.all_ranks().host_max(now - begin) > p.max_seconds) break;
@@ -67,7 +77,10 @@ Measured measure(const Plan& plan, Device& device, Trainer& trainer, bool chatty
   for (const double s : m.step_seconds) m.seconds += s;
   m.meter = device.meter();
   if (gauge) m.readings = gauge->read();
-  if (device.real()) result.skipped_steps = skipped;
+  if (device.real()) {
+    result.skipped_steps = skipped;
+    trace_a_step(device, trainer, options.timeline);
+  }
   return m;
 }
 
@@ -97,8 +110,11 @@ void add_utilisation(const Point& p, double executed_flops, double peak, const s
   r.hfu = executed_flops / (r.iteration_ms->mean * 1e-3) / static_cast<double>(r.world) / peak;
 }
 
-MemoryAnatomy anatomy_of(const double* mib) {
-  return {mib[0], mib[1], mib[2], mib[3], mib[4], mib[5]};
+// One figure of every rank, of a table with a row of `width` for each.
+std::vector<double> column(const std::vector<double>& table, std::size_t width, std::size_t figure) {
+  std::vector<double> out;
+  for (std::size_t i = figure; i < table.size(); i += width) out.push_back(table[i]);
+  return out;
 }
 
 // What the sensors of all ranks' devices told, each figure null unless all told it.
@@ -108,27 +124,16 @@ void add_readings(const Readings& mine, Group& all, PointResult& r) {
                                        mine.clock_mhz.value_or(unknown), mine.memory_mib.value_or(unknown),
                                        mine.throttle ? static_cast<double>(*mine.throttle) : unknown};
   const std::vector<double> table = all.host_gather(figures);
-  const auto fold = [&](std::size_t figure, auto&& merge) -> std::optional<double> {
-    double sum = table[figure];
-    for (std::size_t i = figure + figures.size(); i < table.size(); i += figures.size())
-      sum = std::isnan(table[i]) || std::isnan(sum) ? unknown : merge(sum, table[i]);
-    return std::isnan(sum) ? std::nullopt : std::optional(sum);
-  };
-  const auto mean = [&](std::size_t figure) {
-    auto sum = fold(figure, std::plus<double>());
-    if (sum) *sum /= static_cast<double>(all.size());
-    return sum;
-  };
-  r.power_w = mean(0);
-  r.utilization = mean(1);
-  r.clock_mhz = mean(2);
-  if (const auto most = fold(3, [](double a, double b) { return std::max(a, b); }))
-    r.device_memory_mib = most;
-  const auto bits = fold(4, [](double a, double b) {
-    return static_cast<double>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));
-  });
-  if (!bits) return;
-  const auto seen = static_cast<std::uint32_t>(*bits);
+  const auto of_ranks = [&](std::size_t figure) { return column(table, figures.size(), figure); };
+  r.power_w = merge_ranks("power_w", of_ranks(0));
+  r.utilization = merge_ranks("utilization", of_ranks(1));
+  r.clock_mhz = merge_ranks("clock_mhz", of_ranks(2));
+  r.device_memory_mib = merge_ranks("device_memory_mib", of_ranks(3));
+  std::uint32_t seen = 0;  // what any of them told, once all did
+  for (const double bits : of_ranks(4)) {
+    if (std::isnan(bits)) return;
+    seen |= static_cast<std::uint32_t>(bits);
+  }
   r.throttle_reasons = seen == 0 ? "none" : fmt::format("{}", fmt::join(throttle_names(seen), ", "));
   if (const auto faults = throttle_names(seen, true); !faults.empty() && r.reason.empty())
     r.reason = fmt::format("the clock was held down: {}", fmt::join(faults, ", "));
@@ -136,8 +141,8 @@ void add_readings(const Readings& mine, Group& all, PointResult& r) {
 
 }  // namespace
 
-PointResult run_point(const Plan& plan, Device& device, World& world, const RunOptions& options) {
-  const Point& p = plan.point;
+PointResult run_point(const Point& p, const Plan& plan, Device& device, World& world,
+                      const RunOptions& options) {
   check(world.size() == plan.mesh.world(), "run", "{} ranks, the plan needs {}", world.size(),
         plan.mesh.world());
   PointResult r;
@@ -151,7 +156,7 @@ PointResult run_point(const Plan& plan, Device& device, World& world, const RunO
   if (device.real()) data = open_data(p.data, p.model.vocab, p.seq, p.seed);
   Trainer trainer(plan, device, world, data.get());
   Group& all = trainer.all_ranks();
-  const Measured mine = measure(plan, device, trainer, world.rank() == 0, options, r);
+  const Measured mine = measure(p, device, trainer, world.rank() == 0, options, r);
   add_readings(mine.readings, all, r);
   const double peak = options.measure_peak_flops ? options.measure_peak_flops(0.1) : 0;
 
@@ -175,23 +180,23 @@ PointResult run_point(const Plan& plan, Device& device, World& world, const RunO
     double& s = slowest[i % slowest.size()];
     s = std::max(s, times[i]);
   }
-  double executed = 0, slowest_peak = peak, communication = 0, bubble = 0;
-  std::size_t fullest = 0;
-  for (std::size_t rank = 0; rank < static_cast<std::size_t>(world.size()); ++rank) {
-    const double* f = &table[rank * row];
-    r.peak_memory_by_rank_mib.push_back(f[0]);
-    if (f[0] > r.peak_memory_by_rank_mib[fullest]) fullest = rank;
-    r.reserved_memory_mib = std::max(r.reserved_memory_mib.value_or(0), f[1]);
-    communication = std::max(communication, f[2]);
-    bubble = std::max(bubble, f[3]);
-    executed += f[4];
-    slowest_peak = std::min(slowest_peak, f[5]);
-    if (device.real()) r.library_memory_mib = std::max(r.library_memory_mib.value_or(0), f[row - 1]);
-  }
-  r.peak_memory_mib = r.peak_memory_by_rank_mib[fullest];
-  r.memory_anatomy_mib = anatomy_of(&table[fullest * row + 6]);
-  r.communication_fraction = communication;
-  r.bubble_fraction = bubble;
+  const auto of_ranks = [&](std::size_t figure) { return column(table, row, figure); };
+  r.peak_memory_by_rank_mib = of_ranks(0);
+  r.peak_memory_mib = merge_ranks("peak_memory_mib", r.peak_memory_by_rank_mib);
+  r.reserved_memory_mib = merge_ranks("reserved_memory_mib", of_ranks(1));
+  if (device.real()) r.library_memory_mib = merge_ranks("library_memory_mib", of_ranks(row - 1));
+  r.communication_fraction = merge_ranks("communication_fraction", of_ranks(2));
+  r.bubble_fraction = merge_ranks("bubble_fraction", of_ranks(3));
+  const std::vector<double> flops = of_ranks(4);
+  const double executed = std::accumulate(flops.begin(), flops.end(), 0.0);
+  const double slowest_peak = merge_ranks("peak_tflops", of_ranks(5)).value_or(0);
+  // The anatomy is that of the first of the fullest ranks.
+  const auto fullest = std::max_element(r.peak_memory_by_rank_mib.begin(), r.peak_memory_by_rank_mib.end()) -
+                       r.peak_memory_by_rank_mib.begin();
+  MemoryAnatomy anatomy;
+  std::copy_n(table.begin() + fullest * static_cast<std::ptrdiff_t>(row) + 6, anatomy.mib.size(),
+              anatomy.mib.begin());
+  r.memory_anatomy_mib = anatomy;
   r.parameters = parameter_count(p.model, p.tp);
   if (r.outcome != Outcome::ok || slowest.empty()) return r;
   add_time(p, slowest, r);

@@ -1,4 +1,7 @@
 // Trains one point on one rank and, on rank 0, sums the measurements of all ranks up in a record.
+//
+// A sample is one optimizer step (data, forward, backward, gradient sync, optimizer) and nothing else: losses are read,
+// progress is told and limits are looked at between two samples, and each begins when every rank is ready for it.
 #pragma once
 #include <functional>
 
@@ -19,12 +22,14 @@ struct RunOptions {
   std::function<void(const Progress&)> progress;             // called on rank 0 after every iteration
   std::function<double(double seconds)> measure_peak_flops;  // of this rank's device
   std::string peak_source;
-  Timeline* timeline = nullptr;  // gets this rank's first measured step
+  // Gets a step of this rank: on a real device one more after the last sample, which a trace would disturb.
+  Timeline* timeline = nullptr;
 };
 
 // The record is complete on rank 0. A loss that is not finite (but for skipped fp16 steps) is outcome
 // `wrong`. Throws OutOfMemory and Error on the rank they happen on; the caller must then end the job, since
 // other ranks wait.
-PointResult run_point(const Plan& plan, Device& device, World& world, const RunOptions& options);
+PointResult run_point(const Point& point, const Plan& plan, Device& device, World& world,
+                      const RunOptions& options);
 
 }  // namespace mbench

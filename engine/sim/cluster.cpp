@@ -17,8 +17,8 @@ HostTimes host_times(const Point& p, const Machine& m, const Framework& f) {
   t.micro_batch = f.micro_batch / m.host_speed;
   t.recompute = f.recompute / m.host_speed;
   t.step = f.step / m.host_speed;
-  // BERT's loader decides for each token whether to mask it.
-  if (p.model.family == Family::bert)
+  // The loader of masked words decides for each token whether to mask it.
+  if (p.model.parts().objective == Objective::masked_words_and_order)
     t.loader = f.masked_token * static_cast<double>(p.seq * p.micro_batch) / m.host_speed;
   t.overlap_slowdown = m.communication_multiprocessors / m.multiprocessors;
   t.messages_block = f.messages_block;

@@ -16,12 +16,12 @@ std::unique_ptr<World> lone_world(int rank, int size) {
   return std::make_unique<SimWorld>(rank, size);
 }
 
-MemoryForecast forecast_memory(const Plan& plan) {
+MemoryForecast forecast_memory(const Plan& plan, std::size_t memory_limit) {
   MemoryForecast forecast;
   const int stages = plan.mesh.size(Axis::pp), ranks_per_stage = plan.mesh.world() / stages;
   for (int stage = 0; stage < stages; ++stage) {
     // The first rank of the stage stands for all of it: tp and dp peers hold the same shapes.
-    const auto device = open_counting_device(plan.point.memory_limit);
+    const auto device = open_counting_device(memory_limit);
     const auto world = lone_world(stage * ranks_per_stage, plan.mesh.world());
     Trainer trainer(plan, *device, *world, nullptr);
     trainer.step();

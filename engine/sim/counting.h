@@ -21,7 +21,8 @@ struct MemoryForecast {
   double matmul_flops = 0;         // of one step, executed by all ranks, recompute included
   std::uint64_t launches = 0;      // of one step, of the busiest rank
 };
-// Throws OutOfMemory, naming the allocation, where the point's memory_limit is too small.
-MemoryForecast forecast_memory(const Plan& plan);
+// `memory_limit`: bytes a rank may hold, 0 for no limit. Throws OutOfMemory, naming the allocation, where it is too
+// small.
+MemoryForecast forecast_memory(const Plan& plan, std::size_t memory_limit = 0);
 
 }  // namespace mbench

@@ -9,8 +9,7 @@
 namespace mbench {
 namespace {
 
-void check_possible(const Plan& plan, const Machine& machine, int devices) {
-  const Point& p = plan.point;
+void check_possible(const Point& p, const Machine& machine, int devices) {
   if (p.world() > devices)
     fail(ErrorKind::infeasible, "sim", "{} ranks on {} devices of {}, need sim:{}x{}", p.world(), devices,
          machine.name, p.world(), machine.name);
@@ -47,12 +46,11 @@ struct Stage {
 
 }  // namespace
 
-Simulation simulate_point(const Plan& plan, const Machine& machine, const Framework& framework, int devices,
-                          bool trace) {
-  check_possible(plan, machine, devices);
-  const Point& p = plan.point;
+Simulation simulate_point(const Point& p, const Plan& plan, const Machine& machine,
+                          const Framework& framework, int devices, bool trace) {
+  check_possible(p, machine, devices);
   const int stages = plan.mesh.size(Axis::pp), ranks_per_stage = plan.mesh.world() / stages;
-  const auto cluster = open_cluster(plan.point, machine, framework, stages, ranks_per_stage);
+  const auto cluster = open_cluster(p, machine, framework, stages, ranks_per_stage);
   std::vector<Stage> stage(static_cast<std::size_t>(stages));
   const auto run_stage = [&](int s) {
     Stage& mine = stage[static_cast<std::size_t>(s)];
@@ -62,7 +60,7 @@ Simulation simulate_point(const Plan& plan, const Machine& machine, const Framew
       options.measure_peak_flops = [&](double) { return peak_of(p, machine); };
       options.peak_source = machine.peak_source(p.precision);
       if (trace) options.timeline = &mine.timeline;
-      mine.result = run_point(plan, *device, cluster->world(s), options);
+      mine.result = run_point(p, plan, *device, cluster->world(s), options);
       mine.peak = device->memory().peak();
       mine.reserved = device->memory().reserved();
     } catch (...) {

@@ -16,7 +16,7 @@ struct Simulation {
 
 // Throws what a stage threw (OutOfMemory naming the rank; of several stages the first), unsupported where the
 // machine lacks the precision, infeasible where `devices` are too few.
-Simulation simulate_point(const Plan& plan, const Machine& machine, const Framework& framework, int devices,
-                          bool trace = false);
+Simulation simulate_point(const Point& point, const Plan& plan, const Machine& machine,
+                          const Framework& framework, int devices, bool trace = false);
 
 }  // namespace mbench

@@ -1,48 +1,162 @@
 #include "engine/spec/model_spec.h"
 
-#include "engine/base/error.h"
-#include "engine/base/text.h"
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "engine/base/embedded.h"
+#include "engine/base/json_reader.h"
+#include "engine/spec/architecture.h"
+#include "engine/spec/model_parts.h"
 
 namespace mbench {
 
+namespace family_files {
+const EmbeddedFiles& files();
+}
+namespace model_files {
+const EmbeddedFiles& files();
+}
+
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+// Bounds that keep every product of sizes (parameters, FLOPs) inside 64 bits.
+constexpr std::int64_t kMaxCount = 16777216;
+
+struct Size {
+  const char* key;
+  std::int64_t ModelSpec::*field;
+  std::int64_t high;
+};
+// Every model has these; ffn alone may be left out.
+constexpr Size kSizes[] = {
+    {"layers", &ModelSpec::layers, 16384},   {"hidden", &ModelSpec::hidden, 1 << 20},
+    {"heads", &ModelSpec::heads, 1 << 16},   {"ffn", &ModelSpec::ffn, 1 << 22},
+    {"vocab", &ModelSpec::vocab, kMaxCount}, {"positions", &ModelSpec::positions, kMaxCount}};
+// A dense model with full attention does not have these.
+constexpr Size kOptionalSizes[] = {{"kv_heads", &ModelSpec::kv_heads, 1 << 16},
+                                   {"experts", &ModelSpec::experts, 1 << 16},
+                                   {"active_experts", &ModelSpec::active_experts, 1 << 16},
+                                   {"shared_experts", &ModelSpec::shared_experts, 1 << 16},
+                                   {"expert_ffn", &ModelSpec::expert_ffn, 1 << 22}};
+
+const std::map<std::string, ModelParts>& families() {
+  static const std::map<std::string, ModelParts> all = [] {
+    std::map<std::string, ModelParts> found;
+    for (const auto& [name, text] : family_files::files()) {
+      const std::string where = "engine/spec/families/" + name + ".json";
+      const json file = parse_json(text, where);
+      ObjectReader top(file, where + ": $");
+      top.require("source", "where the family was published");
+      ObjectReader parts(top.require("parts", "an object of parts"), top.path("parts"));
+      ModelParts p;
+      for (const PartField& field : part_fields())
+        field.read(p, parts.require(field.key, "a part that every family names"), parts.path(field.key));
+      parts.refuse_unknown();
+      top.refuse_unknown();
+      found.emplace(name, p);
+    }
+    return found;
+  }();
+  return all;
+}
+
+std::string read_family(const json& value, const std::string& where) {
+  const std::string name = read_string(value, where);
+  if (!families().contains(name))
+    fail(ErrorKind::bad_input, where, "no such choice, got {}, {}", short_json(value),
+         nearest_choice(name, family_names()));
+  return name;
+}
+
+// Reads what `object` has of a model into `m`. `complete`: whether it must have every size.
+void read_sizes(ObjectReader& object, bool complete, ModelSpec& m) {
+  bool widened = false, ffn = false;
+  for (const Size& s : kSizes) {
+    const bool optional = s.field == &ModelSpec::ffn;
+    const json* given = complete && !optional ? &object.require(s.key, "a whole number") : object.find(s.key);
+    if (!given) continue;
+    m.*s.field = read_int(*given, object.path(s.key), 1, s.high);
+    widened = widened || s.field == &ModelSpec::hidden;
+    ffn = ffn || optional;
+  }
+  if (widened && !ffn) m.ffn = 4 * m.hidden;
+  for (const Size& s : kOptionalSizes)
+    if (const json* given = object.find(s.key)) m.*s.field = read_int(*given, object.path(s.key), 0, s.high);
+  if (m.active_experts > m.experts)
+    fail(ErrorKind::bad_input, object.path("active_experts"), "more than there are, got {}, need at most {}",
+         m.active_experts, m.experts);
+}
+
+void read_parts(ObjectReader& object, ModelSpec& m) {
+  ModelParts parts = m.parts();
+  for (const PartField& field : part_fields())
+    if (const json* given = object.find(field.key)) field.read(parts, *given, object.path(field.key));
+  m.own_parts = parts == parts_of_family(m.family) ? std::nullopt : std::optional(parts);
+}
+
+// Sizes and parts as a JSON object; of parts and optional sizes those that are not at their default.
+template <class Json>
+void write_all(const ModelSpec& m, Json& out) {
+  out["family"] = m.family;
+  for (const Size& s : kSizes) out[s.key] = m.*s.field;
+  for (const Size& s : kOptionalSizes)
+    if (m.*s.field != 0) out[s.key] = m.*s.field;
+  if (!m.own_parts) return;
+  for (const PartField& field : part_fields())
+    if (const json own = field.write(*m.own_parts); own != field.write(parts_of_family(m.family)))
+      out[field.key] = own;
+}
+
+}  // namespace
+
+const ModelParts& ModelSpec::parts() const {
+  return own_parts ? *own_parts : parts_of_family(family);
+}
+
+const std::vector<std::string>& family_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const auto& [name, parts] : families()) all.push_back(name);
+    return all;
+  }();
+  return names;
+}
+
+const ModelParts& parts_of_family(const std::string& family) {
+  const auto it = families().find(family);
+  if (it == families().end())
+    fail(ErrorKind::internal, "model", "no family {}, {}", family, nearest_choice(family, family_names()));
+  return it->second;
+}
+
 const std::vector<ModelSpec>& model_presets() {
-  // name, family, layers, hidden, heads, ffn, vocab, positions, kv_heads, experts, active, shared, expert_ffn
-  static const std::vector<ModelSpec> presets = {
-      // GPT-2: Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", table 2.
-      {"gpt2-124m", Family::gpt, 12, 768, 12, 3072, 50257, 1024},
-      {"gpt2-345m", Family::gpt, 24, 1024, 16, 4096, 50257, 1024},
-      {"gpt2-774m", Family::gpt, 36, 1280, 20, 5120, 50257, 1024},
-      {"gpt2-1.5b", Family::gpt, 48, 1600, 25, 6400, 50257, 1024},
-      // 1,313,722,368 parameters with the vocabulary padded to 50304.
-      {"gpt-1.3b", Family::gpt, 24, 2048, 32, 8192, 50257, 1024},
-      // Sizes of public large runs: Brown et al. 2020 (6.7B), and Korthikanti et al. 2022, "Reducing
-      // Activation
-      // Recomputation in Large Transformer Models", table 3 (22B to 1T).
-      {"gpt-6.7b", Family::gpt, 32, 4096, 32, 16384, 51200, 2048},
-      {"gpt-22b", Family::gpt, 48, 6144, 64, 24576, 51200, 2048},
-      {"gpt3-175b", Family::gpt, 96, 12288, 96, 49152, 51200, 2048},
-      {"gpt-530b", Family::gpt, 105, 20480, 128, 81920, 51200, 2048},
-      {"gpt-1t", Family::gpt, 128, 25600, 160, 102400, 51200, 2048},
-      // Known, but not built in. Llama: Touvron et al. 2023; Grattafiori et al. 2024, table 3. Mixtral: Jiang
-      // et
-      // al. 2024 and the published configuration of 8x22B. DeepSeek-V3: its technical report, section 4.2.
-      {"llama-2-7b", Family::llama, 32, 4096, 32, 11008, 32000, 4096},
-      {"llama-2-13b", Family::llama, 40, 5120, 40, 13824, 32000, 4096},
-      {"llama-2-70b", Family::llama, 80, 8192, 64, 28672, 32000, 4096, 8},
-      {"llama-3-8b", Family::llama, 32, 4096, 32, 14336, 128256, 8192, 8},
-      {"llama-3-70b", Family::llama, 80, 8192, 64, 28672, 128256, 8192, 8},
-      {"llama-3.1-405b", Family::llama, 126, 16384, 128, 53248, 128256, 131072, 8},
-      {"mixtral-8x7b", Family::mixtral, 32, 4096, 32, 14336, 32000, 32768, 8, 8, 2},
-      {"mixtral-8x22b", Family::mixtral, 56, 6144, 48, 16384, 32000, 65536, 8, 8, 2},
-      {"deepseek-v3", Family::deepseek, 61, 7168, 128, 18432, 129280, 4096, 128, 256, 8, 1, 2048},
-      // BERT: Devlin et al. 2019 (base); Megatron-LM's 345M configuration.
-      {"bert-base", Family::bert, 12, 768, 12, 3072, 30522, 512},
-      {"bert-345m", Family::bert, 24, 1024, 16, 4096, 30522, 512},
-      // Byte-level GPTs for a first look and for tests: 256 bytes, trained in seconds on a laptop.
-      {"gpt-bytes-3m", Family::gpt, 4, 256, 8, 1024, 256, 1024},
-      {"gpt-bytes-tiny", Family::gpt, 4, 64, 4, 256, 256, 256},
-      {"bert-bytes-tiny", Family::bert, 4, 64, 4, 256, 256, 256},
-  };
+  static const std::vector<ModelSpec> presets = [] {
+    std::vector<ModelSpec> all;
+    for (const auto& [file, text] : model_files::files()) {
+      const std::string where = "engine/spec/models/" + file + ".json";
+      const json top = parse_json(text, where);
+      ObjectReader reader(top, where + ": $");
+      reader.require("source", "where the sizes were published");
+      const std::string family = read_family(reader.require("family", "a family"), reader.path("family"));
+      const json& models = reader.require("models", "an object of models by name");
+      reader.refuse_unknown();
+      for (const auto& [name, sizes] : models.items()) {
+        ObjectReader object(sizes, reader.path("models." + name));
+        ModelSpec m;
+        m.name = name;
+        m.family = family;
+        read_sizes(object, true, m);
+        read_parts(object, m);
+        object.find("about");
+        object.refuse_unknown();
+        all.push_back(m);
+      }
+    }
+    return all;
+  }();
   return presets;
 }
 
@@ -55,53 +169,58 @@ const ModelSpec& find_preset(const std::string& name, const std::string& where) 
   fail(ErrorKind::bad_input, where, "no such model, got \"{}\", {}", name, nearest_choice(name, names));
 }
 
-namespace {
-
-// GPT and BERT: biases everywhere, learned positions, one table for embedding and logits.
-std::int64_t gpt_parameters(const ModelSpec& m, std::int64_t v) {
-  const std::int64_t h = m.hidden, f = m.ffn;
-  const std::int64_t layer = (3 * h * h + 3 * h) + (h * h + h) + (f * h + f) + (h * f + h) + 4 * h;
-  std::int64_t n = m.layers * layer + v * h + m.positions * h + 2 * h;
-  // BERT: token types, pooler, binary head, and the language-model head's dense, norm and vocabulary bias.
-  if (m.family == Family::bert) n += 2 * h + (h * h + h) + (2 * h + 2) + (h * h + h) + 2 * h + v;
-  return n;
+ModelSpec read_model(const json& value, const std::string& where) {
+  if (value.is_string()) return find_preset(value.get<std::string>(), where);
+  if (!value.is_object())
+    fail(ErrorKind::bad_input, where, "wrong type, got {}, need the name of a preset or an object",
+         short_json(value));
+  ObjectReader object(value, where);
+  ModelSpec m;
+  m.name = "custom";
+  const json* preset = object.find("preset");
+  if (preset) m = find_preset(read_string(*preset, object.path("preset")), object.path("preset"));
+  if (const json* name = object.find("name")) m.name = read_string(*name, object.path("name"));
+  if (const json* family = object.find("family")) {
+    m.family = read_family(*family, object.path("family"));
+    m.own_parts.reset();
+  } else if (!preset) {
+    object.require("family", fmt::format("one of {}, or \"preset\" with the model it starts from",
+                                         fmt::join(family_names(), ", ")));
+  }
+  read_sizes(object, preset == nullptr, m);
+  read_parts(object, m);
+  object.refuse_unknown();
+  return m;
 }
 
-// Llama and Mixtral: no biases, rotary positions, gated feed-forward blocks, an output table of its own.
-std::int64_t llama_parameters(const ModelSpec& m, std::int64_t v) {
-  const std::int64_t h = m.hidden, kv = (m.kv_heads ? m.kv_heads : m.heads) * m.head_dim();
-  const std::int64_t width = m.expert_ffn ? m.expert_ffn : m.ffn;
-  const std::int64_t feed_forward =
-      m.experts == 0 ? 3 * h * m.ffn
-                     : h * m.experts + 3 * h * width * (m.experts + m.shared_experts);  // router first
-  return m.layers * (2 * h * h + 2 * h * kv + feed_forward + 2 * h) + 2 * v * h + h;
+ordered_json write_model(const ModelSpec& m) {
+  for (const ModelSpec& preset : model_presets())
+    if (preset == m) return m.name;
+  ordered_json out = {{"name", m.name}};
+  write_all(m, out);
+  return out;
 }
 
-}  // namespace
-
-bool is_built_in(const ModelSpec& m) {
-  return (m.family == Family::gpt || m.family == Family::bert) && m.kv_heads == 0 && m.experts == 0;
+json model_identity(const ModelSpec& m) {
+  json out = json::object();
+  write_all(m, out);
+  return out;
 }
 
 std::optional<std::int64_t> known_parameter_count(const ModelSpec& m, std::int64_t tp) {
-  const std::int64_t v = m.padded_vocab(tp);
-  switch (m.family) {
-    case Family::gpt:
-    case Family::bert:
-      if (!is_built_in(m)) return std::nullopt;
-      return gpt_parameters(m, v);
-    case Family::llama:
-    case Family::mixtral:
-      return llama_parameters(m, v);
-    case Family::deepseek:
-      break;  // its low-rank attention has sizes that a ModelSpec does not hold
+  try {
+    return parameter_count(m, tp);
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::unsupported) throw;
+    return std::nullopt;
   }
-  return std::nullopt;
 }
 
 std::int64_t parameter_count(const ModelSpec& m, std::int64_t tp) {
-  if (const auto n = known_parameter_count(m, tp)) return *n;
-  fail(ErrorKind::unsupported, "parameters", "the weights of {} do not follow from its sizes", m.name);
+  std::int64_t n = 0;
+  for (const WeightSpec& w : weights_of(m, m.padded_vocab(tp)))
+    if (!w.tied) n += w.shape.numel();
+  return n;
 }
 
 }  // namespace mbench

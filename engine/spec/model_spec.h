@@ -1,34 +1,66 @@
-// What a model is: its family and sizes, and the presets known by name. Data only.
+// What a model is: its sizes, and the parts that its family is made of. Data only: a family is a file of
+// engine/spec/families, a preset a line of a file of engine/spec/models, each with its source.
 //
-// The engine trains gpt and bert. llama, mixtral and deepseek are known by name and size, so that a spec can
-// ask for them and gets the outcome `unsupported` (see point.h) instead of a refusal.
+// A spec may ask for any family or combination of parts; one that this binary has no module for is the outcome
+// `unsupported` (strategies/model.cpp), not a refusal.
 #pragma once
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mbench {
 
-enum class Family { gpt, bert, llama, mixtral, deepseek };
+enum class NormKind { layer_norm, rms_norm };
+enum class NormPlace { pre, post };                    // before a branch, or after its residual sum
+enum class Activation { gelu, swiglu, squared_relu };  // of the feed-forward block
+enum class PositionKind { learned, rotary };           // a table added to the embedding, or a turn of Q and K
+enum class AttentionForm { multi_head, latent };       // keys and values as they are, or of low rank
+enum class Objective { next_token, masked_words_and_order };  // what the loss is: see train/data.h
+
+std::string_view name_of(NormKind);
+std::string_view name_of(NormPlace);
+std::string_view name_of(Activation);
+std::string_view name_of(PositionKind);
+std::string_view name_of(AttentionForm);
+std::string_view name_of(Objective);
+
+// What layers, embedding and head are made of.
+struct ModelParts {
+  NormKind norm = NormKind::layer_norm;
+  NormPlace norm_place = NormPlace::pre;
+  Activation activation = Activation::gelu;
+  PositionKind position = PositionKind::learned;
+  AttentionForm attention_form = AttentionForm::multi_head;
+  Objective objective = Objective::next_token;
+  bool causal = true;            // a position attends to those before it alone
+  bool bias = true;              // of linear layers
+  bool tied_embedding = true;    // one table embeds words and makes logits
+  std::int64_t token_types = 0;  // rows of a table of segments; 0: none
+  bool operator==(const ModelParts&) const = default;
+};
 
 struct ModelSpec {
-  std::string name;  // the preset's name, or "custom"
-  Family family = Family::gpt;
+  std::string name;            // the preset's name, or "custom"
+  std::string family = "gpt";  // gives the parts
   std::int64_t layers = 0;
   std::int64_t hidden = 0;
   std::int64_t heads = 0;
   std::int64_t ffn = 0;        // width of the feed-forward block; 4 * hidden unless given
   std::int64_t vocab = 0;      // before padding
-  std::int64_t positions = 0;  // learned position embeddings; the longest sequence
+  std::int64_t positions = 0;  // the longest sequence; rows of the table where positions are learned
   // Grouped-query attention and mixtures of experts. 0 is "as a dense model": a key and value head for every
   // head, no experts.
   std::int64_t kv_heads = 0;
-  std::int64_t experts = 0;         // routed ones of a layer
-  std::int64_t active_experts = 0;  // of those, how many a token visits
-  std::int64_t shared_experts = 0;  // visited by every token
-  std::int64_t expert_ffn = 0;      // width of one expert; ffn unless given
+  std::int64_t experts = 0;             // routed ones of a layer
+  std::int64_t active_experts = 0;      // of those, how many a token visits
+  std::int64_t shared_experts = 0;      // visited by every token
+  std::int64_t expert_ffn = 0;          // width of one expert; ffn unless given
+  std::optional<ModelParts> own_parts;  // where they are not the family's
 
+  const ModelParts& parts() const;
   std::int64_t head_dim() const { return hidden / heads; }
   // Megatron pads the vocabulary to a multiple of 128 * tp so that every shard is equal and well aligned.
   std::int64_t padded_vocab(std::int64_t tp) const {
@@ -38,16 +70,24 @@ struct ModelSpec {
   bool operator==(const ModelSpec&) const = default;
 };
 
-const std::vector<ModelSpec>& model_presets();
+// The names of the families, and the parts of one; internal error if there is no such family.
+const std::vector<std::string>& family_names();
+const ModelParts& parts_of_family(const std::string& family);
 
+const std::vector<ModelSpec>& model_presets();
 // The preset of that name; bad_input naming `where` and the nearest preset if there is none.
 const ModelSpec& find_preset(const std::string& name, const std::string& where);
 
-// Whether the engine has the model's parts; if not, the parameter count below may still be known.
-bool is_built_in(const ModelSpec& model);
+// A preset's name, or an object of sizes, "family" or "preset", and parts. bad_input with the nearest choice.
+ModelSpec read_model(const nlohmann::json& value, const std::string& where);
+// The preset's name where it is one, else the object that reads as this.
+nlohmann::ordered_json write_model(const ModelSpec& model);
+// What decides the computation: no name, and nothing that stands at its default.
+nlohmann::json model_identity(const ModelSpec& model);
 
-// Trainable weights of the whole model with the vocabulary padded for tp. Unsupported for a family whose
-// weights the sizes above do not determine; known_parameter_count is nothing then.
+// Trainable weights of the whole model with the vocabulary padded for tp, from the list of weights
+// (architecture.h). Unsupported where the sizes above do not determine them; known_parameter_count is nothing
+// then.
 std::int64_t parameter_count(const ModelSpec& model, std::int64_t tp);
 std::optional<std::int64_t> known_parameter_count(const ModelSpec& model, std::int64_t tp);
 

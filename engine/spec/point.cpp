@@ -1,7 +1,10 @@
 #include "engine/spec/point.h"
 
 #include <algorithm>
+#include <functional>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 
 #include "engine/base/json_reader.h"
 #include "engine/spec/point_builder.h"
@@ -12,11 +15,6 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr Choices<Family, 5> kFamilies = {{{"gpt", Family::gpt},
-                                           {"bert", Family::bert},
-                                           {"llama", Family::llama},
-                                           {"mixtral", Family::mixtral},
-                                           {"deepseek", Family::deepseek}}};
 constexpr Choices<Recompute, 3> kRecomputes = {
     {{"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}}};
 constexpr Choices<ScheduleKind, 3> kSchedules = {{{"gpipe", ScheduleKind::gpipe},
@@ -41,78 +39,6 @@ constexpr Choices<std::int64_t, 3> kZeroBundles = {{{"oss", 1}, {"oss+sdp", 2}, 
 // Bounds that keep every product of sizes (world, parameters, FLOPs) inside 64 bits.
 constexpr std::int64_t kMaxAxis = 32768;
 constexpr std::int64_t kMaxCount = 16777216;
-
-// Sizes that a dense model with full attention does not have.
-struct OptionalSize {
-  const char* key;
-  std::int64_t ModelSpec::*field;
-  std::int64_t high;
-};
-constexpr OptionalSize kOptionalSizes[] = {{"kv_heads", &ModelSpec::kv_heads, 1 << 16},
-                                           {"experts", &ModelSpec::experts, 1 << 16},
-                                           {"active_experts", &ModelSpec::active_experts, 1 << 16},
-                                           {"shared_experts", &ModelSpec::shared_experts, 1 << 16},
-                                           {"expert_ffn", &ModelSpec::expert_ffn, 1 << 22}};
-
-ModelSpec read_model(const json& value, const std::string& where) {
-  if (value.is_string()) return find_preset(value.get<std::string>(), where);
-  if (!value.is_object())
-    fail(ErrorKind::bad_input, where, "wrong type, got {}, need the name of a preset or an object",
-         short_json(value));
-  ObjectReader object(value, where);
-  ModelSpec m;
-  m.name = "custom";
-  const json* preset = object.find("preset");
-  if (preset) m = find_preset(read_string(*preset, object.path("preset")), object.path("preset"));
-  if (const json* name = object.find("name")) m.name = read_string(*name, object.path("name"));
-  if (const json* family = object.find("family"))
-    m.family = read_choice(*family, object.path("family"), kFamilies);
-  else if (!preset)
-    object.require("family",
-                   "one of gpt, bert, llama, mixtral, deepseek, or \"preset\" with the model it starts from");
-  const auto size = [&](const char* key, std::int64_t& field, std::int64_t high) {
-    const json* given = object.find(key);
-    if (given)
-      field = read_int(*given, object.path(key), 1, high);
-    else if (!preset)
-      object.require(key, "a whole number");
-    return given != nullptr;
-  };
-  size("layers", m.layers, 16384);
-  const bool widened = size("hidden", m.hidden, 1 << 20);
-  size("heads", m.heads, 1 << 16);
-  if (const json* ffn = object.find("ffn"))
-    m.ffn = read_int(*ffn, object.path("ffn"), 1, 1 << 22);
-  else if (widened)
-    m.ffn = 4 * m.hidden;
-  size("vocab", m.vocab, kMaxCount);
-  size("positions", m.positions, kMaxCount);
-  for (const OptionalSize& s : kOptionalSizes)
-    if (const json* given = object.find(s.key)) m.*s.field = read_int(*given, object.path(s.key), 0, s.high);
-  if (m.active_experts > m.experts)
-    fail(ErrorKind::bad_input, object.path("active_experts"), "more than there are, got {}, need at most {}",
-         m.active_experts, m.experts);
-  object.refuse_unknown();
-  return m;
-}
-
-// Those that are not 0 alone, so that ids of models without them stay what they were.
-template <class Json>
-void add_optional_sizes(Json& sizes, const ModelSpec& m) {
-  for (const OptionalSize& s : kOptionalSizes)
-    if (m.*s.field != 0) sizes[s.key] = m.*s.field;
-}
-
-ordered_json write_model(const ModelSpec& m) {
-  for (const ModelSpec& preset : model_presets())
-    if (preset == m) return m.name;
-  ordered_json sizes = {{"name", m.name},     {"family", name_of(m.family)},
-                        {"layers", m.layers}, {"hidden", m.hidden},
-                        {"heads", m.heads},   {"ffn", m.ffn},
-                        {"vocab", m.vocab},   {"positions", m.positions}};
-  add_optional_sizes(sizes, m);
-  return sizes;
-}
 
 std::int64_t read_zero(const json& value, const std::string& where) {
   if (value.is_string()) return read_choice(value, where, kZeroBundles);
@@ -159,6 +85,9 @@ std::map<std::string, std::string> read_env(const json& value, const std::string
     const std::string path = where + "." + name;
     if (name.empty() || name.find('=') != std::string::npos || name.find('\0') != std::string::npos)
       fail(ErrorKind::bad_input, path, "no name for an environment variable, got \"{}\"", name);
+    if (text.is_string() && text.get_ref<const std::string&>().find('\0') != std::string::npos)
+      fail(ErrorKind::bad_input, path,
+           "no value for an environment variable, got a U+0000 in {}, which ends it", short_json(text));
     if (!text.is_string() && !text.is_number())
       fail(ErrorKind::bad_input, path, "wrong type, got {}, need a string or a number", short_json(text));
     env[name] = text.is_string() ? text.get<std::string>() : text.dump();
@@ -166,88 +95,116 @@ std::map<std::string, std::string> read_env(const json& value, const std::string
   return env;
 }
 
-// One field of a point: its key, how it is read and how it is written.
-struct Field {
-  std::string key;
-  void (*read)(Point&, const json&, const std::string& where);
-  ordered_json (*write)(const Point&);
-};
+// What a field may hold: readers, which refuse anything else at `where`.
 
-#define MBENCH_FIELD(name, reader)                                                                   \
-  Field {                                                                                            \
-#name, [](Point & p, const json& v,                                                              \
-              const std::string&                                                                     \
-                  where) { p.name = (reader); }, [](const Point& p) { return ordered_json(p.name); } \
-  }
-#define MBENCH_COUNT(name, low, high) MBENCH_FIELD(name, read_int(v, where, low, high))
-#define MBENCH_CHOICE(name, choices)                                                                           \
-  Field {                                                                                                      \
-#name, [](Point& p, const json& v, const std::string& where) { p.name = read_choice(v, where, choices); },   \
-        [](const Point& p) { return ordered_json(name_of(p.name)); } \
-  }
+auto count(std::int64_t low, std::int64_t high) {
+  return [=](const json& value, const std::string& where) { return read_int(value, where, low, high); };
+}
+
+auto number(double low = 0, double high = std::numeric_limits<double>::max()) {
+  return [=](const json& value, const std::string& where) { return read_number(value, where, low, high); };
+}
+
+template <class Enum, std::size_t N>
+auto choice(const Choices<Enum, N>& choices) {
+  return
+      [&choices](const json& value, const std::string& where) { return read_choice(value, where, choices); };
+}
 
 std::string read_strategy(const json& value, const std::string& where) {
   if (value.is_string() && value.get_ref<const std::string&>().empty())
     return "";  // as a point writes "none named"
   std::vector<std::string> names;
-  for (const Strategy& s : strategies()) names.emplace_back(s.name);
+  for (const Bundle& b : bundles()) names.emplace_back(b.name);
   if (!value.is_string() || std::find(names.begin(), names.end(), value.get<std::string>()) == names.end())
     fail(ErrorKind::bad_input, where, "no such strategy, got {}, {}", short_json(value),
          nearest_choice(value.is_string() ? value.get<std::string>() : value.dump(), names));
   return value.get<std::string>();
 }
 
+template <class T>
+ordered_json written(const T& value) {
+  if constexpr (std::is_enum_v<T>)
+    return name_of(value);
+  else if constexpr (std::is_same_v<T, ModelSpec>)
+    return write_model(value);
+  else
+    return value;
+}
+
+// One field of a point: what it is about, how it is read and written, and how a point is rid of it.
+struct Field {
+  PointField about;
+  std::function<void(Point&, const json&, const std::string& where)> read;
+  std::function<ordered_json(const Point&)> write;
+  std::function<void(Point&)> reset;  // to the default
+};
+
+template <class T, class Reader>
+Field field(const char* key, FieldKind kind, T Point::*member, Reader reader) {
+  return {{key, kind, false},
+          [=](Point& p, const json& value, const std::string& where) { p.*member = reader(value, where); },
+          [=](const Point& p) { return written(p.*member); },
+          [=](Point& p) { p.*member = Point().*member; }};
+}
+
+// One that every report tells, even where it is at its default.
+Field told(Field field) {
+  field.about.told = true;
+  return field;
+}
+
 const std::vector<Field>& fields() {
+  using enum FieldKind;
+  using P = Point;
   static const std::vector<Field> table = {
-      {"model", [](Point& p, const json& v, const std::string& where) { p.model = read_model(v, where); },
-       [](const Point& p) { return write_model(p.model); }},
-      MBENCH_COUNT(seq, 1, kMaxCount),
-      MBENCH_COUNT(micro_batch, 1, 1 << 20),
-      MBENCH_COUNT(global_batch, 1, kMaxCount),
-      MBENCH_COUNT(iterations, 1, kMaxCount),
-      MBENCH_COUNT(warmup, 0, kMaxCount),
-      MBENCH_FIELD(seed, read_uint(v, where)),
-      MBENCH_FIELD(dropout, read_number(v, where, 0, 0.999)),
-      MBENCH_COUNT(tp, 1, kMaxAxis),
-      MBENCH_COUNT(pp, 1, kMaxAxis),
-      MBENCH_COUNT(dp, 1, kMaxAxis),
-      MBENCH_COUNT(cp, 1, kMaxAxis),
-      MBENCH_COUNT(ep, 1, kMaxAxis),
-      MBENCH_CHOICE(replicas, kReplicas),
-      MBENCH_FIELD(sequence_parallel, read_bool(v, where)),
-      MBENCH_CHOICE(recompute, kRecomputes),
-      MBENCH_FIELD(strategy, read_strategy(v, where)),
-      MBENCH_CHOICE(schedule, kSchedules),
-      MBENCH_COUNT(virtual_stages, 1, 16384),
-      MBENCH_FIELD(zero, read_zero(v, where)),
-      MBENCH_CHOICE(offload, kOffloads),
-      MBENCH_CHOICE(precision, kPrecisions),
-      MBENCH_FIELD(gradients_in_f32, read_bool(v, where)),
-      MBENCH_CHOICE(attention, kAttentions),
-      MBENCH_CHOICE(graph, kGraphs),
-      MBENCH_FIELD(data, read_data(v, where)),
-      MBENCH_FIELD(learning_rate, read_number(v, where)),
-      MBENCH_COUNT(lr_warmup, 0, kMaxCount),
-      MBENCH_FIELD(weight_decay, read_number(v, where)),
-      MBENCH_FIELD(clip_grad, read_number(v, where)),
-      MBENCH_FIELD(memory_limit, read_memory_limit(v, where)),
-      MBENCH_FIELD(max_seconds, read_number(v, where)),
-      MBENCH_FIELD(env, read_env(v, where)),
-      MBENCH_FIELD(framework, read_string(v, where)),
-      MBENCH_FIELD(device, read_device(v, where)),
+      told(field("model", model, &P::model, read_model)),
+      told(field("seq", training, &P::seq, count(1, kMaxCount))),
+      told(field("micro_batch", training, &P::micro_batch, count(1, 1 << 20))),
+      told(field("global_batch", training, &P::global_batch, count(1, kMaxCount))),
+      told(field("iterations", training, &P::iterations, count(1, kMaxCount))),
+      told(field("warmup", training, &P::warmup, count(0, kMaxCount))),
+      field("seed", training, &P::seed, read_uint),
+      field("dropout", training, &P::dropout, number(0, 0.999)),
+      told(field("tp", layout, &P::tp, count(1, kMaxAxis))),
+      told(field("pp", layout, &P::pp, count(1, kMaxAxis))),
+      told(field("dp", layout, &P::dp, count(1, kMaxAxis))),
+      field("cp", layout, &P::cp, count(1, kMaxAxis)),
+      field("ep", layout, &P::ep, count(1, kMaxAxis)),
+      field("replicas", layout, &P::replicas, choice(kReplicas)),
+      field("sequence_parallel", layout, &P::sequence_parallel, read_bool),
+      field("recompute", layout, &P::recompute, choice(kRecomputes)),
+      field("strategy", layout, &P::strategy, read_strategy),
+      field("schedule", layout, &P::schedule, choice(kSchedules)),
+      field("virtual_stages", layout, &P::virtual_stages, count(1, 16384)),
+      field("zero", layout, &P::zero, read_zero),
+      field("offload", layout, &P::offload, choice(kOffloads)),
+      told(field("precision", training, &P::precision, choice(kPrecisions))),
+      field("gradients_in_f32", training, &P::gradients_in_f32, read_bool),
+      told(field("attention", training, &P::attention, choice(kAttentions))),
+      told(field("graph", layout, &P::graph, choice(kGraphs))),
+      told(field("data", training, &P::data, read_data)),
+      field("learning_rate", training, &P::learning_rate, number()),
+      field("lr_warmup", training, &P::lr_warmup, count(0, kMaxCount)),
+      field("weight_decay", training, &P::weight_decay, number()),
+      field("clip_grad", training, &P::clip_grad, number()),
+      field("memory_limit", limit, &P::memory_limit, read_memory_limit),
+      field("max_seconds", limit, &P::max_seconds, number()),
+      field("env", place, &P::env, read_env),
+      field("framework", place, &P::framework, read_string),
+      told(field("device", place, &P::device, read_device)),
   };
   return table;
 }
 
-#undef MBENCH_CHOICE
-#undef MBENCH_COUNT
-#undef MBENCH_FIELD
+const Field* field_named(const std::string& key) {
+  for (const Field& field : fields())
+    if (field.about.key == key) return &field;
+  return nullptr;
+}
 
 }  // namespace
 
-std::string_view name_of(Family v) {
-  return choice_name(v, kFamilies);
-}
 std::string_view name_of(Recompute v) {
   return choice_name(v, kRecomputes);
 }
@@ -270,28 +227,54 @@ std::string_view name_of(Offload v) {
   return choice_name(v, kOffloads);
 }
 
-const std::vector<Strategy>& strategies() {
-  static const std::vector<Strategy> table = {{"baseline", false, Recompute::none},
-                                              {"sequence_parallel", true, Recompute::none},
-                                              {"selective", false, Recompute::selective},
-                                              {"sequence_parallel+selective", true, Recompute::selective},
-                                              {"full", false, Recompute::full}};
+const std::vector<Bundle>& bundles() {
+  static const auto bundle = [](const char* name, bool sequence_parallel, Recompute recompute) {
+    return Bundle{name, {{"sequence_parallel", sequence_parallel}, {"recompute", name_of(recompute)}}};
+  };
+  static const std::vector<Bundle> table = {bundle("baseline", false, Recompute::none),
+                                            bundle("sequence_parallel", true, Recompute::none),
+                                            bundle("selective", false, Recompute::selective),
+                                            bundle("sequence_parallel+selective", true, Recompute::selective),
+                                            bundle("full", false, Recompute::full)};
   return table;
 }
 
-const std::vector<std::string>& point_keys() {
+const std::vector<std::string>& bundled_keys() {
   static const std::vector<std::string> keys = [] {
     std::vector<std::string> names;
-    for (const Field& field : fields()) names.push_back(field.key);
+    for (const auto& [key, value] : bundles().front().fields.items()) names.push_back(key);
     return names;
   }();
   return keys;
 }
 
+const std::vector<PointField>& point_fields() {
+  static const std::vector<PointField> all = [] {
+    std::vector<PointField> about;
+    for (const Field& field : fields()) about.push_back(field.about);
+    return about;
+  }();
+  return all;
+}
+
+const std::vector<std::string>& point_keys() {
+  static const std::vector<std::string> keys = [] {
+    std::vector<std::string> names;
+    for (const Field& field : fields()) names.push_back(field.about.key);
+    return names;
+  }();
+  return keys;
+}
+
+Point without(Point point, std::initializer_list<FieldKind> kinds) {
+  for (const Field& field : fields())
+    if (std::find(kinds.begin(), kinds.end(), field.about.kind) != kinds.end()) field.reset(point);
+  return point;
+}
+
 void PointBuilder::set(const std::string& key, const json& value, const std::string& where) {
-  for (const Field& field : fields()) {
-    if (field.key != key) continue;
-    field.read(point_, value, where);
+  if (const Field* field = field_named(key)) {
+    field->read(point_, value, where);
     where_[key] = where;
     return;
   }
@@ -302,18 +285,16 @@ Point PointBuilder::finish(const std::string& where) const {
   if (!where_.contains("model"))
     fail(ErrorKind::bad_input, where, "\"model\" is missing, need the name of a preset or an object");
   Point point = point_;
-  for (const Strategy& s : strategies()) {
-    if (point.strategy != s.name) continue;
-    if (where_.contains("sequence_parallel") && point.sequence_parallel != s.sequence_parallel)
-      fail(ErrorKind::bad_input, where_.at("sequence_parallel"),
-           "contradicts the strategy \"{}\", got {}, need {} or no strategy", s.name, point.sequence_parallel,
-           s.sequence_parallel);
-    if (where_.contains("recompute") && point.recompute != s.recompute)
-      fail(ErrorKind::bad_input, where_.at("recompute"),
-           "contradicts the strategy \"{}\", got \"{}\", need \"{}\" or no strategy", s.name,
-           name_of(point.recompute), name_of(s.recompute));
-    point.sequence_parallel = s.sequence_parallel;
-    point.recompute = s.recompute;
+  for (const Bundle& bundle : bundles()) {
+    if (point.strategy != bundle.name) continue;
+    const ordered_json given = point_to_json(point);
+    for (const auto& [key, value] : bundle.fields.items()) {
+      if (where_.contains(key) && given.at(key) != value)
+        fail(ErrorKind::bad_input, where_.at(key),
+             "contradicts the strategy \"{}\", got {}, need {} or no strategy", bundle.name,
+             given.at(key).dump(), value.dump());
+      field_named(key)->read(point, value, where);
+    }
   }
   return point;
 }
@@ -330,7 +311,7 @@ Point point_from_json(const json& value, const std::string& where) {
 ordered_json point_to_json(const Point& point) {
   ordered_json out = ordered_json::object();
   out.get_ref<ordered_json::object_t&>().reserve(fields().size());  // growing copies
-  for (const Field& field : fields()) out[field.key] = field.write(point);
+  for (const Field& field : fields()) out[field.about.key] = field.write(point);
   return out;
 }
 
@@ -341,15 +322,7 @@ std::string point_id(const Point& point) {
   json canonical = json::object();
   for (const auto& [key, value] : all.items())
     if (key != "model" && key != "strategy" && value != defaults.at(key)) canonical[key] = json(value);
-  const ModelSpec& m = point.model;
-  canonical["model"] = {{"family", name_of(m.family)},
-                        {"layers", m.layers},
-                        {"hidden", m.hidden},
-                        {"heads", m.heads},
-                        {"ffn", m.ffn},
-                        {"vocab", m.vocab},
-                        {"positions", m.positions}};
-  add_optional_sizes(canonical["model"], m);
+  canonical["model"] = model_identity(point.model);
   return fmt::format("{:016x}", fnv1a(canonical.dump(-1, ' ', false, json::error_handler_t::replace)));
 }
 

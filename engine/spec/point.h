@@ -2,6 +2,7 @@
 // The fields, their names and values are those of the spec (see README, "The spec").
 #pragma once
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -69,26 +70,38 @@ struct Point {
 
 // Reads a point from JSON. `where` names the file and JSON path for messages ("p.json: $"). An unknown key, a
 // wrong type, an unknown choice or a value out of range is bad_input with the nearest valid choice. Whether
-// the layout can be is not judged here: see why_infeasible.
+// the layout can be is not judged here: see strategies/strategies.h.
 Point point_from_json(const nlohmann::json& json, const std::string& where);
 // Every field, in the order of the declaration; point_from_json(point_to_json(p)) == p.
 nlohmann::ordered_json point_to_json(const Point& point);
 
-// The keys a point may have, for spec expansion and messages.
+// What a field of a point is about. It decides what must agree between two points (sweeps/consistency.h).
+enum class FieldKind {
+  model,     // what is trained
+  training,  // how: what changes the numbers that are computed
+  layout,    // how it is cut up, kept and ordered: what changes no number but by rounding
+  limit,     // how much memory and time it may take
+  place      // where it runs, and as whose program
+};
+struct PointField {
+  std::string key;
+  FieldKind kind;
+  bool told;  // in what a report says of all its points, even where it is at its default
+};
+// Every field, in the order of the declaration.
+const std::vector<PointField>& point_fields();
+
+// The keys of the same, for spec expansion and messages.
 const std::vector<std::string>& point_keys();
+
+// The point with the fields of these kinds at their defaults.
+Point without(Point point, std::initializer_list<FieldKind> kinds);
 
 // Sixteen hex digits that name the configuration: equal points have equal ids on any machine. The names of
 // the model and of the strategy are labels and do not count; fields at their default do not either, so that a
 // field added later keeps the ids of stored baselines.
 std::string point_id(const Point& point);
 
-// Why this layout cannot be (tp does not divide heads, seq over positions, ...), or nothing.
-std::optional<std::string> why_infeasible(const Point& point);
-// Why this binary cannot run it though the layout is valid (an axis or mode that it does not have), or
-// nothing.
-std::optional<std::string> why_unsupported(const Point& point);
-
-std::string_view name_of(Family);
 std::string_view name_of(Recompute);
 std::string_view name_of(ScheduleKind);
 std::string_view name_of(Precision);

@@ -3,7 +3,9 @@
 // given, and a strategy must not contradict the fields it bundles.
 #pragma once
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "engine/spec/point.h"
 
@@ -21,12 +23,13 @@ class PointBuilder {
   std::map<std::string, std::string> where_;  // of the keys that were set
 };
 
-// A named bundle of sequence_parallel and recompute.
-struct Strategy {
+// What the field `strategy` names: values of other fields, set together.
+struct Bundle {
   const char* name;
-  bool sequence_parallel;
-  Recompute recompute;
+  nlohmann::ordered_json fields;  // the same ones in each bundle
 };
-const std::vector<Strategy>& strategies();
+const std::vector<Bundle>& bundles();
+// The fields that a bundle sets, in their order.
+const std::vector<std::string>& bundled_keys();
 
 }  // namespace mbench

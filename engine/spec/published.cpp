@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/json_reader.h"
+#include "engine/spec/metrics.h"
 #include "engine/spec/point_builder.h"
 
 namespace mbench {
@@ -10,9 +11,6 @@ namespace {
 
 using nlohmann::json;
 using nlohmann::ordered_json;
-
-// A strategy is the fields it bundles, named or not.
-constexpr const char* kBundled[] = {"sequence_parallel", "recompute"};
 
 constexpr Choices<bool, 1> kOutcomes = {{{"oom", true}}};
 
@@ -32,8 +30,8 @@ void read_where(const json& value, const std::string& where, PublishedRow& row) 
     builder.set("model", "gpt-bytes-tiny", path);
     builder.set(field, wanted, path);
     const ordered_json fields = point_to_json(builder.finish(path));
-    if (field == "strategy")
-      for (const char* part : kBundled) row.where.emplace_back(part, fields.at(part));
+    if (field == "strategy")  // is the fields it bundles, named or not
+      for (const std::string& part : bundled_keys()) row.where.emplace_back(part, fields.at(part));
     else
       row.where.emplace_back(field, fields.at(field));
   }
@@ -100,21 +98,12 @@ PublishedRow read_row(const json& value, const std::string& where) {
 }  // namespace
 
 const std::vector<std::string>& published_metrics() {
-  static const std::vector<std::string> names = {"iteration_ms",
-                                                 "samples_per_s",
-                                                 "tokens_per_s",
-                                                 "tflops_per_device",
-                                                 "mfu",
-                                                 "mfu_causal",
-                                                 "hfu",
-                                                 "peak_memory_mib",
-                                                 "reserved_memory_mib",
-                                                 "device_memory_mib",
-                                                 "communication_fraction",
-                                                 "bubble_fraction",
-                                                 "power_w",
-                                                 "utilization",
-                                                 "parameters"};
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> publishable;
+    for (const Metric& metric : metrics())
+      if (metric.publishable) publishable.push_back(metric.name);
+    return publishable;
+  }();
   return names;
 }
 

@@ -1,6 +1,7 @@
 // What came of a point, and the result file. Records hold SI numbers or MiB as their names say; what is
 // unknown is null ("n/a" in a table), never guessed.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -8,13 +9,12 @@
 #include <vector>
 
 #include "engine/base/atomic_file.h"
+#include "engine/base/category.h"
 #include "engine/base/error.h"
+#include "engine/spec/outcome.h"
 #include "engine/spec/point.h"
 
 namespace mbench {
-
-enum class Outcome { ok, oom, infeasible, unsupported, timeout, crashed, wrong, launch_failed };
-std::string_view name_of(Outcome);
 
 struct Statistics {  // of samples, milliseconds
   double mean = 0, stddev = 0, median = 0, p95 = 0, min = 0, max = 0;
@@ -24,7 +24,8 @@ struct Statistics {  // of samples, milliseconds
 Statistics statistics_of(std::vector<double> samples);
 
 struct MemoryAnatomy {  // MiB at the moment of the peak, on the rank with the highest peak
-  double weights = 0, gradients = 0, optimizer = 0, activations = 0, workspace = 0, other = 0;
+  std::array<double, kCategories> mib{};
+  double operator[](Category c) const { return mib[static_cast<std::size_t>(c)]; }
 };
 
 struct PointResult {
@@ -36,7 +37,7 @@ struct PointResult {
   Outcome outcome = Outcome::ok;
   std::string reason;  // one line; empty for ok unless there is something to say
 
-  // Where ok:
+  // Where ok; each is a line of the table in engine/spec/metrics.cpp.
   std::optional<Statistics> iteration_ms;
   std::optional<double> samples_per_s, samples_per_s_stddev, tokens_per_s;
   std::optional<double> tflops_per_device, mfu, mfu_causal, hfu, peak_tflops;
@@ -59,8 +60,6 @@ struct PointResult {
 
 // The row of a point that did not run to its end: what came of it, and why.
 PointResult not_run(const Point& point, Outcome outcome, const std::string& reason);
-// What an error makes of its point; nothing for one that is no outcome, such as bad input.
-std::optional<Outcome> outcome_of(ErrorKind kind);
 
 nlohmann::ordered_json result_to_json(const PointResult& result);
 PointResult result_from_json(const nlohmann::json& json, const std::string& where);

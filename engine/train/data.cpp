@@ -91,18 +91,18 @@ std::unique_ptr<TokenSource> open_data(const std::string& data, std::int64_t voc
 
 HostBatch make_batch(const TokenSource& source, const ModelSpec& model, std::uint64_t seed, std::int64_t step,
                      std::int64_t first_sample, std::int64_t batch, std::int64_t seq) {
-  const bool bert = model.family == Family::bert;
+  const bool masked = model.parts().objective == Objective::masked_words_and_order;
   // The shortest sample is seq / 2 long, and position 1 must be inside it: there is always a word to predict.
-  if (bert && seq < 4)
-    fail(ErrorKind::bad_input, "seq", "too short for BERT's masked words, got {}, need 4", seq);
+  if (masked && seq < 4) fail(ErrorKind::bad_input, "seq", "too short for masked words, got {}, need 4", seq);
   const auto count = static_cast<std::size_t>(seq * batch);
   HostBatch out;
   out.tokens.resize(count);
   out.labels.resize(count);
   out.positions.resize(count);
-  out.weights.assign(count, bert ? 0.0f : 1.0f);
-  if (bert) {
-    out.token_types.assign(count, 0);
+  out.weights.assign(count, masked ? 0.0f : 1.0f);
+  const bool types = model.parts().token_types > 0;
+  if (types) out.token_types.assign(count, 0);
+  if (masked) {
     out.keep.assign(count, 0);
     out.order_labels.resize(static_cast<std::size_t>(batch));
   }
@@ -112,19 +112,19 @@ HostBatch make_batch(const TokenSource& source, const ModelSpec& model, std::uin
   for (std::int64_t b = 0; b < batch; ++b) {
     const std::int64_t g = first_sample + b;
     source.fill(step, g, seq, sample.data());
-    const std::int64_t length = bert ? seq / 2 + length_of(g) % (seq - seq / 2 + 1) : seq;
-    if (bert) out.order_labels[static_cast<std::size_t>(b)] = order(g) & 1;
+    const std::int64_t length = masked ? seq / 2 + length_of(g) % (seq - seq / 2 + 1) : seq;
+    if (masked) out.order_labels[static_cast<std::size_t>(b)] = order(g) & 1;
     for (std::int64_t p = 0; p < seq; ++p) {
       const auto at = static_cast<std::size_t>(p * batch + b);
       const auto s = static_cast<std::size_t>(p);
       out.positions[at] = p;
       out.tokens[at] = sample[s];
-      if (!bert) {
+      if (!masked) {
         out.labels[at] = sample[s + 1];
         continue;
       }
       out.labels[at] = sample[s];
-      out.token_types[at] = p >= length / 2;
+      if (types) out.token_types[at] = p >= length / 2;
       out.keep[static_cast<std::size_t>(b * seq + p)] = p < length;
       if (p < length && (p == 1 || mask(g * seq + p) < masked_below)) {
         out.tokens[at] = model.vocab - 1;

@@ -4,18 +4,16 @@
 // Draws use Philox with the run's seed, site fnv1a("data.<what>") (low 32 bits) and the step; w(what, e) is
 // word e.
 //   synthetic:   token p of sample g = w(tokens, g * (seq + 1) + p) mod vocab, p in [0, seq]
-//   text, tokens: the seq + 1 tokens from position (w(start, g) * (n - seq)) >> 32 of the n tokens of the
-//   file
-// GPT: inputs are tokens [0, seq), labels tokens [1, seq], every weight 1.
-// BERT: labels are tokens [0, seq); the sample's length is seq/2 + w(length, g) mod (seq - seq/2 + 1),
+//   text, tokens: the seq + 1 tokens from position (w(start, g) * (n - seq)) >> 32 of the n tokens of the file
+// next_token: inputs are tokens [0, seq), labels tokens [1, seq], every weight 1.
+// masked_words_and_order: labels are tokens [0, seq); the sample's length is seq/2 + w(length, g) mod (seq - seq/2 + 1),
 // positions from there on are padding; a position below it is masked (weight 1, input = vocab - 1) if it is 1
 // or w(mask, g * seq + p) < 0.15 * 2^32, else its weight is 0; token type 1 from position length/2 on, else
 // 0; binary label = w(order, g) & 1.
 //
 // text:FILE     every byte is a token.
 // tokens:FILE   little-endian tokens, as one of
-//   - llm.c's .bin: a header of 256 int32 - magic, version, tokens - with magic 20240520, version 1 for
-//   uint16 tokens
+//   - llm.c's .bin: a header of 256 int32 (magic, version, tokens) with magic 20240520, version 1 for uint16 tokens
 //     and magic 20240801, version 7 for uint32. Its count must agree with the size of the file.
 //   - raw uint32 where the file's name ends in .u32 or .uint32;
 //   - raw uint16 (nanoGPT's .bin) otherwise. Read as raw tokens the magics begin with 55432 and 55713.
@@ -39,7 +37,7 @@ struct HostBatch {
   std::vector<std::int64_t> tokens, labels, positions;
   std::vector<float> weights;
   double weight_sum = 0;
-  // BERT only:
+  // masked words and order alone:
   std::vector<std::int64_t> token_types;
   std::vector<std::uint8_t> keep;
   std::vector<std::int64_t> order_labels;  // [batch]

@@ -1,8 +1,8 @@
-// Sums the gradients that are partial when backward ends: over data-parallel ranks, in buckets that start as
-// soon as backward has filled them; over tp, where a rank saw only a part of the sequence; and of the tied
-// word table between first and last stage.
+// Sums the gradients that are partial when backward ends, by one rule: each parameter's over the axes that its placement
+// and the tokens' say (reduce_over of plan/placement.h). Over ranks of data (cp, dp, edp) in buckets that start as soon as
+// backward has filled them; over tp, where a rank saw only a part of the sequence, at the end; and a table that the first
+// and the last stage share between those.
 #pragma once
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -13,8 +13,7 @@ namespace mbench {
 
 class GradientSync {
  public:
-  // `tied`: the group of the first and last stage, or null where this rank has no part in it.
-  GradientSync(Device& device, const Plan& plan, ParameterStore& store, Group& dp, Group& tp, Group* tied);
+  GradientSync(Device& device, const Plan& plan, const ParameterStore& store, const Groups& groups);
 
   // The gradients of a unit are final: no micro batch will add to them in this step. Within a chunk units
   // become ready from the last to the first.
@@ -24,14 +23,13 @@ class GradientSync {
 
  private:
   void flush();
-  void sum_over_tp();
+  void reduce_packed(Axes axes);
 
   Device& device_;
-  ParameterStore& store_;
-  Group &dp_, &tp_;
-  Group* tied_;
+  const ParameterStore& store_;
+  const Groups& groups_;
   std::int64_t bucket_elements_;
-  std::int64_t begin_ = 0, end_ = 0;  // of the bucket being filled, elements; empty when equal
+  ParameterUnit::Run bucket_;  // being filled; empty when begin is end
   std::vector<std::unique_ptr<Pending>> pending_;
 };
 

@@ -8,6 +8,8 @@
 namespace mbench {
 namespace {
 
+constexpr Axes kModelParallel{Axis::tp, Axis::pp};
+
 void append(std::vector<ops::ElementRange>& ranges, const ops::ElementRange& next) {
   if (!ranges.empty() && ranges.back().end == next.begin)
     ranges.back().end = next.end;
@@ -28,13 +30,12 @@ void LossScaler::update(bool overflow) {
   }
 }
 
-Optimizer::Optimizer(Device& device, const Plan& plan, ParameterStore& store, Group& tp,
-                     Group& model_parallel)
+Optimizer::Optimizer(Device& device, const Plan& plan, const ParameterStore& store, const Groups& groups)
     : device_(device),
       plan_(plan),
       store_(store),
-      model_parallel_(model_parallel),
-      scaler_(plan.point.precision == Precision::fp16) {
+      model_parallel_(groups.over(kModelParallel)),
+      scaler_(plan.precision.loss_scaling) {
   m_ = device.empty({store.size()}, DType::f32, Category::optimizer, "Adam first moment");
   v_ = device.empty({store.size()}, DType::f32, Category::optimizer, "Adam second moment");
   norm_ = device.empty({1}, DType::f32, Category::optimizer, "gradient norm");
@@ -42,11 +43,12 @@ Optimizer::Optimizer(Device& device, const Plan& plan, ParameterStore& store, Gr
   run(device, ops::Fill{v_, 0});
   // A parameter that all tp ranks hold is counted by the first of them alone. The alignment gaps between
   // parameters have zero gradients and weights and so may be part of any range.
+  const bool first = groups.coordinate(Axis::tp) == 0;
   const auto& all = store.all();
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Parameter& p = *all[i];
     const ops::ElementRange range{p.offset, i + 1 < all.size() ? all[i + 1]->offset : store.size()};
-    if (p.counted && (tp.rank() == 0 || p.placement.kind == Placement::Kind::shard)) append(counted_, range);
+    if (p.counted && (first || p.placement[Axis::tp].sharded())) append(counted_, range);
     if (!p.decays()) append(undecayed_, range);
   }
 }
@@ -59,7 +61,7 @@ float Optimizer::global_norm(const Tensor& gradients, float scale) {
 }
 
 float Optimizer::learning_rate() const {
-  const Point& p = plan_.point;
+  const TrainingPlan& p = plan_.training;
   const double ramp =
       p.lr_warmup > 0 ? std::min(1.0, static_cast<double>(steps_seen_ + 1) / static_cast<double>(p.lr_warmup))
                       : 1.0;
@@ -67,7 +69,7 @@ float Optimizer::learning_rate() const {
 }
 
 Optimizer::Outcome Optimizer::step() {
-  const Point& p = plan_.point;
+  const TrainingPlan& p = plan_.training;
   float scale = 1 / scaler_.scale();
   Tensor gradients = store_.gradients();
   if (plan_.graph.gradient_copy_in_f32 && gradients.dtype() != DType::f32) {
@@ -80,7 +82,7 @@ Optimizer::Outcome Optimizer::step() {
   Outcome outcome;
   outcome.gradient_norm = global_norm(gradients, scale);
   const bool overflow = !std::isfinite(outcome.gradient_norm);
-  outcome.skipped = overflow && p.precision == Precision::fp16;
+  outcome.skipped = overflow && plan_.precision.loss_scaling;
   scaler_.update(outcome.skipped);
   const float lr = learning_rate();
   ++steps_seen_;

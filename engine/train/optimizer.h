@@ -29,8 +29,7 @@ class Optimizer {
     float gradient_norm = 0;  // of the whole model, before clipping
     bool skipped = false;     // fp16 overflow: no weight was changed
   };
-  // `model_parallel`: the ranks that together hold one copy of the model (tp x pp).
-  Optimizer(Device& device, const Plan& plan, ParameterStore& store, Group& tp, Group& model_parallel);
+  Optimizer(Device& device, const Plan& plan, const ParameterStore& store, const Groups& groups);
   float loss_scale() const { return scaler_.scale(); }
   Outcome step();
 
@@ -40,8 +39,8 @@ class Optimizer {
 
   Device& device_;
   const Plan& plan_;
-  ParameterStore& store_;
-  Group& model_parallel_;
+  const ParameterStore& store_;
+  Group& model_parallel_;  // the ranks that together hold one copy of the model
   LossScaler scaler_;
   Tensor m_, v_, norm_;
   std::vector<ops::ElementRange> counted_;    // in the norm, on this rank

@@ -1,22 +1,11 @@
 #include "engine/train/trainer.h"
 
-#include <algorithm>
 #include <limits>
-#include <numeric>
 
 #include "engine/ops/ops.h"
 
 namespace mbench {
 namespace {
-
-std::vector<int> first_and_last(const std::vector<int>& pipeline) {
-  if (pipeline.size() == 1) return pipeline;
-  return {pipeline.front(), pipeline.back()};
-}
-
-bool contains(const std::vector<int>& ranks, int rank) {
-  return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
-}
 
 // "forward 3" or, where a stage has several chunks, "forward 3 of chunk 1".
 std::string phase_name(const Action& a) {
@@ -31,51 +20,39 @@ std::span<const std::byte> bytes_of(const std::vector<T>& v) {
 
 }  // namespace
 
-Groups::Groups(Device& device, World& world, const Mesh& mesh) {
-  const int me = world.rank();
-  std::vector<int> everyone(static_cast<std::size_t>(world.size()));
-  std::iota(everyone.begin(), everyone.end(), 0);
-  all = world.group(device, "world", everyone);
-  tp = world.group(device, "tp", mesh.members(me, {Axis::tp}));
-  dp = world.group(device, "dp", mesh.members(me, {Axis::dp}));
-  pp = world.group(device, "pp", mesh.members(me, {Axis::pp}));
-  model_parallel = world.group(device, "tp x pp", mesh.members(me, {Axis::tp, Axis::pp}));
-  const std::vector<int> ends = first_and_last(mesh.members(me, {Axis::pp}));
-  if (ends.size() > 1)
-    tied = world.group(device, "first and last stage", contains(ends, me) ? ends : std::vector<int>());
-}
-
 Trainer::Trainer(const Plan& plan, Device& device, World& world, const TokenSource* data)
     : plan_(plan),
       device_(device),
       groups_(device, world, plan.mesh),
       data_(data),
-      stage_(plan.mesh.coordinate(world.rank(), Axis::pp)),
-      dp_rank_(plan.mesh.coordinate(world.rank(), Axis::dp)),
-      context_{device, plan, *groups_.tp, {}, 0},
-      store_(device, plan, *groups_.tp) {
+      pipeline_(groups_.over({Axis::pp})),
+      stage_(groups_.coordinate(Axis::pp)),
+      dp_rank_(groups_.coordinate(Axis::dp)),
+      context_{device, plan, groups_, {}, 0},
+      store_(device, plan, groups_) {
   Parameter* word = nullptr;
   for (const ChunkPlan& chunk : plan.chunks[stage_]) {
     chunks_.emplace_back(store_, plan, chunk, word);
     if (!word) word = chunks_.back().word();
   }
   store_.allocate_and_initialise();
-  sync_ = std::make_unique<GradientSync>(device, plan, store_, *groups_.dp, *groups_.tp, groups_.tied.get());
-  optimizer_ = std::make_unique<Optimizer>(device, plan, store_, *groups_.tp, *groups_.model_parallel);
-  losses_ = device.empty({plan.point.micro_batches()}, DType::f32, Category::other, "losses");
+  sync_ = std::make_unique<GradientSync>(device, plan, store_, groups_);
+  optimizer_ = std::make_unique<Optimizer>(device, plan, store_, groups_);
+  losses_ = device.empty({plan.training.micro_batches}, DType::f32, Category::other, "losses");
 }
 
 MicroBatch Trainer::upload(int micro) {
-  const Point& p = plan_.point;
-  const std::int64_t b = p.micro_batch;
+  const TrainingPlan& p = plan_.training;
+  const ModelParts& parts = plan_.model.parts();
+  const std::int64_t b = p.micro_batch, dp = plan_.mesh.size(Axis::dp);
   device_.host_work(HostWork::micro_batch);
   MicroBatch batch;
-  batch.sample0 = (static_cast<std::int64_t>(micro) * p.dp + dp_rank_) * b;
+  batch.sample0 = (static_cast<std::int64_t>(micro) * dp + dp_rank_) * b;
   const auto make = [&](const Shape& shape, DType dtype, const char* what) {
     return device_.empty(shape, dtype, Category::activations, what);
   };
   HostBatch host;
-  if (data_) host = make_batch(*data_, p.model, p.seed, context_.step, batch.sample0, b, p.seq);
+  if (data_) host = make_batch(*data_, plan_.model, p.seed, context_.step, batch.sample0, b, p.seq);
   const auto put = [&](const auto& values, const Shape& shape, DType dtype, const char* what) {
     const Tensor t = make(shape, dtype, what);
     if (data_) device_.write(t, bytes_of(values));
@@ -86,18 +63,18 @@ MicroBatch Trainer::upload(int micro) {
   batch.positions = put(host.positions, {p.seq, b}, DType::i64, "positions");
   batch.weights = put(host.weights, {p.seq, b}, DType::f32, "loss weights");
   batch.inv_weight_sum = data_ ? static_cast<float>(1 / host.weight_sum) : 1;
-  const bool bert = p.model.family == Family::bert;
-  if (bert) {
-    batch.token_types = put(host.token_types, {p.seq, b}, DType::i64, "token types");
+  const bool masked = parts.objective == Objective::masked_words_and_order;
+  if (parts.token_types > 0) batch.token_types = put(host.token_types, {p.seq, b}, DType::i64, "token types");
+  if (masked) {
     batch.keep = put(host.keep, {b, p.seq}, DType::u8, "padding mask");
     batch.order_labels = put(host.order_labels, {b}, DType::i64, "sentence-order labels");
   }
   if (plan_.graph.attention_mask) {
-    batch.attention_mask = make({bert ? b : 1, p.seq, p.seq}, DType::u8, "attention mask");
+    batch.attention_mask = make({masked ? b : 1, p.seq, p.seq}, DType::u8, "attention mask");
     run(device_, ops::AttentionMask{batch.keep, batch.attention_mask});
   }
   batch.loss = losses_.slice(micro, 1);
-  batch.gradient_scale = optimizer_->loss_scale() / static_cast<float>(p.micro_batches() * p.dp);
+  batch.gradient_scale = optimizer_->loss_scale() / static_cast<float>(p.micro_batches * dp);
   return batch;
 }
 
@@ -105,7 +82,7 @@ MicroBatch Trainer::upload(int micro) {
 int Trainer::tag(int chunk_position, const Action& action) const {
   const bool gradient =
       action.kind == Action::Kind::send_gradient || action.kind == Action::Kind::receive_gradient;
-  return (chunk_position * static_cast<int>(plan_.point.micro_batches()) + action.micro) * 2 +
+  return (chunk_position * static_cast<int>(plan_.training.micro_batches) + action.micro) * 2 +
          (gradient ? 1 : 0);
 }
 
@@ -113,12 +90,12 @@ void Trainer::send(const Action& action, int to, int tag_chunk, Tensor& tensor) 
   Sending& slot = sending_[{to, action.kind == Action::Kind::send_activation}];
   if (slot.pending) slot.pending->wait();
   slot.tensor = std::exchange(tensor, Tensor());
-  slot.pending = groups_.pp->start_send(slot.tensor, to, tag(tag_chunk, action));
+  slot.pending = pipeline_.start_send(slot.tensor, to, tag(tag_chunk, action));
 }
 
 Tensor Trainer::receive(int from, int tag_chunk, const Action& action) {
   const Tensor x = context_.activation(context_.hidden_shape(), "received from the neighbouring stage");
-  groups_.pp->receive(x, from, tag(tag_chunk, action));
+  pipeline_.receive(x, from, tag(tag_chunk, action));
   return x;
 }
 
@@ -170,20 +147,21 @@ float Trainer::mean_loss() {
   // Only the last stage knows the losses, and every tp rank of it the same ones.
   if (!device_.real()) return std::numeric_limits<float>::quiet_NaN();
   double sum = 0;
-  if (stage_ == plan_.mesh.size(Axis::pp) - 1 && groups_.tp->rank() == 0) {
+  if (stage_ == plan_.mesh.size(Axis::pp) - 1 && groups_.coordinate(Axis::tp) == 0) {
     std::vector<float> values(static_cast<std::size_t>(losses_.numel()));
     device_.read(losses_, std::as_writable_bytes(std::span(values)));
     for (const float v : values) sum += v;
   }
   double total = 0;
-  for (const double v : groups_.all->host_gather({sum})) total += v;
-  return static_cast<float>(total / static_cast<double>(plan_.point.micro_batches() * plan_.point.dp));
+  for (const double v : groups_.all().host_gather({sum})) total += v;
+  return static_cast<float>(total /
+                            static_cast<double>(plan_.training.micro_batches * plan_.mesh.size(Axis::dp)));
 }
 
 StepResult Trainer::step() {
   device_.host_work(HostWork::step);
   run(device_, ops::Fill{store_.gradients(), 0});
-  backwards_left_.assign(chunks_.size(), static_cast<int>(plan_.point.micro_batches()));
+  backwards_left_.assign(chunks_.size(), static_cast<int>(plan_.training.micro_batches));
   for (const Action& action : plan_.schedule[stage_]) perform(action);
   for (auto& [key, sending] : sending_)
     if (sending.pending) sending.pending->wait();
@@ -197,7 +175,7 @@ StepResult Trainer::step() {
   const Optimizer::Outcome outcome = optimizer_->step();
   device_.host_work(HostWork::next_step);
   ++context_.step;
-  return {mean_loss(), outcome.gradient_norm, outcome.skipped};
+  return {outcome.gradient_norm, outcome.skipped};
 }
 
 }  // namespace mbench

@@ -13,25 +13,21 @@
 namespace mbench {
 
 struct StepResult {
-  float loss = 0;           // mean over the global batch; the same on every rank; NaN on a simulated device
   float gradient_norm = 0;  // before clipping
   bool skipped = false;
-};
-
-// The groups of ranks that a run talks in.
-struct Groups {
-  Groups(Device& device, World& world, const Mesh& mesh);
-  std::unique_ptr<Group> all, tp, dp, pp, model_parallel, tied;  // tied: null on middle stages
 };
 
 class Trainer {
  public:
   // `data` may be null on a simulated device.
   Trainer(const Plan& plan, Device& device, World& world, const TokenSource* data);
+  // One optimizer step. Its losses stay on the device.
   StepResult step();
+  // The mean of the last step's losses over the global batch, the same on every rank; NaN on a simulated device. A read
+  // and a reduction on the host over the whole job: not part of a step.
+  float mean_loss();
 
-  Group& all_ranks() { return *groups_.all; }
-  Group& pipeline() { return *groups_.pp; }
+  Group& all_ranks() { return groups_.all(); }
   const ParameterStore& parameters() const { return store_; }
 
  private:
@@ -54,12 +50,12 @@ class Trainer {
   Tensor receive(int from, int tag_chunk, const Action& action);
   int tag(int chunk_position, const Action& action) const;
   MicroBatch upload(int micro);
-  float mean_loss();
 
   const Plan& plan_;
   Device& device_;
   Groups groups_;
   const TokenSource* data_;
+  Group& pipeline_;
   int stage_, dp_rank_;
   Context context_;
   ParameterStore store_;

@@ -65,6 +65,8 @@ TEST_CASE("bad usage and bad input exit with 2 and say what was wrong") {
   refused("sweep tiny.json --on gpu", "[--on] no such device, got \"gpu\"");
   refused("sweep tiny.json --launcher mpirum", "did you mean \"mpirun\"?");
   refused("sweep tiny.json --timeout 0", "--timeout");
+  refused("sweep tiny.json --timeout nan", "--timeout: not such a time, got nan, need seconds from 0.001 to");
+  refused("run tiny.json --collective-timeout nan", "--collective-timeout: not such a time, got nan");
   refused("sweep tiny.json --resume", "[--resume] which sweep is not said, need --out DIR");
   refused("sweep tiny.json --resume --out nowhere", "[nowhere] nothing to resume");
   refused("run none.json", "none.json");

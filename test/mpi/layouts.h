@@ -1,4 +1,5 @@
-// The table of layouts that the tests hold against the serial run: every strategy, alone and combined.
+// The table of layouts that the tests hold against the serial run: every strategy, alone and combined. It
+// stands in layouts.json, where scripts/same-results reads it too.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,13 +9,13 @@
 namespace mbench::test {
 
 struct Layout {
-  const char* name;
+  std::string name;
   Family family = Family::gpt;
-  int tp = 1, pp = 1, dp = 1;
+  std::int64_t tp = 1, pp = 1, dp = 1;
   bool sequence_parallel = false;
   Recompute recompute = Recompute::none;
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
-  int virtual_stages = 1;
+  std::int64_t virtual_stages = 1;
   Precision precision = Precision::f32;
   double dropout = 0;
   Graph graph = Graph::fused;

@@ -298,3 +298,17 @@ TEST_CASE("a machine's fingerprint is a plain name that tells machines apart") {
   CHECK(plain != name({{"cpu", "AMD EPYC (Gen 3) ™ / \"x\""}, {"cores", 2}, {"device", "cpu"}}));
   CHECK(name({{"cpu", std::string(500, 'x')}}).size() < 80);
 }
+
+TEST_CASE("the baselines of this repository are read and written back as the same bytes") {
+  std::size_t files = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(fs::path(MBENCH_SOURCE_DIR) / "baselines")) {
+    if (entry.path().extension() != ".json") continue;
+    INFO(entry.path().string());
+    const std::string path = entry.path().string();
+    const BaselineFile file = read_baseline_file(path);
+    CHECK(baseline_text(file) == read_text_file(path));
+    CHECK(point_id(file.newest().result.point) == file.id);  // an id that changes orphans its file
+    ++files;
+  }
+  CHECK(files >= 20);
+}

@@ -150,10 +150,10 @@ TEST_CASE("losses must agree within the tolerance of their precision") {
     now.points[0].point.precision = base.points[0].point.precision = precision;
     return metric(compare_results(now, base, {}), "loss");
   };
-  CHECK(loss(10.4112 * 1.005, Precision::fp16).verdict == Verdict::same);
-  const MetricComparison changed = loss(10.4112 * 1.005, Precision::f32);
+  CHECK(loss(10.4112 * 1.001, Precision::fp16).verdict == Verdict::same);
+  const MetricComparison changed = loss(10.4112 * 1.001, Precision::f32);
   CHECK(changed.verdict == Verdict::changed);
-  CHECK(changed.reason == "step 2 of 3 differs by 0.5 %, tolerance 0.1 %");
+  CHECK(changed.reason == "step 2 of 3 differs by 0.1 %, tolerance 0.001 %");
   CHECK(loss(10.4112 * 0.98, Precision::fp16).verdict == Verdict::changed);  // lower is no better
   CHECK(loss(NAN, Precision::fp16).verdict == Verdict::changed);
   CHECK(is_regression(Verdict::changed));
@@ -161,6 +161,13 @@ TEST_CASE("losses must agree within the tolerance of their precision") {
   set_threshold(wide.thresholds, "loss=5%");
   now.points[0].losses[1] = 10.4112 * 1.04;
   CHECK(metric(compare_results(now, one(), wide), "loss").verdict == Verdict::same);
+  CompareOptions exact;
+  set_threshold(exact.thresholds, "loss=0%");
+  CHECK(metric(compare_results(one(), one(), exact), "loss").verdict == Verdict::same);
+  now.points[0].losses[1] = std::nextafter(10.4112, 11);
+  CHECK(metric(compare_results(now, one(), exact), "loss").verdict == Verdict::changed);
+  now.points[0].losses[1] = NAN;
+  CHECK(metric(compare_results(now, one(), exact), "loss").verdict == Verdict::changed);
 }
 
 TEST_CASE("outcomes: what failed, what still fails, what works again") {

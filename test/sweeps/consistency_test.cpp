@@ -32,6 +32,9 @@ TEST_CASE("layout does not change what must agree, everything else does") {
   q.schedule = ScheduleKind::interleaved, q.virtual_stages = 2, q.graph = Graph::eager, q.memory_limit = 5;
   q.strategy = "full", q.max_seconds = 3, q.env.emplace("A", "1");
   CHECK(agreement_key(q) == agreement_key(p));
+  Point replicas = p;
+  replicas.replicas = Replicas::single_process;
+  CHECK(agreement_key(replicas) == agreement_key(p));
   const auto differs = [&](auto change) {
     Point other = p;
     change(other);
@@ -47,17 +50,20 @@ TEST_CASE("layout does not change what must agree, everything else does") {
 
 TEST_CASE("losses that leave the reference make a point wrong") {
   const std::vector<PointResult> before = {with_losses(4, {5.0, 4.0}), with_losses(1, {5.0, 4.0, 3.0})};
-  PointResult same = with_losses(2, {5.0002, 4.0, 3.0});
+  PointResult same = with_losses(2, {5.00002, 4.0, 3.0});
   check_losses(same, before);
   CHECK(same.outcome == Outcome::ok);
   PointResult apart = with_losses(2, {5.0, 4.0, 3.01});
   check_losses(apart, before);
   CHECK(apart.outcome == Outcome::wrong);
   CHECK_THAT(apart.reason, Contains("the loss of step 3 is 3.01 and that of tp 1 pp 1 dp 1 (" + before[1].id +
-                                    ") is 3: 3.3e-03 apart, need 1e-04"));
-  PointResult coarse = with_losses(2, {5.05, 4.0}, Precision::fp16);
+                                    ") is 3: 3.3e-03 apart, need 1e-05"));
+  PointResult coarse = with_losses(2, {5.005, 4.0}, Precision::fp16);
   check_losses(coarse, {with_losses(1, {5.0, 4.0}, Precision::fp16)});
   CHECK(coarse.outcome == Outcome::ok);
+  coarse = with_losses(2, {5.05, 4.0}, Precision::fp16);
+  check_losses(coarse, {with_losses(1, {5.0, 4.0}, Precision::fp16)});
+  CHECK(coarse.outcome == Outcome::wrong);
   PointResult alone = with_losses(2, {9.0}, Precision::bf16);
   check_losses(alone, before);
   CHECK(alone.outcome == Outcome::ok);
@@ -65,6 +71,49 @@ TEST_CASE("losses that leave the reference make a point wrong") {
   check_losses(nan, {});
   CHECK(nan.outcome == Outcome::wrong);
   CHECK_THAT(nan.reason, Contains("step 2 is not a finite number"));
+}
+
+TEST_CASE("gradient norms that leave the reference make a point wrong where its losses do not") {
+  const auto with_norms = [](std::int64_t tp, std::vector<double> norms, Precision precision) {
+    PointResult r = with_losses(tp, std::vector<double>(norms.size(), 5.0), precision);
+    r.gradient_norms = std::move(norms);
+    return r;
+  };
+  const auto outcome = [&](std::vector<double> mine, std::vector<double> theirs, Precision precision) {
+    PointResult r = with_norms(2, std::move(mine), precision);
+    check_losses(r, {with_norms(1, std::move(theirs), precision)});
+    return r;
+  };
+  CHECK(outcome({2, 1.00005}, {2, 1}, Precision::f32).outcome == Outcome::ok);
+  const PointResult wrong = outcome({2, 1.0005}, {2, 1}, Precision::f32);
+  CHECK(wrong.outcome == Outcome::wrong);
+  CHECK_THAT(wrong.reason, Contains("the gradient norm of step 2 is 1.0005 and that of tp 1 pp 1 dp 1 (") &&
+                               Contains(") is 1: 5.0e-04 apart, need 1e-04"));
+  CHECK(outcome({2, 1.01}, {2, 1}, Precision::bf16).outcome == Outcome::ok);
+  CHECK(outcome({2, 1.05}, {2, 1}, Precision::bf16).outcome == Outcome::wrong);
+  // A step of fp16 that overflowed in both, and one that did in one of them alone.
+  CHECK(outcome({NAN, 1}, {NAN, 1}, Precision::fp16).outcome == Outcome::ok);
+  CHECK(outcome({NAN, 1}, {2, 1}, Precision::fp16).outcome == Outcome::wrong);
+  // Records of older versions have no norms.
+  CHECK(outcome({2}, {}, Precision::f32).outcome == Outcome::ok);
+}
+
+TEST_CASE("rounding grows with the steps: late ones are held to less, and their norms to nothing") {
+  const auto run = [](double last_loss, double last_norm, std::int64_t tp) {
+    PointResult r = with_losses(tp, std::vector<double>(30, 5.0), Precision::bf16);
+    r.gradient_norms.assign(30, 1.0);
+    r.losses.back() = last_loss, r.gradient_norms.back() = last_norm;
+    return r;
+  };
+  const auto outcome = [&](PointResult r) {
+    check_losses(r, {run(5.0, 1.0, 1)});
+    return r.outcome;
+  };
+  CHECK(outcome(run(5.05, 1.5, 2)) == Outcome::ok);
+  CHECK(outcome(run(5.2, 1.0, 2)) == Outcome::wrong);
+  PointResult early = run(5.0, 1.0, 2);
+  early.losses[19] = 5.05;
+  CHECK(outcome(early) == Outcome::wrong);
 }
 
 TEST_CASE("the time left follows the forecasts, scaled by what the finished points took") {

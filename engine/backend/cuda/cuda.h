@@ -1,9 +1,12 @@
 // What the rest of the engine sees of CUDA. The functions are there in every binary; where it was built
 // without CUDA (no toolkit was found), stub.cpp answers.
 #pragma once
+#include <fmt/format.h>
+
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +31,20 @@ std::vector<Gpu> gpus();
 std::string why_none();
 // "CUDA 13.0, driver 13.0, cuBLASLt 13.0.2, cuDNN 9.19.0": what is loaded. Empty if the binary has no CUDA.
 std::string libraries();
+// Why attention "flash" cannot run, nothing where it can: what cuDNN's fused attention does not share with the CPU's. The
+// same in every binary.
+inline std::optional<std::string> why_no_flash(bool f32, double dropout) {
+  if (f32)
+    return "attention flash in f32 on a GPU is not built into this binary, need precision bf16 or fp16, or "
+           "attention core";
+  if (dropout > 0)
+    return fmt::format(
+        "attention flash on a GPU with dropout {}, need dropout 0 or attention core: cuDNN draws masks of "
+        "its own, and a "
+        "mask here is the same on every device and layout",
+        dropout);
+  return std::nullopt;
+}
 // Throws unsupported, saying what is missing, where there is no such GPU or no CUDA in this binary.
 std::unique_ptr<StreamDevice> open_device(const DeviceOptions& options);
 

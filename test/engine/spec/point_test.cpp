@@ -1,6 +1,7 @@
 #include "engine/spec/point.h"
 
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -169,6 +170,9 @@ TEST_CASE("what is wrong with a point is said with its path and the nearest choi
   CHECK_THAT(with(R"("memory_limit": "2 gallons")"),
              Contains("[p.json: $.memory_limit] not a size in bytes"));
   CHECK_THAT(with(R"("env": {"A=B": "1"})"), Contains("[p.json: $.env.A=B]"));
+  CHECK(
+      with(R"("env": {"A": "b\u0000c"})") ==
+      "[p.json: $.env.A] no value for an environment variable, got a U+0000 in \"b\\u0000c\", which ends it");
   CHECK_THAT(with(R"("env": {"A": []})"), Contains("[p.json: $.env.A] wrong type, got []"));
   CHECK_THAT(with(R"("iterations": null)"), Contains("[p.json: $.iterations] wrong type, got null"));
   CHECK(refusal("{}") == "[p.json: $] \"model\" is missing, need the name of a preset or an object");
@@ -209,6 +213,34 @@ TEST_CASE("an id names the configuration, not its labels") {
   CHECK(differs([](Point& x) { x.device = "cuda"; }));
   CHECK(differs([](Point& x) { x.model.positions = 64; }));
   CHECK(differs([](Point& x) { x.data = "text:a"; }));
+}
+
+TEST_CASE("every field has a kind, and a point can be rid of the fields of a kind") {
+  REQUIRE(point_fields().size() == point_keys().size());
+  std::map<FieldKind, std::set<std::string>> of_kind;
+  for (const PointField& field : point_fields()) of_kind[field.kind].insert(field.key);
+  CHECK(of_kind.at(FieldKind::model) == std::set<std::string>{"model"});
+  CHECK(of_kind.at(FieldKind::limit) == std::set<std::string>{"memory_limit", "max_seconds"});
+  CHECK(of_kind.at(FieldKind::place) == std::set<std::string>{"env", "framework", "device"});
+  CHECK(of_kind.at(FieldKind::layout).contains("replicas"));
+  CHECK(of_kind.at(FieldKind::training).contains("precision"));
+  // A point with every field set, without each kind in turn: what is of the kind is at its default, the rest stays.
+  const Point full = point_of(R"({
+    "model": "bert-base", "seq": 128, "micro_batch": 3, "global_batch": 12, "iterations": 7, "warmup": 0, "seed": 18,
+    "dropout": 0.25, "tp": 2, "pp": 4, "dp": 2, "cp": 3, "ep": 5, "replicas": "single_process",
+    "strategy": "sequence_parallel+selective", "schedule": "interleaved", "virtual_stages": 2, "zero": 2,
+    "offload": "all", "precision": "fp16", "gradients_in_f32": true, "attention": "flash", "graph": "eager",
+    "data": "text:a.txt", "learning_rate": 0.1, "lr_warmup": 4, "weight_decay": 0, "clip_grad": 2.5,
+    "memory_limit": "2GiB", "max_seconds": 1.5, "env": {"A": "b"}, "framework": "megatron", "device": "cuda"})");
+  const nlohmann::ordered_json all = point_to_json(full), defaults = point_to_json(Point());
+  for (const auto& [kind, keys] : of_kind) {
+    const nlohmann::ordered_json rest = point_to_json(without(full, {kind}));
+    for (const std::string& key : point_keys()) {
+      INFO(key);
+      CHECK(all.at(key) != defaults.at(key));
+      CHECK(rest.at(key) == (keys.contains(key) ? defaults : all).at(key));
+    }
+  }
 }
 
 TEST_CASE("layouts that cannot be are told with what could") {

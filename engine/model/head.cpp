@@ -1,0 +1,108 @@
+#include "engine/model/head.h"
+
+#include "engine/nn/communicate.h"
+#include "engine/nn/embedding.h"
+#include "engine/ops/ops.h"
+
+namespace mbench {
+namespace {
+
+CrossEntropy::Targets word_targets(const MicroBatch& b) {
+  const std::int64_t rows = b.labels.numel();
+  return {b.labels.view({rows}), b.weights.view({rows}), b.inv_weight_sum, b.gradient_scale};
+}
+
+CrossEntropy::Targets order_targets(const MicroBatch& b) {
+  return {b.order_labels, Tensor(), 1.0f / static_cast<float>(b.order_labels.numel()), b.gradient_scale};
+}
+
+// The table that a tied head takes: the embedding's, or a copy of it.
+Parameter* tied_table(ParameterStore& store, const Plan& plan, const HeadSpec& spec, Parameter* word) {
+  if (word || !spec.logits.tied) return word;
+  return add_word_table_copy(store, plan, embedding_of(plan.model, plan.vocab).word);
+}
+
+}  // namespace
+
+WordHead::WordHead(ParameterStore& store, const Plan& plan, const HeadSpec& spec, Parameter* word)
+    : transform_(spec.transform
+                     ? std::optional<Transform>(Transform{Linear(store, plan, spec.transform->dense),
+                                                          ActivationFunction(Activation::gelu),
+                                                          Norm(store, plan, spec.transform->norm)})
+                     : std::nullopt),
+      logits_(spec.logits.tied ? Linear(store, plan, spec.logits, tied_table(store, plan, spec, word))
+                               : Linear(store, plan, spec.logits)),
+      loss_(plan.model.vocab, plan.role(spec.logits.role).output.value, plan.mesh) {}
+
+void WordHead::forward(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {
+  Tensor logits;
+  if (transform_) {
+    const Tensor active =
+        transform_->activation.forward(c, transform_->dense, x, saved.dense, saved.activation);
+    const Tensor normed = transform_->norm.forward(c, active, saved.norm);
+    logits = logits_.forward_with_bias(c, normed, saved.logits);
+  } else {
+    logits = logits_.forward_with_bias(c, x, saved.logits);
+  }
+  loss_.forward(c, std::move(logits), word_targets(batch), batch.loss, saved.loss);
+}
+
+Tensor WordHead::backward(Context& c, const MicroBatch& batch, Saved& saved) const {
+  const Tensor dlogits = loss_.backward(c, word_targets(batch), saved.loss);
+  if (!transform_) return logits_.backward(c, dlogits, saved.logits);
+  const Tensor dactive =
+      transform_->norm.backward(c, logits_.backward(c, dlogits, saved.logits), Tensor(), saved.norm);
+  transform_->activation.backward(c, transform_->dense, dactive, saved.activation);
+  return transform_->dense.backward(c, dactive, saved.dense);
+}
+
+OrderHead::OrderHead(ParameterStore& store, const Plan& plan, const HeadSpec::Order& spec)
+    : gather_(Transition::between(plan.hidden, plan.whole_sequence(), plan.mesh)),
+      pooler_(store, plan, spec.pooler, Plan::whole_on(plan.whole_sequence())),
+      classifier_(store, plan, spec.classifier, Plan::whole_on(plan.whole_sequence())),
+      loss_(spec.classifier.out, Spread(), plan.mesh) {}
+
+void OrderHead::forward(Context& c, const MicroBatch& batch, const Tensor& x, const Tensor& loss,
+                        Saved& saved) const {
+  const Tensor first = communicate(c, gather_.forward, x).slice(0, 1);
+  saved.pooled = pooler_.forward_with_bias(c, first, saved.pooler);
+  run(c.device, ops::Tanh{saved.pooled, saved.pooled});
+  Tensor logits = classifier_.forward_with_bias(c, saved.pooled, saved.classifier);
+  loss_.forward(c, std::move(logits), order_targets(batch), loss, saved.loss);
+}
+
+void OrderHead::backward(Context& c, const MicroBatch& batch, const Tensor& dx, Saved& saved) const {
+  const Tensor dpooled =
+      classifier_.backward(c, loss_.backward(c, order_targets(batch), saved.loss), saved.classifier);
+  run(c.device, ops::TanhGrad{dpooled, saved.pooled, dpooled});
+  saved.pooled.reset();
+  const Tensor dfirst = pooler_.backward(c, dpooled, saved.pooler);
+  if (c.seq0() != 0) return;  // the first position is another rank's
+  const Tensor target = dx.slice(0, 1);
+  run(c.device, ops::Add{target, dfirst, target});
+}
+
+Head::Head(ParameterStore& store, const Plan& plan, const HeadSpec& spec, Parameter* word)
+    : norm_(store, plan, spec.norm) {
+  if (spec.order) order_.emplace(store, plan, *spec.order);
+  words_.emplace(store, plan, spec, word);
+}
+
+void Head::forward(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {
+  const Tensor normed = norm_.forward(c, x, saved.norm);
+  Tensor order_loss;
+  if (order_) {
+    order_loss = c.device.empty({1}, DType::f32, Category::activations, "sentence-order loss");
+    order_->forward(c, batch, normed, order_loss, saved.order);
+  }
+  words_->forward(c, batch, normed, saved.words);
+  if (order_) run(c.device, ops::Add{batch.loss, order_loss, batch.loss});
+}
+
+Tensor Head::backward(Context& c, const MicroBatch& batch, Saved& saved) const {
+  const Tensor dnormed = words_->backward(c, batch, saved.words);
+  if (order_) order_->backward(c, batch, dnormed, saved.order);
+  return norm_.backward(c, dnormed, Tensor(), saved.norm);
+}
+
+}  // namespace mbench

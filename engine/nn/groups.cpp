@@ -1,0 +1,52 @@
+#include "engine/nn/groups.h"
+
+#include <numeric>
+
+#include "engine/base/error.h"
+
+namespace mbench {
+namespace {
+
+// What training talks over. Every rank makes all of them, whatever its stage: making a group is collective.
+constexpr Axes kSets[] = {
+    {},                    // a group of one
+    {Axis::tp},            // activations
+    {Axis::cp},            // activations; gradients
+    {Axis::tp, Axis::cp},  // a sequence split over both
+    {Axis::dp},            // gradients
+    {Axis::cp, Axis::dp},  // gradients
+    {Axis::pp},            // activations between stages
+    {Axis::tp, Axis::pp},  // the norm of the gradient
+    {Axis::etp},           // experts
+    {Axis::ep},
+    {Axis::edp},
+    {Axis::etp, Axis::ep, Axis::pp},  // the norm of the experts' gradient
+};
+
+}  // namespace
+
+Groups::Groups(Device& device, World& world, const Mesh& mesh) : mesh_(mesh), rank_(world.rank()) {
+  std::vector<int> everyone(static_cast<std::size_t>(world.size()));
+  std::iota(everyone.begin(), everyone.end(), 0);
+  all_ = world.group(device, "world", everyone);
+  for (const Axes& set : kSets) {
+    const Axes real = mesh.real(set);
+    // Where no rank is an expert's alone, the experts' axes are tp, cp and dp folded into edp: no use of them.
+    const bool experts = !(real & (kExpertAxes - kDenseAxes)).empty();
+    if (by_axes_.contains(real) || (experts && mesh.size(Axes{Axis::etp, Axis::ep}) == 1)) continue;
+    by_axes_[real] = world.group(device, real.empty() ? "self" : str(real), mesh.members(rank_, real));
+  }
+  const std::vector<int> stages = mesh.members(rank_, {Axis::pp});
+  if (stages.size() == 1) return;
+  const bool end = rank_ == stages.front() || rank_ == stages.back();
+  embedding_ = world.group(device, "first and last stage",
+                           end ? std::vector<int>{stages.front(), stages.back()} : std::vector<int>());
+}
+
+Group& Groups::over(Axes axes) const {
+  const auto it = by_axes_.find(mesh_.real(axes));
+  check(it != by_axes_.end(), "groups", "no group over {}", str(axes));
+  return *it->second;
+}
+
+}  // namespace mbench

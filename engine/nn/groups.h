@@ -1,0 +1,36 @@
+// The groups of ranks that a model talks in: one for each set of axes of its mesh, made once, in the same order on
+// every rank.
+#pragma once
+#include <map>
+#include <memory>
+
+#include "engine/comm/group.h"
+#include "engine/plan/mesh.h"
+
+namespace mbench {
+
+class Groups {
+ public:
+  // Collective over the world: makes the group of all ranks, then one for each set that training uses.
+  Groups(Device& device, World& world, const Mesh& mesh);
+
+  // The ranks that differ from this one in these axes alone. Axes of one rank make no difference: of none but such, it
+  // is a group of one. Internal error for a set that was not made.
+  Group& over(Axes axes) const;
+  Group& all() const { return *all_; }  // of the job, whatever the axes
+  // Megatron's embedding group: the first and the last stage, which share a tied table. Null elsewhere, and where
+  // there is one stage.
+  Group* embedding() const { return embedding_.get(); }
+
+  const Mesh& mesh() const { return mesh_; }
+  int rank() const { return rank_; }  // of the world
+  int coordinate(Axis axis) const { return mesh_.coordinate(rank_, axis); }
+
+ private:
+  Mesh mesh_;
+  int rank_;
+  std::unique_ptr<Group> all_, embedding_;
+  std::map<Axes, std::unique_ptr<Group>> by_axes_;  // axes of more than one rank alone
+};
+
+}  // namespace mbench

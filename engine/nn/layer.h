@@ -1,0 +1,46 @@
+// A layer is residual branches, one after the other: y = x + dropout(mixer(norm(x)) + bias).
+#pragma once
+#include "engine/nn/mixer.h"
+#include "engine/nn/norm.h"
+#include "engine/nn/recompute.h"
+#include "engine/nn/residual.h"
+
+namespace mbench {
+
+class Branch {
+ public:
+  struct Saved {
+    Norm::Saved norm;
+    std::unique_ptr<Mixer::Saved> mixer;
+    ResidualDropout::Saved residual;
+  };
+  Branch(ParameterStore& store, const Plan& plan, const BranchSpec& spec, Regions drop);
+  Tensor forward(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const;
+  // dy, the gradient of the sum, is the gradient of the path that by-passes the mixer too.
+  Tensor backward(Context& context, const MicroBatch& batch, const Tensor& dy, Saved& saved) const;
+
+ private:
+  Norm norm_;
+  std::unique_ptr<Mixer> mixer_;
+  ResidualDropout residual_;
+};
+
+class Layer {
+ public:
+  struct Saved {
+    Tensor input;  // all that is left of a layer that is dropped
+    std::vector<Branch::Saved> branches;
+  };
+  // `drop`: the regions that a forward drops (plan/regions.h).
+  Layer(ParameterStore& store, const Plan& plan, const LayerSpec& spec, Regions drop);
+  Tensor forward(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const;
+  Tensor backward(Context& context, const MicroBatch& batch, const Tensor& dy, Saved& saved) const;
+
+ private:
+  Tensor run_branches(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const;
+
+  std::vector<Branch> branches_;
+  Checkpoint checkpoint_;
+};
+
+}  // namespace mbench

@@ -1,0 +1,30 @@
+// What a residual branch computes between its norm and its sum: attention, a feed-forward block, experts.
+#pragma once
+#include <memory>
+
+#include "engine/nn/context.h"
+#include "engine/nn/parameters.h"
+
+namespace mbench {
+
+class Mixer {
+ public:
+  // What an implementation keeps for its gradient.
+  struct Saved {
+    virtual ~Saved() = default;
+  };
+  virtual ~Mixer() = default;
+  // Hidden activations to hidden activations, without the bias of the last linear layer: the residual sum adds it.
+  virtual Tensor forward(Context& context, const MicroBatch& batch, Tensor x,
+                         std::unique_ptr<Saved>& saved) const = 0;
+  virtual Tensor bias() const = 0;  // empty if there is none
+  // From the gradient of the output with bias to that of x; frees what was saved.
+  virtual Tensor backward(Context& context, const MicroBatch& batch, Tensor dy,
+                          std::unique_ptr<Saved>& saved) const = 0;
+};
+
+// `drop`: the regions of the layer that its forward drops; a mixer knows those inside itself.
+std::unique_ptr<Mixer> make_mixer(ParameterStore& store, const Plan& plan, const BranchSpec& branch,
+                                  Regions drop);
+
+}  // namespace mbench

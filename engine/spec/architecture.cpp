@@ -1,0 +1,197 @@
+#include "engine/spec/architecture.h"
+
+#include <cmath>
+
+#include "engine/base/error.h"
+
+namespace mbench {
+namespace {
+
+// Megatron's initialisation: 0.02, and for what adds to the residual stream 0.02 / sqrt(2 layers).
+constexpr float kStddev = 0.02f;
+
+float residual_stddev(const ModelSpec& m) {
+  return kStddev / std::sqrt(2 * static_cast<float>(m.layers));
+}
+
+AttentionSpec attention_of(const ModelSpec& m, const std::string& layer) {
+  const ModelParts& parts = m.parts();
+  if (parts.attention_form != AttentionForm::multi_head)
+    fail(ErrorKind::unsupported, "model", "the weights of attention {} do not follow from the sizes of {}",
+         name_of(parts.attention_form), m.name);
+  AttentionSpec a;
+  a.name = layer + ".attention";
+  a.heads = m.heads;
+  a.kv_heads = m.kv_heads == 0 ? m.heads : m.kv_heads;
+  a.qk_dim = a.v_dim = m.head_dim();
+  a.causal = parts.causal;
+  const std::int64_t kv = a.kv_heads * (a.qk_dim + a.v_dim);
+  a.qkv = {layer + ".qkv", m.hidden, a.heads * a.qk_dim + kv, Role::column, parts.bias, kStddev};
+  a.proj = {layer + ".proj", a.heads * a.v_dim, m.hidden, Role::row, parts.bias, residual_stddev(m)};
+  return a;
+}
+
+// `experts` of them as one weight, of which a token meets the share.
+MlpSpec mlp_of(const ModelSpec& m, const std::string& name, std::int64_t width, std::int64_t experts = 1,
+               double share = 1) {
+  const ModelParts& parts = m.parts();
+  const bool routed = experts > 1;
+  const std::int64_t wide = parts.activation == Activation::swiglu ? 2 * width : width;
+  const Meets meets = routed ? Meets::routed_token : Meets::every_token;
+  return {parts.activation,
+          {name + ".fc1", m.hidden, wide, routed ? Role::expert_column : Role::column, parts.bias, kStddev,
+           meets, false, experts, share},
+          {name + ".fc2", width, m.hidden, routed ? Role::expert_row : Role::row, parts.bias,
+           residual_stddev(m), meets, false, experts, share}};
+}
+
+std::variant<AttentionSpec, MlpSpec, MoeSpec> feed_forward_of(const ModelSpec& m, const std::string& layer) {
+  if (m.experts == 0) return mlp_of(m, layer, m.ffn);
+  const std::int64_t width = m.expert_ffn == 0 ? m.ffn : m.expert_ffn;
+  const double share = static_cast<double>(m.active_experts) / static_cast<double>(m.experts);
+  MoeSpec moe{m.experts,
+              m.active_experts,
+              {layer + ".router", m.hidden, m.experts, Role::whole, false, kStddev},
+              mlp_of(m, layer + ".experts", width, m.experts, share),
+              {}};
+  if (m.shared_experts > 0) moe.shared = mlp_of(m, layer + ".shared", width * m.shared_experts);
+  return moe;
+}
+
+}  // namespace
+
+std::string_view name_of(Role role) {
+  static constexpr std::string_view names[kRoles] = {"column", "row",           "vocabulary",
+                                                     "whole",  "expert column", "expert row"};
+  return names[static_cast<int>(role)];
+}
+
+EmbeddingSpec embedding_of(const ModelSpec& m, std::int64_t vocab) {
+  const ModelParts& parts = m.parts();
+  EmbeddingSpec e;
+  e.word = {"embedding.word", vocab, m.hidden, Role::vocabulary, kStddev};
+  if (parts.position == PositionKind::learned)
+    e.position = TableSpec{"embedding.position", m.positions, m.hidden, Role::whole, kStddev};
+  if (parts.token_types > 0)
+    e.token_type = TableSpec{"embedding.token_type", parts.token_types, m.hidden, Role::whole, kStddev};
+  return e;
+}
+
+LayerSpec layer_of(const ModelSpec& m, std::int64_t index) {
+  const ModelParts& parts = m.parts();
+  const std::string layer = fmt::format("layers.{}", index);
+  return {parts.norm_place,
+          {{layer + ".attention", {layer + ".norm1", parts.norm, m.hidden}, attention_of(m, layer)},
+           {layer + ".mlp", {layer + ".norm2", parts.norm, m.hidden}, feed_forward_of(m, layer)}}};
+}
+
+HeadSpec head_of(const ModelSpec& m, std::int64_t vocab) {
+  const ModelParts& parts = m.parts();
+  const std::int64_t h = m.hidden;
+  HeadSpec head;
+  head.norm = {"final_norm", parts.norm, h};
+  const bool masked = parts.objective == Objective::masked_words_and_order;
+  if (masked) {
+    head.order = HeadSpec::Order{{"pooler", h, h, Role::whole, true, kStddev, Meets::first_token},
+                                 {"binary_head", h, 2, Role::whole, true, kStddev, Meets::first_token}};
+    head.transform = HeadSpec::Transform{{"lm_head.dense", h, h, Role::whole, true, kStddev},
+                                         {"lm_head.norm", parts.norm, h}};
+  }
+  head.logits = {"lm_head",           h, vocab, Role::column, masked, kStddev, Meets::every_token,
+                 parts.tied_embedding};
+  return head;
+}
+
+WeightSpec weight_of(const LinearSpec& l) {
+  const Shape shape = l.experts > 1 ? Shape{l.experts, l.out, l.in} : Shape{l.out, l.in};
+  return {l.name + ".weight", shape, l.role, l.stddev, 0, l.meets, l.share, l.tied};
+}
+
+WeightSpec weight_of(const TableSpec& t) {
+  return {t.name, {t.rows, t.width}, t.role, t.stddev};
+}
+
+WeightSpec bias_of(const LinearSpec& l) {
+  return {l.name + ".bias", l.experts > 1 ? Shape{l.experts, l.out} : Shape{l.out}, l.role};
+}
+
+WeightSpec gamma_of(const NormSpec& n) {
+  return {n.name + ".gamma", {n.width}, Role::whole, 0, 1};
+}
+
+WeightSpec beta_of(const NormSpec& n) {
+  return {n.name + ".beta", {n.width}, Role::whole};
+}
+
+namespace {
+
+void add(std::vector<WeightSpec>& list, const LinearSpec& l) {
+  list.push_back(weight_of(l));
+  if (l.bias) list.push_back(bias_of(l));
+}
+
+void add(std::vector<WeightSpec>& list, const NormSpec& n) {
+  list.push_back(gamma_of(n));
+  if (n.kind == NormKind::layer_norm) list.push_back(beta_of(n));
+}
+
+void add(std::vector<WeightSpec>& list, const AttentionSpec& a) {
+  add(list, a.qkv);
+  add(list, a.proj);
+}
+
+void add(std::vector<WeightSpec>& list, const MlpSpec& m) {
+  add(list, m.fc1);
+  add(list, m.fc2);
+}
+
+void add(std::vector<WeightSpec>& list, const MoeSpec& m) {
+  add(list, m.router);
+  add(list, m.expert);
+  if (m.shared) add(list, *m.shared);
+}
+
+}  // namespace
+
+std::vector<WeightSpec> weights_of(const EmbeddingSpec& e) {
+  std::vector<WeightSpec> list = {weight_of(e.word)};
+  if (e.position) list.push_back(weight_of(*e.position));
+  if (e.token_type) list.push_back(weight_of(*e.token_type));
+  return list;
+}
+
+std::vector<WeightSpec> weights_of(const LayerSpec& layer) {
+  std::vector<WeightSpec> list;
+  for (const BranchSpec& branch : layer.branches) {
+    add(list, branch.norm);
+    std::visit([&](const auto& mixer) { add(list, mixer); }, branch.mixer);
+  }
+  return list;
+}
+
+std::vector<WeightSpec> weights_of(const HeadSpec& head) {
+  std::vector<WeightSpec> list;
+  add(list, head.norm);
+  if (head.order) {
+    add(list, head.order->pooler);
+    add(list, head.order->classifier);
+  }
+  if (head.transform) {
+    add(list, head.transform->dense);
+    add(list, head.transform->norm);
+  }
+  add(list, head.logits);
+  return list;
+}
+
+std::vector<WeightSpec> weights_of(const ModelSpec& m, std::int64_t vocab) {
+  std::vector<WeightSpec> all = weights_of(embedding_of(m, vocab));
+  const auto append = [&](const std::vector<WeightSpec>& part) {
+    all.insert(all.end(), part.begin(), part.end());
+  };
+  for (std::int64_t i = 0; i < m.layers; ++i) append(weights_of(layer_of(m, i)));
+  append(weights_of(head_of(m, vocab)));
+  return all;
+}
+
+}  // namespace mbench

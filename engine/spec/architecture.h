@@ -1,0 +1,146 @@
+// A model as a tree of parts, from which everything else about its weights follows: modules are built from these
+// parts, and the number of parameters, the model's FLOPs and what `mbench plan` prints from the list of weights.
+// Sizes are of the whole model, before any cutting.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "engine/base/shape.h"
+#include "engine/spec/model_spec.h"
+
+namespace mbench {
+
+// What a weight is for whoever cuts the model up: a strategy says for each role what it means (plan/plan.h).
+enum class Role : std::uint8_t {
+  column,      // first linear layer of a pair, and logits: cut by output
+  row,         // second of a pair: cut by input
+  vocabulary,  // a table looked up by token
+  whole,       // small: the same on every rank
+  expert_column,
+  expert_row
+};
+inline constexpr int kRoles = 6;
+std::string_view name_of(Role);
+
+// Which tokens meet a weight in a matrix product.
+enum class Meets : std::uint8_t {
+  none,  // no product: a vector, or a table that is looked up
+  every_token,
+  first_token,  // one position of a sample
+  routed_token  // experts: of a layer's experts a token meets its active ones
+};
+
+// y = x W^T (+ b), W [out, in]. Tied: the weight is another part's table.
+struct LinearSpec {
+  std::string name;
+  std::int64_t in = 0, out = 0;
+  Role role = Role::whole;
+  bool bias = true;
+  float stddev = 0;
+  Meets meets = Meets::every_token;
+  bool tied = false;
+  std::int64_t experts = 1;  // that many of them, as one weight [experts, out, in]
+  double share = 1;          // of the experts that a token meets
+};
+
+struct NormSpec {
+  std::string name;
+  NormKind kind = NormKind::layer_norm;
+  std::int64_t width = 0;
+};
+
+struct TableSpec {
+  std::string name;
+  std::int64_t rows = 0, width = 0;
+  Role role = Role::whole;
+  float stddev = 0;
+};
+
+struct AttentionSpec {
+  std::string name;  // of its dropout
+  std::int64_t heads = 0, kv_heads = 0;
+  std::int64_t qk_dim = 0, v_dim = 0;  // of one head
+  bool causal = true;
+  LinearSpec
+      qkv;  // [heads, (q, k, v)] where every head has keys and values of its own, as Megatron packs them
+  LinearSpec proj;
+};
+
+struct MlpSpec {
+  Activation activation = Activation::gelu;
+  LinearSpec fc1, fc2;  // with a gated activation, fc1 makes gate and up: 2 * width
+};
+
+struct MoeSpec {
+  std::int64_t experts = 0, active = 0;
+  LinearSpec router;
+  MlpSpec expert;
+  std::optional<MlpSpec> shared;
+};
+
+// y = x + dropout(mixer(norm(x))), or with the norm last.
+struct BranchSpec {
+  std::string name;
+  NormSpec norm;
+  std::variant<AttentionSpec, MlpSpec, MoeSpec> mixer;
+};
+
+struct LayerSpec {
+  NormPlace norm_place = NormPlace::pre;
+  std::vector<BranchSpec> branches;
+};
+
+struct EmbeddingSpec {
+  TableSpec word;
+  std::optional<TableSpec> position, token_type;
+};
+
+// Predicts words: final norm, an optional transform (dense, GELU, norm), logits. With `order`, a classifier of two
+// classes on the first position too.
+struct HeadSpec {
+  struct Order {
+    LinearSpec pooler, classifier;
+  };
+  struct Transform {
+    LinearSpec dense;
+    NormSpec norm;
+  };
+  NormSpec norm;
+  std::optional<Order> order;
+  std::optional<Transform> transform;
+  LinearSpec logits;
+};
+
+// Of one model, with so many rows in its tables of words: the vocabulary, or more where it is padded. Unsupported
+// where the model's sizes do not determine a part's.
+EmbeddingSpec embedding_of(const ModelSpec& model, std::int64_t vocab);
+LayerSpec layer_of(const ModelSpec& model, std::int64_t index);
+HeadSpec head_of(const ModelSpec& model, std::int64_t vocab);
+
+// One weight, a matrix of a product or not.
+struct WeightSpec {
+  std::string name;  // unique; its initial value is drawn by it
+  Shape shape;       // [out, in] of a linear layer, [rows, width] of a table, [width] of a vector
+  Role role = Role::whole;
+  float stddev = 0;  // initial values: normal with this deviation, or, where it is 0, `constant`
+  float constant = 0;
+  Meets meets = Meets::none;
+  double share = 1;
+  bool tied = false;  // stands for a table that is counted elsewhere
+};
+WeightSpec weight_of(const LinearSpec& linear);
+WeightSpec weight_of(const TableSpec& table);
+WeightSpec bias_of(const LinearSpec& linear);
+WeightSpec gamma_of(const NormSpec& norm);
+WeightSpec beta_of(const NormSpec& norm);
+
+// Every weight of the model in the order in which a rank that holds all of it has them.
+std::vector<WeightSpec> weights_of(const EmbeddingSpec& embedding);
+std::vector<WeightSpec> weights_of(const LayerSpec& layer);
+std::vector<WeightSpec> weights_of(const HeadSpec& head);
+std::vector<WeightSpec> weights_of(const ModelSpec& model, std::int64_t vocab);
+
+}  // namespace mbench

@@ -1,0 +1,255 @@
+#include "engine/spec/metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "engine/base/json_reader.h"
+
+namespace mbench {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+using R = PointResult;
+
+// Writing: unknown is null. JSON has no NaN and no infinity: what is not finite is unknown, too.
+
+ordered_json written(double x) {
+  return std::isfinite(x) ? ordered_json(x) : ordered_json(nullptr);
+}
+ordered_json written(const std::optional<double>& x) {
+  return x ? written(*x) : ordered_json(nullptr);
+}
+ordered_json written(const std::optional<std::int64_t>& x) {
+  return x ? ordered_json(*x) : ordered_json(nullptr);
+}
+ordered_json written(const std::string& text) {
+  return text.empty() ? ordered_json(nullptr) : ordered_json(text);
+}
+ordered_json array_of(const std::vector<double>& values) {
+  ordered_json out = ordered_json::array();
+  for (const double x : values) out.push_back(written(x));
+  return out;
+}
+ordered_json written(const std::vector<double>& values) {
+  return values.empty() ? ordered_json(nullptr) : array_of(values);
+}
+
+// Reading.
+
+void read(const json& value, const std::string& where, std::optional<double>& x) {
+  x = read_number(value, where);
+}
+void read(const json& value, const std::string& where, std::optional<std::int64_t>& x) {
+  x = read_int(value, where, 0, INT64_MAX);
+}
+void read(const json& value, const std::string& where, std::string& text) {
+  text = read_string(value, where);
+}
+
+// Of a number that every step or rank has: whether it may be NaN, which stands as null, and below 0.
+enum class Range { any, at_least_zero };
+
+std::vector<double> read_numbers(const json& value, const std::string& where, Range range) {
+  if (!value.is_array())
+    fail(ErrorKind::bad_input, where, "wrong type, got {}, need an array of numbers", short_json(value));
+  const bool any = range == Range::any;
+  const double low = any ? std::numeric_limits<double>::lowest() : 0;
+  std::vector<double> out;
+  out.reserve(value.size());
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    const json& x = value[i];
+    if (any && x.is_null())
+      out.push_back(std::numeric_limits<double>::quiet_NaN());
+    else if (x.is_number_float() && x.get<double>() >= low && std::isfinite(x.get<double>()))
+      out.push_back(x.get<double>());  // before any text for a message is made: there are millions
+    else
+      out.push_back(read_number(x, fmt::format("{}[{}]", where, i), low));
+  }
+  return out;
+}
+
+void require_object(const json& value, const std::string& where) {
+  if (!value.is_object())
+    fail(ErrorKind::bad_input, where, "wrong type, got {}, need an object", short_json(value));
+}
+
+double required_number(const json& object, const std::string& key, const std::string& where) {
+  const auto found = object.find(key);
+  if (found == object.end()) fail(ErrorKind::bad_input, where, "\"{}\" is missing, need a number", key);
+  return read_number(*found, where + "." + key);
+}
+
+// Null and missing both mean unknown.
+const json* known(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+
+// Measures of several parts.
+
+struct StatisticsPart {
+  const char* key;
+  double Statistics::*value;
+};
+constexpr StatisticsPart kStatistics[] = {{"mean", &Statistics::mean},     {"stddev", &Statistics::stddev},
+                                          {"median", &Statistics::median}, {"p95", &Statistics::p95},
+                                          {"min", &Statistics::min},       {"max", &Statistics::max}};
+
+ordered_json written(const std::optional<Statistics>& s) {
+  if (!s) return nullptr;
+  ordered_json out = ordered_json::object();
+  for (const StatisticsPart& part : kStatistics) out[part.key] = written((*s).*part.value);
+  out["samples"] = array_of(s->samples);
+  return out;
+}
+
+void read(const json& value, const std::string& where, std::optional<Statistics>& out) {
+  require_object(value, where);
+  Statistics s;
+  for (const StatisticsPart& part : kStatistics) s.*part.value = required_number(value, part.key, where);
+  if (const json* samples = known(value, "samples"))
+    s.samples = read_numbers(*samples, where + ".samples", Range::at_least_zero);
+  out = std::move(s);
+}
+
+ordered_json written(const std::optional<MemoryAnatomy>& anatomy) {
+  if (!anatomy) return nullptr;
+  ordered_json out = ordered_json::object();
+  for (std::size_t c = 0; c < kCategoryNames.size(); ++c)
+    out[std::string(kCategoryNames[c])] = written(anatomy->mib[c]);
+  return out;
+}
+
+void read(const json& value, const std::string& where, std::optional<MemoryAnatomy>& out) {
+  require_object(value, where);
+  MemoryAnatomy anatomy;
+  for (std::size_t c = 0; c < kCategoryNames.size(); ++c)
+    anatomy.mib[c] = required_number(value, std::string(kCategoryNames[c]), where);
+  out = anatomy;
+}
+
+// The lines of the table.
+
+// A number, a count or a text.
+template <class T>
+Metric metric(const char* name, std::string_view unit, T R::*member, Merge merge = Merge::none) {
+  return {name,
+          unit,
+          merge,
+          false,
+          {},
+          [member](const R& r) { return written(r.*member); },
+          [member](R& r, const json& value, const std::string& where) { read(value, where, r.*member); }};
+}
+
+// The same, of what others publish.
+Metric published(Metric metric) {
+  metric.publishable = true;
+  return metric;
+}
+
+// A number of every step or rank.
+Metric series(const char* name, std::string_view unit, std::vector<double> R::*member, Range range) {
+  return {name,
+          unit,
+          Merge::none,
+          false,
+          {"first", "last"},
+          [member](const R& r) { return written(r.*member); },
+          [member, range](R& r, const json& value, const std::string& where) {
+            r.*member = read_numbers(value, where, range);
+          }};
+}
+
+Metric statistics(const char* name, std::string_view unit, std::optional<Statistics> R::*member) {
+  Metric m = metric(name, unit, member);
+  for (const StatisticsPart& part : kStatistics) m.parts.emplace_back(part.key);
+  return m;
+}
+
+// A mean with the spread beside it.
+Metric rate(const char* name, std::string_view unit, std::optional<double> R::*mean,
+            std::optional<double> R::*stddev) {
+  return {name,
+          unit,
+          Merge::none,
+          false,
+          {"mean", "stddev"},
+          [=](const R& r) {
+            if (!(r.*mean)) return ordered_json(nullptr);
+            return ordered_json{{"mean", written(r.*mean)}, {"stddev", written(r.*stddev)}};
+          },
+          [=](R& r, const json& value, const std::string& where) {
+            require_object(value, where);
+            r.*mean = required_number(value, "mean", where);
+            if (const json* spread = known(value, "stddev"))
+              r.*stddev = read_number(*spread, where + ".stddev");
+          }};
+}
+
+Metric anatomy(const char* name, std::string_view unit, std::optional<MemoryAnatomy> R::*member) {
+  Metric m = metric(name, unit, member);
+  m.parts.assign(kCategoryNames.begin(), kCategoryNames.end());
+  return m;
+}
+
+}  // namespace
+
+const std::vector<Metric>& metrics() {
+  static const std::vector<Metric> table = {
+      published(statistics("iteration_ms", "ms", &R::iteration_ms)),
+      published(rate("samples_per_s", "samples/s", &R::samples_per_s, &R::samples_per_s_stddev)),
+      published(metric("tokens_per_s", "tokens/s", &R::tokens_per_s)),
+      published(metric("tflops_per_device", "TFLOP/s", &R::tflops_per_device)),
+      published(metric("mfu", "fraction", &R::mfu)),
+      published(metric("mfu_causal", "fraction", &R::mfu_causal)),
+      published(metric("hfu", "fraction", &R::hfu)),
+      metric("peak_tflops", "TFLOP/s", &R::peak_tflops, Merge::min),
+      metric("peak_source", "", &R::peak_source),
+      published(metric("peak_memory_mib", "MiB", &R::peak_memory_mib, Merge::max)),
+      series("peak_memory_by_rank_mib", "MiB", &R::peak_memory_by_rank_mib, Range::at_least_zero),
+      anatomy("memory_anatomy_mib", "MiB", &R::memory_anatomy_mib),
+      published(metric("reserved_memory_mib", "MiB", &R::reserved_memory_mib, Merge::max)),
+      published(metric("device_memory_mib", "MiB", &R::device_memory_mib, Merge::max)),
+      metric("library_memory_mib", "MiB", &R::library_memory_mib, Merge::max),
+      published(metric("communication_fraction", "fraction", &R::communication_fraction, Merge::max)),
+      published(metric("bubble_fraction", "fraction", &R::bubble_fraction, Merge::max)),
+      series("losses", "", &R::losses, Range::any),
+      series("gradient_norms", "", &R::gradient_norms, Range::any),
+      metric("skipped_steps", "", &R::skipped_steps),
+      published(metric("parameters", "", &R::parameters)),
+      published(metric("power_w", "W", &R::power_w, Merge::mean)),
+      published(metric("utilization", "fraction", &R::utilization, Merge::mean)),
+      metric("clock_mhz", "MHz", &R::clock_mhz, Merge::mean),
+      metric("throttle_reasons", "", &R::throttle_reasons),
+  };
+  return table;
+}
+
+const Metric& metric_named(std::string_view name) {
+  for (const Metric& m : metrics())
+    if (m.name == name) return m;
+  fail(ErrorKind::internal, "metrics", "no metric of that name, got \"{}\"", name);
+}
+
+std::optional<double> merge_ranks(std::string_view metric, const std::vector<double>& of_ranks) {
+  check(!of_ranks.empty(), metric, "no rank's figure, need at least one");
+  if (std::any_of(of_ranks.begin(), of_ranks.end(), [](double x) { return std::isnan(x); }))
+    return std::nullopt;
+  switch (metric_named(metric).merge) {
+    case Merge::max:
+      return *std::max_element(of_ranks.begin(), of_ranks.end());
+    case Merge::min:
+      return *std::min_element(of_ranks.begin(), of_ranks.end());
+    case Merge::mean:
+      return std::accumulate(of_ranks.begin(), of_ranks.end(), 0.0) / static_cast<double>(of_ranks.size());
+    case Merge::none:
+      break;
+  }
+  fail(ErrorKind::internal, metric, "is not merged from the figures of ranks");
+}
+
+}  // namespace mbench

@@ -1,0 +1,83 @@
+#include "engine/spec/model_parts.h"
+
+#include "engine/base/json_reader.h"
+
+namespace mbench {
+namespace {
+
+using nlohmann::json;
+
+constexpr Choices<NormKind, 2> kNorms = {
+    {{"layer_norm", NormKind::layer_norm}, {"rms_norm", NormKind::rms_norm}}};
+constexpr Choices<NormPlace, 2> kNormPlaces = {{{"pre", NormPlace::pre}, {"post", NormPlace::post}}};
+constexpr Choices<Activation, 3> kActivations = {
+    {{"gelu", Activation::gelu}, {"swiglu", Activation::swiglu}, {"squared_relu", Activation::squared_relu}}};
+constexpr Choices<PositionKind, 2> kPositions = {
+    {{"learned", PositionKind::learned}, {"rotary", PositionKind::rotary}}};
+constexpr Choices<AttentionForm, 2> kAttentionForms = {
+    {{"multi_head", AttentionForm::multi_head}, {"latent", AttentionForm::latent}}};
+constexpr Choices<Objective, 2> kObjectives = {
+    {{"next_token", Objective::next_token}, {"masked_words_and_order", Objective::masked_words_and_order}}};
+
+template <class Enum, std::size_t N>
+PartField choice(const char* key, Enum ModelParts::*field, const Choices<Enum, N>& choices) {
+  return {key,
+          [field, &choices](ModelParts& parts, const json& value, const std::string& where) {
+            parts.*field = read_choice(value, where, choices);
+          },
+          [field, &choices](const ModelParts& parts) { return json(choice_name(parts.*field, choices)); }};
+}
+
+PartField flag(const char* key, bool ModelParts::*field) {
+  return {key,
+          [field](ModelParts& parts, const json& value, const std::string& where) {
+            parts.*field = read_bool(value, where);
+          },
+          [field](const ModelParts& parts) { return json(parts.*field); }};
+}
+
+PartField count(const char* key, std::int64_t ModelParts::*field, std::int64_t high) {
+  return {key,
+          [field, high](ModelParts& parts, const json& value, const std::string& where) {
+            parts.*field = read_int(value, where, 0, high);
+          },
+          [field](const ModelParts& parts) { return json(parts.*field); }};
+}
+
+}  // namespace
+
+const std::vector<PartField>& part_fields() {
+  static const std::vector<PartField> table = {
+      choice("norm", &ModelParts::norm, kNorms),
+      choice("norm_place", &ModelParts::norm_place, kNormPlaces),
+      choice("activation", &ModelParts::activation, kActivations),
+      choice("position", &ModelParts::position, kPositions),
+      choice("attention_form", &ModelParts::attention_form, kAttentionForms),
+      choice("objective", &ModelParts::objective, kObjectives),
+      flag("causal", &ModelParts::causal),
+      flag("bias", &ModelParts::bias),
+      flag("tied_embedding", &ModelParts::tied_embedding),
+      count("token_types", &ModelParts::token_types, 1 << 16)};
+  return table;
+}
+
+std::string_view name_of(NormKind v) {
+  return choice_name(v, kNorms);
+}
+std::string_view name_of(NormPlace v) {
+  return choice_name(v, kNormPlaces);
+}
+std::string_view name_of(Activation v) {
+  return choice_name(v, kActivations);
+}
+std::string_view name_of(PositionKind v) {
+  return choice_name(v, kPositions);
+}
+std::string_view name_of(AttentionForm v) {
+  return choice_name(v, kAttentionForms);
+}
+std::string_view name_of(Objective v) {
+  return choice_name(v, kObjectives);
+}
+
+}  // namespace mbench

@@ -1,0 +1,21 @@
+// How far the losses and gradient norms of two runs of one training may be apart, relative to the larger one:
+// of two layouts (a sweep's check), or of one layout before and after a change of software (the gate). Both
+// differ by the order of sums alone, so both have these limits; two runs of one program give the same bits.
+#pragma once
+#include <cstddef>
+#include <optional>
+
+#include "engine/spec/point.h"
+
+namespace mbench {
+
+// `step` counts from 0, warm-up included.
+double loss_tolerance(Precision precision, std::size_t step);
+// Nothing for a step whose norm says nothing any more.
+std::optional<double> gradient_norm_tolerance(Precision precision, std::size_t step);
+
+// |a - b| relative to the larger one, which counts as `least` at least. Two that are not finite are 0 apart,
+// one that is not is infinitely far from any that is.
+double relative_difference(double a, double b, double least = 1e-12);
+
+}  // namespace mbench

@@ -1,0 +1,66 @@
+// The model: sizes that fit one another, and parts that the engine has modules for. Vocabulary and training as the spec
+// gives them.
+#include "strategies/strategies.h"
+
+namespace mbench::strategies {
+namespace {
+
+// The first part of the model that no module of engine/nn or engine/model makes.
+MaybeRefusal missing_part(const ModelSpec& m) {
+  const ModelParts& parts = m.parts();
+  const auto missing = [&](std::string_view field, std::string_view got, std::string_view need) {
+    return not_built_in(fmt::format("{} {} (model {}, family {})", field, got, m.name, m.family), need);
+  };
+  if (parts.norm != NormKind::layer_norm) return missing("norm", name_of(parts.norm), "layer_norm");
+  if (parts.norm_place != NormPlace::pre) return missing("norm_place", name_of(parts.norm_place), "pre");
+  if (parts.activation != Activation::gelu) return missing("activation", name_of(parts.activation), "gelu");
+  if (parts.position != PositionKind::learned) return missing("position", name_of(parts.position), "learned");
+  if (parts.attention_form != AttentionForm::multi_head)
+    return missing("attention_form", name_of(parts.attention_form), "multi_head");
+  if (m.kv_heads != 0 && m.kv_heads != m.heads)
+    return missing("kv_heads", fmt::format("{}", m.kv_heads),
+                   fmt::format("a key and value head for each of the {} heads", m.heads));
+  if (m.experts != 0) return missing("experts", fmt::format("{}", m.experts), "a dense model");
+  return std::nullopt;
+}
+
+MaybeRefusal refuse(const Point& p) {
+  const ModelSpec& m = p.model;
+  if (m.hidden % m.heads != 0)
+    return infeasible("heads {} does not divide hidden {}, need {}", m.heads, m.hidden,
+                      nearest_divisors(m.heads, m.hidden));
+  if (m.kv_heads > 0 && m.heads % m.kv_heads != 0)
+    return infeasible("kv_heads {} does not divide heads {}, need {}", m.kv_heads, m.heads,
+                      nearest_divisors(m.kv_heads, m.heads));
+  if (p.seq > m.positions)
+    return infeasible(
+        "seq {} is longer than the {} positions of {}, need at most {} or a model with more positions", p.seq,
+        m.positions, m.name, m.positions);
+  return missing_part(m);
+}
+
+void write(const Point& p, Plan& plan) {
+  plan.model = p.model;
+  plan.vocab = p.model.padded_vocab(p.tp);
+  plan.training = {.seq = p.seq,
+                   .micro_batch = p.micro_batch,
+                   .micro_batches = p.micro_batches(),
+                   .seed = p.seed,
+                   .dropout = static_cast<float>(p.dropout),
+                   .learning_rate = p.learning_rate,
+                   .lr_warmup = p.lr_warmup,
+                   .weight_decay = p.weight_decay,
+                   .clip_grad = p.clip_grad};
+}
+
+}  // namespace
+
+Strategy model() {
+  return {"model",
+          {"model", "seq", "seed", "dropout", "learning_rate", "lr_warmup", "weight_decay", "clip_grad"},
+          refuse,
+          nullptr,
+          write};
+}
+
+}  // namespace mbench::strategies

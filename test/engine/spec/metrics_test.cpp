@@ -1,0 +1,107 @@
+#include "engine/spec/metrics.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "engine/spec/published.h"
+#include "test/catch.h"
+
+using namespace mbench;
+
+TEST_CASE("a result file has the measures of the table in its order, unknown as null") {
+  PointResult r;
+  r.point.model = find_preset("gpt-bytes-tiny", "test");
+  r.id = point_id(r.point);
+  std::vector<std::string> keys;
+  const nlohmann::ordered_json row = result_to_json(r);
+  for (const auto& [key, value] : row.items()) keys.push_back(key);
+  REQUIRE(keys.size() == 1 + point_keys().size() + 5 + metrics().size());
+  // What programs read, and baselines hold: names may be added, none may move or go.
+  const std::vector<std::string> names = {"iteration_ms",
+                                          "samples_per_s",
+                                          "tokens_per_s",
+                                          "tflops_per_device",
+                                          "mfu",
+                                          "mfu_causal",
+                                          "hfu",
+                                          "peak_tflops",
+                                          "peak_source",
+                                          "peak_memory_mib",
+                                          "peak_memory_by_rank_mib",
+                                          "memory_anatomy_mib",
+                                          "reserved_memory_mib",
+                                          "device_memory_mib",
+                                          "library_memory_mib",
+                                          "communication_fraction",
+                                          "bubble_fraction",
+                                          "losses",
+                                          "gradient_norms",
+                                          "skipped_steps",
+                                          "parameters",
+                                          "power_w",
+                                          "utilization",
+                                          "clock_mhz",
+                                          "throttle_reasons"};
+  CHECK(std::vector<std::string>(keys.end() - static_cast<std::ptrdiff_t>(names.size()), keys.end()) ==
+        names);
+  for (const std::string& name : names) CHECK(row.at(name).is_null());
+}
+
+TEST_CASE("each measure is read into its own place and nowhere else") {
+  PointResult empty;
+  empty.point.model = find_preset("gpt-bytes-tiny", "test");
+  empty.id = point_id(empty.point);
+  std::set<std::string> names;
+  for (const Metric& metric : metrics()) {
+    INFO(metric.name);
+    CHECK(names.insert(metric.name).second);
+    CHECK(&metric_named(metric.name) == &metric);
+    // A value of each kind, by trying: the reader refuses those that are not its own.
+    const nlohmann::json statistics = {{"mean", 1}, {"stddev", 2}, {"median", 3},          {"p95", 4},
+                                       {"min", 5},  {"max", 6},    {"samples", {1.5, 2.5}}};
+    const nlohmann::json anatomy = {{"weights", 1},     {"gradients", 2}, {"optimizer", 3},
+                                    {"activations", 4}, {"workspace", 5}, {"other", 6}};
+    const nlohmann::json rate = {{"mean", 1.5}, {"stddev", 2.5}};
+    bool read = false;
+    for (const nlohmann::json& value : {nlohmann::json(7), nlohmann::json("words"),
+                                        nlohmann::json({1.5, 2.5}), statistics, anatomy, rate}) {
+      PointResult r = empty;
+      try {
+        metric.read(r, value, "r: $." + metric.name);
+      } catch (const Error&) {
+        continue;
+      }
+      read = true;
+      const nlohmann::ordered_json row = result_to_json(r), before = result_to_json(empty);
+      for (const auto& [key, now] : row.items()) CHECK((now != before.at(key)) == (key == metric.name));
+      CHECK(result_to_json(result_from_json(nlohmann::json(row), "r: $")) == row);
+      if (row.at(metric.name).is_object())
+        for (const std::string& part : metric.parts) CHECK(row.at(metric.name).contains(part));
+      break;
+    }
+    CHECK(read);
+  }
+  CHECK_THROWS_AS(metric_named("speed"), Error);
+}
+
+TEST_CASE("figures of ranks become the point's as their measure says, and one unknown makes it unknown") {
+  CHECK(merge_ranks("reserved_memory_mib", {3, 5, 4}) == 5.0);
+  CHECK(merge_ranks("peak_tflops", {3, 5, 2}) == 2.0);
+  CHECK(merge_ranks("power_w", {3, 5, 4}) == 4.0);
+  CHECK_FALSE(merge_ranks("power_w", {3, NAN, 4}));
+  CHECK_FALSE(merge_ranks("device_memory_mib", {NAN, 4}));
+  CHECK_THROWS_AS(merge_ranks("losses", {1}), Error);
+  CHECK_THROWS_AS(merge_ranks("power_w", {}), Error);
+}
+
+TEST_CASE("what others may publish is a measure of one number") {
+  CHECK(published_metrics().size() == 15);
+  for (const std::string& name : published_metrics()) {
+    INFO(name);
+    const Metric& metric = metric_named(name);
+    CHECK((metric.parts.empty() || metric.parts.front() == "mean"));
+  }
+  for (const char* name : {"losses", "throttle_reasons", "memory_anatomy_mib", "peak_tflops"})
+    CHECK_FALSE(metric_named(name).publishable);
+}
