@@ -78,8 +78,25 @@ if(mbench_with_cuda)
   set(left_out "/engine/(${left_out})\\.cpp$")
 endif()
 
+# mbench_kernel_sources(RESULT): a source for each engine/backend/cuda/kernels/*.cuh, written to the build folder: an op's
+# kernels are one file, and each is compiled by itself, since nvcc is slow.
+function(mbench_kernel_sources result)
+  file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/engine/backend/cuda/kernels/*.cuh)
+  set(sources)
+  foreach(header ${headers})
+    cmake_path(GET header STEM name)
+    set(source ${CMAKE_BINARY_DIR}/cuda_kernels/${name}.cu)
+    file(CONFIGURE OUTPUT ${source}
+         CONTENT "#include \"${header}\"\n// After it.\n#include \"engine/backend/cuda/kernels/compute.h\"\n")
+    list(APPEND sources ${source})
+  endforeach()
+  set(${result} ${sources} PARENT_SCOPE)
+endfunction()
+
 function(mbench_add_cuda)
-  file(GLOB kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/engine/backend/cuda/*.cu)
+  file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/engine/backend/cuda/*.cu)
+  mbench_kernel_sources(kernel_sources)
+  list(APPEND kernels ${kernel_sources})
   target_sources(mbench_device PRIVATE ${kernels})
   target_link_libraries(mbench_device PUBLIC CUDA::cudart_static CUDA::cublasLt)
   # fmt 9 takes nvcc for a compiler without constexpr.

@@ -46,9 +46,10 @@ else()
   endif()
 endif()
 if(MBENCH_CUDNN)
-  list(APPEND left_out_names backend/cuda/flash_missing)
+  list(APPEND left_out_names backend/cuda/attention/flash_missing)
 else()
-  list(APPEND left_out_names backend/cuda/flash backend/cuda/flash_graph backend/cuda/cudnn_library)
+  list(APPEND left_out_names backend/cuda/attention/flash backend/cuda/attention/flash_graph
+       backend/cuda/attention/cudnn_library)
 endif()
 
 function(mbench_add_cudnn)

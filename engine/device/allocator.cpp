@@ -19,6 +19,22 @@ void Allocator::remove_free(std::size_t offset, std::size_t size) {
   by_size_.erase({size, offset});
 }
 
+void Allocator::fail_full(std::string_view what, std::string_view category, std::size_t need) const {
+  std::string full =
+      fmt::format("out of memory at {} ({}), need {}, got {} in use and {} reserved of {}", what, category,
+                  format_bytes(need), format_bytes(use_.total), format_bytes(committed_),
+                  limit_ ? "the limit of " + format_bytes(limit_) : std::string("what the device has"));
+  if (library_ > 0) full += fmt::format(", {} of it held outside the arena", format_bytes(library_));
+  throw OutOfMemory(ErrorKind::out_of_memory, "memory", full);
+}
+
+void Allocator::change_library(std::size_t before, std::size_t after, std::string_view what) {
+  const std::size_t all = library_ - before + after;
+  if (after > before && limit_ != 0 && committed_ + all > limit_) fail_full(what, "library", after);
+  library_ = all;
+  library_peak_ = std::max(library_peak_, library_);
+}
+
 std::byte* Allocator::allocate(std::size_t bytes, Category category, std::string_view what) {
   const std::size_t size = std::max<std::size_t>(1, (bytes + kRounding - 1) / kRounding) * kRounding;
   auto fit = by_size_.lower_bound({size, 0});
@@ -28,14 +44,8 @@ std::byte* Allocator::allocate(std::size_t bytes, Category category, std::string
     const std::size_t start = top_free ? free_.rbegin()->first : committed_;
     const std::size_t granule = raw_->granule();
     const std::size_t target = (start + size + granule - 1) / granule * granule;
-    if ((limit_ != 0 && target > limit_) || !raw_->commit(target)) {
-      throw OutOfMemory(
-          ErrorKind::out_of_memory, "memory",
-          fmt::format("out of memory at {} ({}), need {}, got {} in use and {} reserved of {}", what,
-                      name_of(category), format_bytes(size), format_bytes(use_.total),
-                      format_bytes(committed_),
-                      limit_ ? "the limit of " + format_bytes(limit_) : std::string("what the device has")));
-    }
+    if ((limit_ != 0 && target + library_ > limit_) || !raw_->commit(target))
+      fail_full(what, name_of(category), size);
     ++raw_allocations_;
     if (top_free) remove_free(start, committed_ - start);
     add_free(start, target - start);

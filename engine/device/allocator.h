@@ -58,6 +58,12 @@ class Allocator {
   std::uint64_t raw_allocations() const { return raw_allocations_; }
   void reset_peak() { peak_ = use_; }
 
+  // Memory of the device that is not the arena's (library_memory.h): one holder now has `after` bytes of it
+  // instead of `before`. The arena cannot have what is held there, nor it what the arena has reserved: throws
+  // OutOfMemory where the limit is less than both.
+  void change_library(std::size_t before, std::size_t after, std::string_view what);
+  std::size_t library_peak() const { return library_peak_; }
+
   static constexpr std::size_t kRounding = 512;
 
  private:
@@ -67,10 +73,12 @@ class Allocator {
   };
   void add_free(std::size_t offset, std::size_t size);
   void remove_free(std::size_t offset, std::size_t size);
+  [[noreturn]] void fail_full(std::string_view what, std::string_view category, std::size_t need) const;
 
   std::unique_ptr<RawMemory> raw_;
   std::size_t limit_;
   std::size_t committed_ = 0;
+  std::size_t library_ = 0, library_peak_ = 0;
   std::uint64_t raw_allocations_ = 0;
   MemoryUse use_, peak_;
   std::map<std::size_t, Block> used_;                      // by offset

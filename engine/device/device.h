@@ -31,6 +31,8 @@ class Device {
   Device& operator=(const Device&) = delete;
 
   Allocator& memory() { return memory_; }
+  // The most that libraries and scratch of kernels held outside the arena (library_memory.h).
+  std::size_t library_bytes() const { return memory_.library_peak(); }
   Meter& meter() { return meter_; }
   Tensor empty(const Shape& shape, DType dtype, Category category, std::string_view what) {
     return Tensor(memory_, shape, dtype, category, what);

@@ -2,7 +2,7 @@
 //
 // An op is a struct of arguments with `name`, `check()` (shapes and dtypes; throws) and `cost()`. run() is
 // the one front: it checks, charges the meter and calls the device's table. Backends only compute. To add an
-// op: a header here, a line in AllOps, one source per backend (see CONTRIBUTING.md).
+// op: a header here, a place in AllOps, one source per backend (see CONTRIBUTING.md).
 #pragma once
 #include "engine/device/device.h"
 #include "engine/ops/adam.h"
@@ -50,25 +50,29 @@ class OpSlots<OpList<Op...>> : public OpSlot<Op>... {
   using OpSlot<Op>::run...;
 };
 
-// A backend derives from this and overrides run() for every op of AllOps.
+// What a device holds its backend's ops by.
 class OpTable : public OpSlots<AllOps> {};
 
-// A table whose run() of every op is one call of sink.take(op): for devices that treat all ops alike.
-template <class Sink, class Base = OpTable, class List = AllOps>
-class ForwardedOps;
-template <class Sink, class Base>
-class ForwardedOps<Sink, Base, OpList<>> : public Base {
+// The table of a backend: run(op) is compute(backend, op), a free function found by its arguments' types.
+// A backend whose ops differ declares it for all ops, next to its own type,
+//   template <class Op> void compute(Backend&, const Op&);
+// and specialises it where each op is computed: an op of AllOps that it lacks is an undefined compute<Op>
+// to the linker. A backend that treats all ops alike defines it once.
+template <class Backend, class List = AllOps>
+class TableOf;
+template <class Backend>
+class TableOf<Backend, OpList<>> : public OpTable {
  public:
-  explicit ForwardedOps(Sink& sink) : sink_(sink) {}
+  explicit TableOf(Backend& backend) : backend_(backend) {}
 
  protected:
-  Sink& sink_;
+  Backend& backend_;
 };
-template <class Sink, class Base, class Op, class... Rest>
-class ForwardedOps<Sink, Base, OpList<Op, Rest...>> : public ForwardedOps<Sink, Base, OpList<Rest...>> {
+template <class Backend, class Op, class... Rest>
+class TableOf<Backend, OpList<Op, Rest...>> : public TableOf<Backend, OpList<Rest...>> {
  public:
-  using ForwardedOps<Sink, Base, OpList<Rest...>>::ForwardedOps;
-  void run(const Op& op) override { this->sink_.take(op); }
+  using TableOf<Backend, OpList<Rest...>>::TableOf;
+  void run(const Op& op) override { compute(this->backend_, op); }
 };
 
 template <class Op>

@@ -154,7 +154,7 @@ void add_readings(const Readings& mine, Group& all, PointResult& r) {
 // What a rank tells the others of its run.
 struct Figures {
   MemoryUse peak;
-  std::size_t reserved = 0;
+  std::size_t reserved = 0, library = 0;
   double communication_fraction = 0, bubble_fraction = 0;  // of the measured time
   double matmul_flops = 0;                                 // of a step, executed
   double peak_flops = 0;                                   // of the device, per second
@@ -191,6 +191,7 @@ PointResult run_point(const Point& p, const Plan& plan, Device& device, World& w
   figures.matmul_flops =
       mine.meter.matmul_flops / std::max<double>(1, static_cast<double>(mine.step_seconds.size()));
   figures.peak_flops = peak;
+  figures.library = device.library_bytes();
   const std::vector<Figures> ranks = gather_all(all, figures);
 
   std::vector<double> slowest(mine.step_seconds.size(), 0);
@@ -205,6 +206,8 @@ PointResult run_point(const Point& p, const Plan& plan, Device& device, World& w
   r.peak_memory_by_rank_mib = of_ranks(ranks, [](const Figures& f) { return mib(f.peak.total); });
   r.peak_memory_mib = merge_ranks("peak_memory_mib", r.peak_memory_by_rank_mib);
   r.reserved_memory_mib = merged("reserved_memory_mib", [](const Figures& f) { return mib(f.reserved); });
+  if (device.real())
+    r.library_memory_mib = merged("library_memory_mib", [](const Figures& f) { return mib(f.library); });
   r.communication_fraction = merged("communication_fraction", std::mem_fn(&Figures::communication_fraction));
   r.bubble_fraction = merged("bubble_fraction", std::mem_fn(&Figures::bubble_fraction));
   const double slowest_peak = merged("peak_tflops", std::mem_fn(&Figures::peak_flops)).value_or(0);

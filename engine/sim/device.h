@@ -36,7 +36,13 @@ class SimDevice final : public Device {
   void host_work(HostWork work) override;
 
   template <class Op>
-  void take(const Op& op) {
+  friend void compute(SimDevice& device, const Op& op) {
+    device.charge(op);
+  }
+
+ private:
+  template <class Op>
+  void charge(const Op& op) {
     if (!clock_) return;
     const Interval span = clock_->kernel(seconds_of(*costs_, op));
     if (timeline()) timeline()->add(Track::compute, Op::name, span.begin, span.end);
@@ -44,7 +50,7 @@ class SimDevice final : public Device {
 
  protected:
   // Takes what the op of that name takes: a launch, and its bytes at the memory's bandwidth.
-  void do_copy(const Tensor& from, const Tensor& to) override { take(ops::Copy{from, to}); }
+  void do_copy(const Tensor& from, const Tensor& to) override { charge(ops::Copy{from, to}); }
 
  private:
   template <class Op>
@@ -66,7 +72,7 @@ class SimDevice final : public Device {
   std::string name_;
   std::unique_ptr<CostModel> costs_;
   VirtualClock* clock_ = nullptr;
-  ForwardedOps<SimDevice> ops_;
+  TableOf<SimDevice> ops_;
 };
 
 }  // namespace mbench::sim

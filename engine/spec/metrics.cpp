@@ -214,6 +214,7 @@ const std::vector<Metric>& metrics() {
       anatomy("memory_anatomy_mib", "MiB", &R::memory_anatomy_mib),
       published(metric("reserved_memory_mib", "MiB", &R::reserved_memory_mib, Merge::max)),
       published(metric("device_memory_mib", "MiB", &R::device_memory_mib, Merge::max)),
+      metric("library_memory_mib", "MiB", &R::library_memory_mib, Merge::max),
       published(metric("communication_fraction", "fraction", &R::communication_fraction, Merge::max)),
       published(metric("bubble_fraction", "fraction", &R::bubble_fraction, Merge::max)),
       series("losses", "", &R::losses, Range::any),

@@ -46,6 +46,8 @@ struct PointResult {
   std::vector<double> peak_memory_by_rank_mib;
   std::optional<MemoryAnatomy> memory_anatomy_mib;
   std::optional<double> reserved_memory_mib, device_memory_mib;
+  std::optional<double>
+      library_memory_mib;  // workspaces and scratch outside the arena, at their most on any rank
   std::optional<double> communication_fraction, bubble_fraction;
   std::vector<double> losses;
   std::vector<double> gradient_norms;

@@ -17,7 +17,8 @@ auto first_ending_after(ops::ElementRanges ranges, std::int64_t element) {
 
 }  // namespace
 
-void CpuOps::run(const ops::Adam& op) {
+template <>
+void compute(CpuOps& cpu, const ops::Adam& op) {
   const double t = static_cast<double>(op.step);
   const auto m_scale = static_cast<float>(1 / (1 - std::pow(static_cast<double>(op.beta1), t)));
   const auto v_scale = static_cast<float>(1 / (1 - std::pow(static_cast<double>(op.beta2), t)));

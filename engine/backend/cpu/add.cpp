@@ -6,7 +6,8 @@
 
 namespace mbench::cpu {
 
-void CpuOps::run(const ops::Add& op) {
+template <>
+void compute(CpuOps& cpu, const ops::Add& op) {
   with_type(op.a.dtype(), [&](auto type) {
     using T = decltype(type);
     parallel_tiles(op.a.numel(), [&](std::int64_t begin, std::int64_t n) {

@@ -71,13 +71,14 @@ void attend_head(const Attention& op, const HeadSizes& z, const Sharing& sharing
 
 }  // namespace
 
-void CpuOps::run(const Attention& op) {
+template <>
+void compute(CpuOps& cpu, const Attention& op) {
   const AttentionShape& s = op.shape;
   if (s.batches() == 0 || s.seq == 0) return;
   const HeadSizes z(s);
   const Sharing sharing(s);
   const std::int64_t each = shared_floats(z) + sharing.blocks * own_floats(z);
-  float* scratch = scratch_.floats(each * sharing.heads);
+  float* scratch = cpu.scratch.floats(each * sharing.heads);
   with_attention_types(op, {&op.k, &op.v, &op.out}, [&](auto type, auto probs_type) {
 #pragma omp parallel for schedule(dynamic) if (sharing.heads > 1)
     for (std::int64_t i = 0; i < s.batches(); ++i)

@@ -145,13 +145,14 @@ void grad_head(const AttentionGrad& op, const HeadSizes& z, const Sharing& shari
 
 }  // namespace
 
-void CpuOps::run(const AttentionGrad& op) {
+template <>
+void compute(CpuOps& cpu, const AttentionGrad& op) {
   const AttentionShape& s = op.shape;
   if (s.batches() == 0 || s.seq == 0) return;
   const HeadSizes z(s);
   const Sharing sharing(s);
   const std::int64_t each = Shared::floats(z) + sharing.blocks * Own::floats(z);
-  float* scratch = scratch_.floats(each * sharing.heads);
+  float* scratch = cpu.scratch.floats(each * sharing.heads);
   with_attention_types(op, {&op.k, &op.v, &op.out, &op.dout, &op.dq, &op.dk, &op.dv},
                        [&](auto type, auto probs_type) {
 #pragma omp parallel for schedule(dynamic) if (sharing.heads > 1)

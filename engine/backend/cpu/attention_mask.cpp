@@ -7,7 +7,8 @@
 
 namespace mbench::cpu {
 
-void CpuOps::run(const ops::AttentionMask& op) {
+template <>
+void compute(CpuOps& cpu, const ops::AttentionMask& op) {
   const std::int64_t batch = op.mask.shape()[0], queries = op.mask.shape()[1], keys = op.mask.shape()[2];
   parallel_rows(batch * queries, keys, [&](std::int64_t row) {
     std::uint8_t* hidden = op.mask.as<std::uint8_t>() + row * keys;

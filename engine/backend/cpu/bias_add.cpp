@@ -7,7 +7,8 @@
 
 namespace mbench::cpu {
 
-void CpuOps::run(const ops::BiasAdd& op) {
+template <>
+void compute(CpuOps& cpu, const ops::BiasAdd& op) {
   with_type(op.x.dtype(), [&](auto type) {
     using T = decltype(type);
     const std::int64_t cols = op.x.shape().cols();
@@ -24,10 +25,11 @@ void CpuOps::run(const ops::BiasAdd& op) {
   });
 }
 
-void CpuOps::run(const ops::BiasGrad& op) {
+template <>
+void compute(CpuOps& cpu, const ops::BiasGrad& op) {
   const std::int64_t rows = op.dy.shape().rows(), cols = op.dy.shape().cols();
   const RowChunks chunks(rows);
-  float* partial = scratch_.floats(chunks.count * cols);
+  float* partial = cpu.scratch.floats(chunks.count * cols);
   with_type(op.dy.dtype(), [&](auto type) {
     using T = decltype(type);
     // All rows of a chunk, tile by tile of columns: the partial sums stay in the first-level cache.

@@ -6,7 +6,8 @@
 
 namespace mbench::cpu {
 
-void CpuOps::run(const ops::BiasDropoutAdd& op) {
+template <>
+void compute(CpuOps& cpu, const ops::BiasDropoutAdd& op) {
   const bool drops = op.dropout.p > 0;
   if (drops) need_rank(op.name, op.map, op.x.shape());
   with_type(op.x.dtype(), [&](auto type) {

@@ -31,7 +31,8 @@ const float* bias_tile(const Tensor& bias, std::int64_t col, std::int64_t n, flo
 
 }  // namespace
 
-void CpuOps::run(const ops::BiasGelu& op) {
+template <>
+void compute(CpuOps& cpu, const ops::BiasGelu& op) {
   with_type(op.x.dtype(), [&](auto type) {
     using T = decltype(type);
     const std::int64_t cols = op.x.shape().cols();
@@ -59,7 +60,8 @@ void CpuOps::run(const ops::BiasGelu& op) {
   });
 }
 
-void CpuOps::run(const ops::BiasGeluGrad& op) {
+template <>
+void compute(CpuOps& cpu, const ops::BiasGeluGrad& op) {
   with_type(op.x.dtype(), [&](auto type) {
     using T = decltype(type);
     const std::int64_t cols = op.x.shape().cols();

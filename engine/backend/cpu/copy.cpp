@@ -8,7 +8,8 @@
 
 namespace mbench::cpu {
 
-void CpuOps::run(const ops::Copy& op) {
+template <>
+void compute(CpuOps& cpu, const ops::Copy& op) {
   if (op.from.dtype() == op.to.dtype() && op.scale == 1) {
     const auto size = static_cast<std::int64_t>(size_of(op.from.dtype()));
     parallel_tiles(op.from.numel(), [&](std::int64_t begin, std::int64_t n) {
@@ -34,7 +35,8 @@ void CpuOps::run(const ops::Copy& op) {
   });
 }
 
-void CpuOps::run(const ops::Fill& op) {
+template <>
+void compute(CpuOps& cpu, const ops::Fill& op) {
   with_type(op.x.dtype(), [&](auto type) {
     using T = decltype(type);
     const T value = from_float<T>(op.value);

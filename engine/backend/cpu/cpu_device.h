@@ -24,7 +24,7 @@ class HostMemory final : public RawMemory {
 class CpuDevice final : public Device {
  public:
   explicit CpuDevice(std::size_t memory_limit = 0);
-  OpTable& ops() override { return ops_; }
+  OpTable& ops() override { return table_; }
   std::string name() const override;
   bool real() const override { return true; }
   void write(const Tensor& to, std::span<const std::byte> source) override;
@@ -39,6 +39,7 @@ class CpuDevice final : public Device {
 
  private:
   CpuOps ops_;
+  TableOf<CpuOps> table_{ops_};
 };
 
 // FLOP/s that this process's threads reach on a large square f32 product: the peak that CPU rows are held

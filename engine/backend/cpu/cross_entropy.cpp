@@ -7,7 +7,8 @@
 
 namespace mbench::cpu {
 
-void CpuOps::run(const ops::RowMax& op) {
+template <>
+void compute(CpuOps& cpu, const ops::RowMax& op) {
   const std::int64_t cols = op.x.shape().cols(), valid = std::min(op.valid, cols);
   with_type(op.x.dtype(), [&](auto type) {
     using T = decltype(type);
@@ -24,7 +25,8 @@ void CpuOps::run(const ops::RowMax& op) {
   });
 }
 
-void CpuOps::run(const ops::ExpSum& op) {
+template <>
+void compute(CpuOps& cpu, const ops::ExpSum& op) {
   const std::int64_t cols = op.logits.shape().cols(), valid = std::min(op.valid, cols);
   with_type(op.logits.dtype(), [&](auto type) {
     using T = decltype(type);
@@ -53,7 +55,8 @@ void CpuOps::run(const ops::ExpSum& op) {
   });
 }
 
-void CpuOps::run(const ops::CrossEntropyLoss& op) {
+template <>
+void compute(CpuOps& cpu, const ops::CrossEntropyLoss& op) {
   double loss = 0;
   for (std::int64_t i = 0; i < op.sum.numel(); ++i) {
     const double row = std::log(static_cast<double>(op.sum.as<float>()[i])) - op.target.as<float>()[i];
@@ -62,7 +65,8 @@ void CpuOps::run(const ops::CrossEntropyLoss& op) {
   *op.loss.as<float>() = static_cast<float>(loss * op.inv_weight_sum);
 }
 
-void CpuOps::run(const ops::CrossEntropyGrad& op) {
+template <>
+void compute(CpuOps& cpu, const ops::CrossEntropyGrad& op) {
   const Tensor& source = op.source();
   const bool is_exp = static_cast<bool>(op.exp);
   const std::int64_t cols = source.shape().cols(), valid = std::min(op.valid, cols);

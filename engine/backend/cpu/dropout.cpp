@@ -6,7 +6,8 @@
 
 namespace mbench::cpu {
 
-void CpuOps::run(const ops::Dropout& op) {
+template <>
+void compute(CpuOps& cpu, const ops::Dropout& op) {
   const bool drops = op.dropout.p > 0;
   if (drops) need_rank(op.name, op.map, op.x.shape());
   with_type(op.x.dtype(), [&](auto type) {
@@ -34,7 +35,8 @@ void CpuOps::run(const ops::Dropout& op) {
   });
 }
 
-void CpuOps::run(const ops::DropoutGrad& op) {
+template <>
+void compute(CpuOps& cpu, const ops::DropoutGrad& op) {
   const bool drops = op.dropout.p > 0;
   if (drops && !op.mask) need_rank(op.name, op.map, op.dy.shape());
   const float scale = drops ? keep_scale(op.dropout) : 1.0f;

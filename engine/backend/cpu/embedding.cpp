@@ -6,7 +6,8 @@
 
 namespace mbench::cpu {
 
-void CpuOps::run(const ops::Embedding& op) {
+template <>
+void compute(CpuOps& cpu, const ops::Embedding& op) {
   const std::int64_t cols = op.table.shape().cols(), local = op.table.shape().rows();
   with_type(op.table.dtype(), [&](auto type) {
     using T = decltype(type);
@@ -33,7 +34,8 @@ void CpuOps::run(const ops::Embedding& op) {
 }
 
 // Threads share out the columns, so every element of dtable is added to in the order of the ids.
-void CpuOps::run(const ops::EmbeddingGrad& op) {
+template <>
+void compute(CpuOps& cpu, const ops::EmbeddingGrad& op) {
   const std::int64_t cols = op.dtable.shape().cols(), local = op.dtable.shape().rows(),
                      count = op.ids.numel();
   constexpr std::int64_t kWidth = 128;

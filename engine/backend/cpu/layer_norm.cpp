@@ -9,12 +9,13 @@
 
 namespace mbench::cpu {
 
-void CpuOps::run(const ops::LayerNorm& op) {
+template <>
+void compute(CpuOps& cpu, const ops::LayerNorm& op) {
   const std::int64_t rows = op.x.shape().rows(), n = op.x.shape().cols();
   with_type(op.x.dtype(), [&](auto type) {
     using T = decltype(type);
     // For 16-bit storage: gamma and beta as floats, and a row of x and of y for each thread.
-    float* scratch = scratch_.floats((2 + 2 * omp_get_max_threads()) * n);
+    float* scratch = cpu.scratch.floats((2 + 2 * omp_get_max_threads()) * n);
     const float* gamma = load(op.gamma.as<T>(), scratch, n);
     const float* beta = load(op.beta.as<T>(), scratch + n, n);
     parallel_rows(rows, n, [&](std::int64_t r) {
@@ -35,13 +36,14 @@ void CpuOps::run(const ops::LayerNorm& op) {
 }
 
 // With xhat = (x - mean) rstd and g = dy gamma: dx = rstd (g - mean(g) - xhat mean(g xhat)).
-void CpuOps::run(const ops::LayerNormGrad& op) {
+template <>
+void compute(CpuOps& cpu, const ops::LayerNormGrad& op) {
   const std::int64_t n = op.x.shape().cols();
   const RowChunks chunks(op.x.shape().rows());
   const float inv_n = n > 0 ? 1.0f / static_cast<float>(n) : 0;
   with_type(op.x.dtype(), [&](auto type) {
     using T = decltype(type);
-    float* scratch = scratch_.floats((2 * chunks.count + 1 + 4 * omp_get_max_threads()) * n);
+    float* scratch = cpu.scratch.floats((2 * chunks.count + 1 + 4 * omp_get_max_threads()) * n);
     float* partial = scratch;  // [chunks, 2, n]: dgamma, dbeta
     float* after = scratch + 2 * chunks.count * n;
     const float* gamma = load(op.gamma.as<T>(), after, n);

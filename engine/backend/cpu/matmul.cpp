@@ -172,10 +172,11 @@ void multiply(const Matmul& op, Scratch& memory) {
 }  // namespace
 
 // CBLAS has no epilogues: they are the ops that they are made of.
-void CpuOps::run(const Matmul& op) {
-  if (!op.has_epilogue()) return multiply(op, scratch_);
-  multiply(ops::product_before_epilogue(op), scratch_);
-  ops::for_each_part_of_epilogue(op, [&](const auto& part) { run(part); });
+template <>
+void compute(CpuOps& cpu, const Matmul& op) {
+  if (!op.has_epilogue()) return multiply(op, cpu.scratch);
+  multiply(ops::product_before_epilogue(op), cpu.scratch);
+  ops::for_each_part_of_epilogue(op, [&](const auto& part) { compute(cpu, part); });
 }
 
 }  // namespace mbench::cpu

@@ -39,7 +39,8 @@ void normal_group(const PhiloxKeys& keys, std::uint64_t group, float stddev, flo
 
 }  // namespace
 
-void CpuOps::run(const ops::RandomNormal& op) {
+template <>
+void compute(CpuOps& cpu, const ops::RandomNormal& op) {
   const std::int64_t rows = op.x.shape().rows(), cols = op.x.shape().cols();
   if (rows == 0 || cols == 0) return;
   // Whole rows of the global tensor lie one after the other: one long run; otherwise one run for each row.

@@ -16,6 +16,7 @@ void* Scratch::bytes(std::size_t bytes) {
     constexpr std::size_t huge = std::size_t{2} << 20, line = 64;
     const std::size_t unit = bytes >= huge ? huge : line;
     const std::size_t size = (bytes + unit - 1) / unit * unit;
+    charged_.resize(size, "scratch of the CPU's kernels");
     std::free(data_);
     size_ = 0;
     data_ = std::aligned_alloc(unit, size);

@@ -1,26 +1,29 @@
 // Memory that kernels need for the length of one call: kept by the device and reused, so that no call
-// page-faults once its shapes have been seen. It is host memory, not the engine's.
+// page-faults once its shapes have been seen. It lies outside the engine's arena and counts as a library's.
 #pragma once
 #include <cstddef>
 #include <cstdint>
+
+#include "engine/device/library_memory.h"
 
 namespace mbench::cpu {
 
 class Scratch {
  public:
-  Scratch() = default;
+  explicit Scratch(Allocator& memory) : charged_(memory) {}
   ~Scratch();
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
   // At least `bytes` bytes, aligned to a cache line; what stood there is lost. One buffer: valid until the
-  // next call.
+  // next call. Throws OutOfMemory where they are more than the device may hold.
   void* bytes(std::size_t bytes);
   float* floats(std::int64_t n) {
     return static_cast<float*>(bytes(static_cast<std::size_t>(n) * sizeof(float)));
   }
 
  private:
+  LibraryMemory charged_;
   void* data_ = nullptr;
   std::size_t size_ = 0;
 };

@@ -9,12 +9,13 @@
 
 namespace mbench::cpu {
 
-void CpuOps::run(const ops::Softmax& op) {
+template <>
+void compute(CpuOps& cpu, const ops::Softmax& op) {
   const Shape& shape = op.scores.shape();
   const std::int64_t heads = shape[1], queries = shape[2], keys = shape[3];
   with_type(op.scores.dtype(), [&](auto type) {
     using T = decltype(type);
-    float* scratch = scratch_.floats(2 * omp_get_max_threads() * keys);
+    float* scratch = cpu.scratch.floats(2 * omp_get_max_threads() * keys);
     parallel_rows(op.scores.shape().rows(), keys, [&](std::int64_t row) {
       float* own = scratch + 2 * omp_get_thread_num() * keys;
       const std::int64_t q = row % queries, b = row / queries / heads;
@@ -34,11 +35,12 @@ void CpuOps::run(const ops::Softmax& op) {
   });
 }
 
-void CpuOps::run(const ops::SoftmaxGrad& op) {
+template <>
+void compute(CpuOps& cpu, const ops::SoftmaxGrad& op) {
   const std::int64_t keys = op.probs.shape().cols(), queries = op.probs.shape()[-2];
   with_type(op.probs.dtype(), [&](auto type) {
     using T = decltype(type);
-    float* scratch = scratch_.floats(3 * omp_get_max_threads() * keys);
+    float* scratch = cpu.scratch.floats(3 * omp_get_max_threads() * keys);
     parallel_rows(op.probs.shape().rows(), keys, [&](std::int64_t row) {
       float* own = scratch + 3 * omp_get_thread_num() * keys;
       const std::int64_t visible = op.causal ? std::min(keys, row % queries + 1) : keys;

@@ -33,13 +33,15 @@ double squares_of_chunk(const T* x, std::int64_t n) {
 
 // Chunks of fixed size, each summed in lanes of f64, then added in order: independent of the number of
 // threads.
-void CpuOps::run(const ops::SumSquares& op) {
+template <>
+void compute(CpuOps& cpu, const ops::SumSquares& op) {
   const ops::ElementRange whole{0, op.x.numel()};
   const ops::ElementRanges ranges = op.only.empty() ? ops::ElementRanges(&whole, 1) : op.only;
   double sum = *op.sum.as<float>();
   for (const ops::ElementRange& r : ranges) {
     const std::int64_t n = r.end - r.begin, chunks = (n + kChunk - 1) / kChunk;
-    auto* partial = static_cast<double*>(scratch_.bytes(static_cast<std::size_t>(chunks) * sizeof(double)));
+    auto* partial =
+        static_cast<double*>(cpu.scratch.bytes(static_cast<std::size_t>(chunks) * sizeof(double)));
     with_type(op.x.dtype(), [&](auto type) {
       const auto* x = op.x.as<decltype(type)>() + r.begin;
 #pragma omp parallel for schedule(static) if (n > kParallelFrom)

@@ -7,7 +7,8 @@
 
 namespace mbench::cpu {
 
-void CpuOps::run(const ops::Tanh& op) {
+template <>
+void compute(CpuOps& cpu, const ops::Tanh& op) {
   with_type(op.x.dtype(), [&](auto type) {
     using T = decltype(type);
     parallel_tiles(op.x.numel(), [&](std::int64_t begin, std::int64_t n) {
@@ -21,7 +22,8 @@ void CpuOps::run(const ops::Tanh& op) {
   });
 }
 
-void CpuOps::run(const ops::TanhGrad& op) {
+template <>
+void compute(CpuOps& cpu, const ops::TanhGrad& op) {
   with_type(op.y.dtype(), [&](auto type) {
     using T = decltype(type);
     parallel_tiles(op.y.numel(), [&](std::int64_t begin, std::int64_t n) {

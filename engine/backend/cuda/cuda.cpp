@@ -5,9 +5,9 @@
 
 #include <cstring>
 
-#include "engine/backend/cuda/cuda_device.h"
-#include "engine/backend/cuda/flash.h"
-#include "engine/backend/cuda/launch.h"
+#include "engine/backend/cuda/device/cuda_device.h"
+#include "engine/backend/cuda/attention/flash.h"
+#include "engine/backend/cuda/device/launch.h"
 
 namespace mbench::cuda {
 namespace {

@@ -20,8 +20,7 @@ struct DeviceOptions {
   std::size_t memory_limit = 0;                   // bytes; 0: what the GPU has
   std::string note;                               // added to the device's name: how it is shared, say
   std::function<std::unique_ptr<Gauge>()> gauge;  // reads the sensors of this GPU; empty: none can be read
-  bool tf32 = false;                 // f32 matrix products round their operands to TF32, for the tensor cores
-  bool wait_after_every_op = false;  // slow: an error of a kernel then names the op that it belongs to
+  bool tf32 = false;  // f32 matrix products round their operands to TF32, for the tensor cores
 };
 
 // Whether this binary can use CUDA at all.

@@ -38,9 +38,9 @@ class NcclPending final : public Pending {
       : device_(device), end_(std::move(end)), what_(std::move(what)), seconds_(seconds) {}
   void wait() override {
     if (!end_) return;
-    const int stretch = device_.begin_stretch();
+    const int interval = device_.begin_interval();
     need_cuda(cudaStreamWaitEvent(static_cast<cudaStream_t>(device_.stream()), end_.get(), 0), what_);
-    device_.end_stretch(stretch, Track::communication, what_, seconds_);
+    device_.end_interval(interval, Track::communication, what_, seconds_);
     end_.reset();
   }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "engine/backend/cpu/cpu_device.h"
+#include "engine/device/library_memory.h"
 #include "test/catch.h"
 
 using namespace mbench;
@@ -143,6 +144,30 @@ TEST_CASE("a full device says what did not fit, and goes on") {
     f.memory.release(a);
     CHECK(f.get(8 * kMiB) == a);
   }
+}
+
+TEST_CASE("what libraries hold outside the arena counts against the limit, not into the peak") {
+  Fixture f(8 * kMiB, 1024 * kMiB);
+  std::byte* a = f.get(4 * kMiB);
+  {
+    LibraryMemory library(f.memory);
+    library.resize(3 * kMiB, "workspace");
+    CHECK(f.memory.peak().total == 4 * kMiB);
+    CHECK(f.memory.library_peak() == 3 * kMiB);
+    CHECK_THROWS_WITH(
+        f.get(2 * kMiB),
+        Catch::Matchers::Contains(
+            "4.00 MiB reserved of the limit of 8.00 MiB, 3.00 MiB of it held outside the arena"));
+    CHECK_THROWS_WITH(
+        library.resize(5 * kMiB, "scratch of kernels"),
+        Catch::Matchers::Contains("out of memory at scratch of kernels (library), need 5.00 MiB"));
+    LibraryMemory other(f.memory);
+    CHECK_THROWS_AS(other.resize(2 * kMiB, "another"), OutOfMemory);
+    library.resize(1 * kMiB, "workspace");
+    CHECK(f.get(2 * kMiB) != nullptr);
+  }
+  CHECK(f.memory.library_peak() == 3 * kMiB);
+  f.memory.release(a);
 }
 
 TEST_CASE("releasing what was not handed out is an internal error") {

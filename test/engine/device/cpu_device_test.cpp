@@ -106,3 +106,28 @@ TEST_CASE(
   CHECK_THROWS_AS(device.copy(from, to.slice(1, n - 1)), Error);
   CHECK_THROWS_AS(device.copy(from, device.empty({n}, DType::f32, Category::other, "f32")), Error);
 }
+
+TEST_CASE(
+    "scratch of the CPU's kernels is reported and bound by the device's limit, the arena is not touched") {
+  constexpr std::size_t limit = std::size_t{8} << 20;
+  cpu::CpuDevice device(limit);
+  const auto product_of = [&](std::int64_t n) {
+    const Tensor a = device.empty({n, n}, DType::bf16, Category::other, "a");
+    const Tensor c = device.empty({n, n}, DType::bf16, Category::other, "c");
+    mbench::run(device, ops::Fill{a, 0.5f});
+    CHECK(device.library_bytes() == 0);
+    mbench::run(device, ops::Matmul{ops::Matrix(a), ops::Matrix(a), ops::Matrix(c)});
+  };
+  product_of(64);
+  // Panels of both operands and a tile of the result, in f32.
+  CHECK(device.library_bytes() >= 3 * 64 * 64 * sizeof(float));
+  CHECK(device.memory().peak().total == 2 * 64 * 64 * 2);
+
+  cpu::CpuDevice full(limit);
+  const Tensor most = full.empty({8 << 20}, DType::u8, Category::other, "most");
+  CHECK(full.memory().reserved() == limit);
+  cpu::Scratch scratch(full.memory());
+  CHECK_THROWS_WITH(scratch.bytes(64),
+                    Catch::Matchers::Contains("out of memory at scratch of the CPU's kernels"));
+  CHECK(full.library_bytes() == 0);
+}

@@ -60,6 +60,7 @@ TEST_CASE("a simulation says that it is one, and knows no losses") {
     CHECK(r.peak_memory_by_rank_mib[rank] == static_cast<double>(s.peak_by_stage[rank / 4].total) / 1048576);
   CHECK(s.total_reserved == 4 * (s.reserved_by_stage[0] + s.reserved_by_stage[1]));
   CHECK(r.device_memory_mib.value() == r.reserved_memory_mib.value() + 1100);
+  CHECK_FALSE(r.library_memory_mib);  // what libraries take there, nobody knows
   CHECK(s.timeline_by_stage.empty());
 }
 

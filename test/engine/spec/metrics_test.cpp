@@ -32,6 +32,7 @@ TEST_CASE("a result file has the measures of the table in its order, unknown as 
                                           "memory_anatomy_mib",
                                           "reserved_memory_mib",
                                           "device_memory_mib",
+                                          "library_memory_mib",
                                           "communication_fraction",
                                           "bubble_fraction",
                                           "losses",

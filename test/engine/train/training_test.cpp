@@ -143,6 +143,7 @@ TEST_CASE("the record of a point") {
   CHECK(std::accumulate(a.mib.begin(), a.mib.end(), 0.0) == Approx(*r.peak_memory_mib));
   CHECK(r.peak_memory_by_rank_mib == std::vector<double>{*r.peak_memory_mib});
   CHECK(*r.reserved_memory_mib >= *r.peak_memory_mib);
+  CHECK(*r.library_memory_mib > 0);  // scratch of the CPU's kernels
 }
 
 TEST_CASE("max_seconds ends a point after at least one measured iteration") {

@@ -1,8 +1,8 @@
 // Every launch of whole training steps of large models, against the limits of every GPU that we compile for.
 // The engine runs as it does on a GPU, on memory that nobody follows; the kernels themselves do not run.
+#include "engine/backend/cuda/attention/attention.cuh"
 #include "engine/backend/cuda/kernels/adam.cuh"
 #include "engine/backend/cuda/kernels/add.cuh"
-#include "engine/backend/cuda/kernels/attention.cuh"
 #include "engine/backend/cuda/kernels/attention_mask.cuh"
 #include "engine/backend/cuda/kernels/bias_add.cuh"
 #include "engine/backend/cuda/kernels/bias_dropout_add.cuh"
@@ -66,13 +66,13 @@ class ShapesDevice final : public Device {
   bool immediate() const override { return false; }
 
   template <class Op>
-  void take(const Op& op) {
+  friend void compute(ShapesDevice& device, const Op& op) {
     // A library's products launch nothing of ours. What attention consists of beside them and its own kernel
     // are the ops that eager graphs launch one by one.
     if constexpr (std::is_same_v<Op, ops::Attention>) {
-      if (op.probs) enqueue_statistics(launches_, op);
+      if (op.probs) enqueue_statistics(device.launches_, op);
     } else if constexpr (!std::is_same_v<Op, ops::Matmul> && !std::is_same_v<Op, ops::AttentionGrad>) {
-      enqueue(launches_, op);
+      enqueue(device.launches_, op);
     }
   }
   const CheckedLaunches& launches() const { return launches_; }
@@ -82,7 +82,7 @@ class ShapesDevice final : public Device {
 
  private:
   CheckedLaunches launches_;
-  ForwardedOps<ShapesDevice> ops_;
+  TableOf<ShapesDevice> ops_;
 };
 
 Point point_of(const char* model, std::int64_t tp, std::int64_t pp, std::int64_t seq,

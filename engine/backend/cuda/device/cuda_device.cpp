@@ -1,0 +1,128 @@
+#include "engine/backend/cuda/device/cuda_device.h"
+
+#include <chrono>
+#include <thread>
+
+#include "engine/backend/cuda/device/cuda_memory.h"
+#include "engine/backend/cuda/device/launch.h"
+#include "engine/base/half.h"
+
+namespace mbench::cuda {
+namespace {
+
+// How long the host spins on an idle core before it sleeps between looks at the stream.
+constexpr double kSpinSeconds = 0.05;
+constexpr std::chrono::microseconds kNap{200};
+
+double wall_clock() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::unique_ptr<RawMemory> open_memory(int ordinal) {
+  cuda_check("cuda", cudaSetDevice(ordinal));
+  cuda_check("cuda", cudaFree(nullptr));  // makes the context
+  std::size_t free = 0, total = 0;
+  cuda_check("cuda", cudaMemGetInfo(&free, &total));
+  return std::make_unique<CudaMemory>(ordinal, total);
+}
+
+std::string name_of_device(const DeviceOptions& options) {
+  cudaDeviceProp p{};
+  cuda_check("cuda", cudaGetDeviceProperties(&p, options.ordinal));
+  return options.note.empty() ? std::string(p.name) : fmt::format("{} ({})", p.name, options.note);
+}
+
+}  // namespace
+
+Stream::Stream() {
+  cuda_check("cuda", cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+}
+
+Stream::~Stream() {
+  if (stream_) cudaStreamDestroy(stream_);
+}
+
+CudaDevice::CudaDevice(const DeviceOptions& options)
+    : StreamDevice(open_memory(options.ordinal), options.memory_limit),
+      options_(options),
+      name_(name_of_device(options)),
+      staging_(stream_.get(), [this](cudaEvent_t e) { wait_until_ready([e] { return cudaEventQuery(e); }); }),
+      timer_(stream_.get()),
+      ops_(stream_.get(), memory(), options.tf32, [this] { wait(); }),
+      table_(*this) {}
+
+CudaDevice::~CudaDevice() {
+  cudaStreamSynchronize(stream_.get());  // nothing may run on memory that is being unmapped
+}
+
+template <class Ask>
+void CudaDevice::wait_until_ready(const Ask& ask) {
+  const double begin = wall_clock();
+  for (std::uint64_t looks = 0;; ++looks) {
+    const cudaError_t state = ask();
+    if (state == cudaSuccess) return;
+    if (state != cudaErrorNotReady)
+      fail(ErrorKind::internal, "cuda", "a kernel failed, got {} ({}); the op enqueued last is {}",
+           cudaGetErrorName(state), cudaGetErrorString(state), last_op_);
+    if (looks % 256 != 255) continue;
+    const double waited = wall_clock() - begin;
+    if (check_) check_(waited);
+    if (waited > kSpinSeconds) std::this_thread::sleep_for(kNap);
+  }
+}
+
+void CudaDevice::wait() {
+  wait_until_ready([this] { return cudaStreamQuery(stream_.get()); });
+}
+
+void CudaDevice::write(const Tensor& to, std::span<const std::byte> source) {
+  check(source.size() == to.bytes(), "cuda", "write of {} bytes into a tensor of {}", source.size(),
+        to.bytes());
+  staging_.upload(to.data(), source);
+}
+
+void CudaDevice::read(const Tensor& from, std::span<std::byte> to) {
+  check(to.size() == from.bytes(), "cuda", "read of {} bytes from a tensor of {}", to.size(), from.bytes());
+  wait();
+  staging_.download(from.data(), to);
+}
+
+void CudaDevice::do_copy(const Tensor& from, const Tensor& to) {
+  last_op_ = "copy";
+  const int stretch = timeline() ? stretches_.begin() : -1;
+  cuda_check("copy",
+             cudaMemcpyAsync(to.data(), from.data(), from.bytes(), cudaMemcpyDeviceToDevice, stream_.get()));
+  if (stretch >= 0) stretches_.end(stretch, Track::compute, "copy", nullptr);
+  if (options_.wait_after_every_op) wait();
+}
+
+float CudaDevice::read(const Tensor& scalar, float) {
+  check(scalar.numel() == 1, "cuda", "read of a scalar from a tensor of shape {}", scalar.shape().str());
+  const auto get = [&](auto value) {
+    read(scalar, std::as_writable_bytes(std::span(&value, 1)));
+    return to_float(value);
+  };
+  switch (scalar.dtype()) {
+    case DType::f32:
+      return get(float{});
+    case DType::bf16:
+      return get(bf16{});
+    case DType::f16:
+      return get(f16{});
+    default:
+      fail(ErrorKind::internal, "cuda", "read of a scalar of type {}", mbench::name_of(scalar.dtype()));
+  }
+}
+
+double CudaDevice::synchronize() {
+  timer_.anchor();
+  wait();
+  timer_.settle(wall_clock(), timeline());
+  return timer_.clock();
+}
+
+double CudaDevice::now() const {
+  return wall_clock();
+}
+
+}  // namespace mbench::cuda

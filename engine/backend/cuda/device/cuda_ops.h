@@ -1,0 +1,37 @@
+// A GPU's ops: kernels of our own, cuBLASLt for matrix products, cuDNN for fused attention, enqueued on
+// one stream.
+//
+// kernels/NAME.cuh has the kernels of engine/ops/NAME.h and `enqueue(Stream&, const ops::NAME&)`, which
+// is all that an op needs (kernels/compute.h). The ops that libraries take part in are computed in
+// matmul/matmul.cu and attention/attention.cu.
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include <functional>
+#include <memory>
+
+#include "engine/backend/cuda/device/kernel_stream.h"
+#include "engine/ops/ops.h"
+
+namespace mbench::cuda {
+
+class MatmulPlans;  // matmul/matmul_plans.h
+class Flash;        // attention/flash.h
+
+struct CudaOps {
+  // `memory`: the device's; what is taken beside it counts against its limit. `tf32`: f32 matrix products
+  // round their operands to TF32, for the tensor cores. `idle` waits until the stream is idle, or throws
+  // where it never will be: it may be held up by messages that do not come.
+  CudaOps(cudaStream_t stream, Allocator& memory, bool tf32, std::function<void()> idle);
+  ~CudaOps();
+
+  KernelStream kernels;
+  Allocator workspace;  // of attention and products: outside the engine's arena
+  std::unique_ptr<MatmulPlans> matmuls;
+  std::unique_ptr<Flash> flash;
+};
+
+template <class Op>
+void compute(CudaOps& gpu, const Op& op);
+
+}  // namespace mbench::cuda

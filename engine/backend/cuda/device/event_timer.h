@@ -1,0 +1,47 @@
+// Times intervals of a stream by CUDA events: begun and ended as the host enqueues, known once the stream
+// has run.
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include <string>
+#include <vector>
+
+#include "engine/device/timeline.h"
+
+namespace mbench::cuda {
+
+class EventTimer {
+ public:
+  explicit EventTimer(cudaStream_t stream) : stream_(stream) {}
+  ~EventTimer();
+  EventTimer(const EventTimer&) = delete;
+  EventTimer& operator=(const EventTimer&) = delete;
+
+  int begin();
+  // `seconds` may be null: then it is for the trace alone.
+  void end(int interval, Track track, std::string name, double* seconds);
+  // A point of the stream whose time on the host's clock will be known: to be enqueued last, before a wait.
+  void anchor();
+  // After the wait: adds every interval to its sum and, if there is a timeline, to that. `time`: when the
+  // anchor passed, on the host's clock.
+  void settle(double time, Timeline* timeline);
+  // Of the last anchor that was settled: seconds since the first, by the stream's own clock.
+  double clock() const { return clock_; }
+
+ private:
+  struct Interval {
+    cudaEvent_t begin, end;
+    Track track = Track::compute;
+    std::string name;
+    double* seconds = nullptr;
+    bool ended = false;
+  };
+  cudaEvent_t take();
+  cudaStream_t stream_;
+  std::vector<Interval> intervals_;
+  std::vector<cudaEvent_t> all_, free_;
+  cudaEvent_t anchor_ = nullptr, settled_ = nullptr;  // this wait's and the last one's
+  double clock_ = 0;
+};
+
+}  // namespace mbench::cuda

@@ -1,0 +1,58 @@
+// Tells whether two results are the same to the bit, without keeping either: a sum over the elements of a
+// hash of each one's place and bits. Integer sums have no order, so equal results give equal prints.
+#pragma once
+#include "engine/backend/cuda/kernels/each.h"
+#include "engine/backend/cuda/kernels/row.h"
+#include "engine/base/dtype.h"
+
+namespace mbench::cuda {
+
+inline constexpr std::int64_t kPrintBlocks = 256;
+
+// A bijection of 64 bits, after splitmix64's finaliser.
+__device__ inline std::uint64_t scramble(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+  return x ^ (x >> 31);
+}
+
+// `Bits`: as wide as an element; `exponent`: the bits of its exponent, all set in infinities and NaNs.
+template <class Bits, class Print>
+__global__ void __launch_bounds__(kFlatThreads)
+    print_elements(const Bits* x, std::int64_t n, Bits exponent, Print* partial) {
+  __shared__ SharedArray<std::uint64_t, kWarp> parts;
+  const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const std::int64_t threads = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  std::uint64_t hash = 0, informative = 0;
+  for (std::int64_t i = thread; i < n; i += threads) {
+    const Bits bits = x[i];
+    hash += scramble(static_cast<std::uint64_t>(i) * 0x9E3779B97F4A7C15u + bits);
+    const bool zero = static_cast<Bits>(bits << 1) == 0;
+    informative += !zero && (bits & exponent) != exponent ? 1 : 0;
+  }
+  hash = row_reduce(hash, std::uint64_t{0}, parts, Sum());
+  informative = row_reduce(informative, std::uint64_t{0}, parts, Sum());
+  if (threadIdx.x == 0) partial[blockIdx.x] = {hash, informative};
+}
+
+inline Launch print_shape(std::int64_t n) {
+  Launch shape = flat_shape(n, 1);
+  shape.grid_x = static_cast<unsigned>(std::min<std::int64_t>(shape.grid_x, kPrintBlocks));
+  return shape;
+}
+
+// Leaves in `partial` one print (Fingerprint of fingerprint.h: hash, informative) for each block, at most
+// kPrintBlocks: their sums are the print of the n elements at `x`.
+template <class Stream, class Print>
+void enqueue_fingerprint(Stream& stream, std::string_view name, const void* x, DType type, std::int64_t n,
+                         Print* partial) {
+  if (size_of(type) == 4)
+    stream.launch(name, print_shape(n), print_elements<std::uint32_t, Print>,
+                  static_cast<const std::uint32_t*>(x), n, std::uint32_t{0x7F800000}, partial);
+  else
+    stream.launch(name, print_shape(n), print_elements<std::uint16_t, Print>,
+                  static_cast<const std::uint16_t*>(x), n,
+                  static_cast<std::uint16_t>(type == DType::bf16 ? 0x7F80 : 0x7C00), partial);
+}
+
+}  // namespace mbench::cuda

@@ -1,0 +1,81 @@
+// Matrix products and their epilogues by cuBLASLt. What a product needs is made once for its shape, strides,
+// types, alignment and epilogue, and kept.
+//
+// The algorithm: of those that cuBLASLt's heuristic puts first, all that give the very bits of its first on
+// the operands at hand are timed, and the fastest is kept. The heuristic's first depends on the product
+// alone, so what the clock decides is only how long a product takes, never its result: two runs give the same
+// bits.
+//
+// The epilogue: inside the product's kernel where cuBLASLt has one for the shape and types, else the product,
+// and then our own kernels (ops/epilogue.h): it is the same op, rounded where the op's header says. Because
+// the two round differently, the clock has no say in it.
+#pragma once
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "engine/backend/cuda/matmul/fingerprint.h"
+#include "engine/backend/cuda/matmul/matmul_description.h"
+#include "engine/device/library_memory.h"
+#include "engine/ops/ops.h"
+
+namespace mbench::cuda {
+
+struct CudaOps;  // device/cuda_ops.h
+
+class MatmulPlans {
+ public:
+  // `ops`: our kernels, on the same stream, and workspace for the length of a call. `memory`: the
+  // device's, which the workspace of cuBLASLt is charged to. `tf32`: f32 operands are rounded to TF32,
+  // for the tensor cores. `candidates`: how many algorithms to measure for a shape, which is done once
+  // `idle` has waited for the stream to be; 1 takes the heuristic's first without a look at the clock.
+  MatmulPlans(cudaStream_t stream, CudaOps& ops, Allocator& memory, bool tf32, std::function<void()> idle,
+              int candidates = 8);
+  ~MatmulPlans();
+  MatmulPlans(const MatmulPlans&) = delete;
+  MatmulPlans& operator=(const MatmulPlans&) = delete;
+  // A product over at least one term.
+  void run(const ops::Matmul& op);
+
+ private:
+  struct Variant;
+  struct Plan;
+  struct TuningOutput;
+  using Algorithm = cublasLtMatmulAlgo_t;
+  using Key = std::array<std::int64_t, 21>;
+  static Key key_of(const ops::Matmul& op);
+  std::unique_ptr<Plan> make(const ops::Matmul& op);
+  std::vector<Algorithm> heuristic(Plan& plan, Variant& variant, const ops::Matmul& op,
+                                   cublasStatus_t& status);
+  void tune(Plan& plan, const ops::Matmul& op);
+  template <class Attempt, class Print>
+  bool pick(Variant& variant, double elements, const Attempt& attempt, const Print& print);
+  template <class Work>
+  float time(const Work& work);
+  cublasStatus_t multiply(Plan& plan, Variant& variant, const ops::Matmul& op, const Algorithm& algorithm,
+                          std::byte* to);
+  cublasStatus_t multiply_fused(Plan& plan, const ops::Matmul& op, const Algorithm& algorithm, std::byte* to,
+                                const Tensor& bias_gradient);
+  Tensor sums_for(const ops::Matmul& op);
+
+  cudaStream_t stream_;
+  CudaOps& ops_;
+  Allocator& memory_;
+  bool tf32_;
+  std::function<void()> idle_;
+  int candidates_;
+  Fingerprints fingerprints_;
+  cublasLtHandle_t handle_ = nullptr;
+  LibraryMemory charged_;
+  void* workspace_ = nullptr;
+  cudaEvent_t begin_ = nullptr, end_ = nullptr;
+  std::map<Key, std::unique_ptr<Plan>> plans_;
+};
+
+}  // namespace mbench::cuda

@@ -1,0 +1,73 @@
+// The order in which a fake GPU works: each stream is a queue whose head may run, one thread runs the heads
+// in an order drawn from the seed, as late as the seed says. Whatever CUDA's rules leave open, it does
+// sometime: what lacks a wait shows as a wrong result.
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+
+namespace fake_cuda {
+
+// What one look at the head of a queue came to.
+enum class Step { done, blocked };
+using Work = std::function<Step()>;
+
+struct Queue {
+  std::deque<Work> works;  // the first may be running
+  bool blocked = false;    // when last looked at
+};
+
+struct EventState {
+  std::atomic<std::uint64_t> recorded{0}, passed{0};
+  std::atomic<double> time{0};  // of the last pass, seconds
+};
+
+double now();
+
+class Engine {
+ public:
+  static Engine& get();
+
+  std::shared_ptr<Queue> new_queue();
+  void enqueue(const std::shared_ptr<Queue>& queue, Work work);
+  // Whether it is empty. The answer "no" may take a moment, in which the GPU gets on.
+  bool idle(const std::shared_ptr<Queue>& queue);
+  // The next three return when the condition holds or a fault has stopped the GPU.
+  void wait_idle(const std::shared_ptr<Queue>& queue);
+  void wait_all();
+  void wait_event(const std::shared_ptr<EventState>& event, std::uint64_t version);
+
+  // A fault while work ran: nothing runs any more, and every call returns it.
+  void stop(cudaError_t code);
+  cudaError_t fault() const { return fault_; }
+
+ private:
+  void run();
+  bool patient() const;
+  std::shared_ptr<Queue> choose();
+  template <class Condition>
+  void wait(const Condition& condition);
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::list<std::shared_ptr<Queue>> queues_;
+  std::atomic<cudaError_t> fault_{cudaSuccess};
+  std::mt19937_64 draw_;
+  bool lazy_ = false;
+  int favour_ = 0;  // 0: none, 1: the oldest stream, 2: the newest
+  bool started_ = false;
+  int waiting_ = 0;        // threads of the host
+  double last_asked_ = 0;  // when the host last looked
+  double last_given_ = 0;  // when it last enqueued
+};
+
+}  // namespace fake_cuda

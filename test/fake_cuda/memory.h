@@ -1,0 +1,46 @@
+// What memory of the process is memory of a fake GPU, and what is pinned. Device memory begins as 0xFF
+// bytes: NaN in every floating-point type.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+
+namespace fake_cuda {
+
+enum class Kind { pageable, pinned, device };
+
+class Memory {
+ public:
+  static Memory& get();
+
+  // Null where a GPU has no room. Followed by a page that nothing may touch.
+  void* allocate(Kind kind, std::size_t bytes);
+  // False unless `at` is the start of an allocation of that kind.
+  bool release(Kind kind, void* at);
+
+  // Ranges that the driver maps: counted apart from what they are backed by.
+  void add_mapped(void* at, std::size_t bytes);
+  void remove_mapped(void* at);
+  // Counts memory of the GPU; false where it has no room.
+  bool take(std::size_t bytes);
+  void give(std::size_t bytes);
+  std::size_t used();
+
+  // What all of [at, at + bytes) is; pageable too where it is partly something else.
+  Kind kind_of(const void* at, std::size_t bytes);
+  // Whether a part of it is device memory.
+  bool touches_device(const void* at, std::size_t bytes);
+
+ private:
+  struct Range {
+    std::size_t bytes;
+    Kind kind;
+    bool mapped;
+  };
+  std::mutex mutex_;
+  std::map<std::uintptr_t, Range> ranges_;
+  std::size_t used_ = 0;
+};
+
+}  // namespace fake_cuda

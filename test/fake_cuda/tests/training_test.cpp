@@ -1,0 +1,130 @@
+// The whole command on fake GPUs: it trains as the CPU does, on one GPU, on several over NCCL, and on one
+// that several ranks share; and allocates what the CPU and the simulator do.
+#include "test/fake_cuda/tests/sweeps.h"
+
+using namespace mbench;
+using namespace mbench::test;
+using Catch::Contains;
+
+namespace {
+
+const std::string kOneGpu = R"({"precision,graph,recompute": [
+  ["f32", "fused", "none"], ["bf16", "eager", "selective"], ["fp16", "fused", "full"]]})";
+
+// The serial run on the CPU, by precision.
+std::map<Precision, PointResult> serial(Sweeps& sweeps) {
+  std::map<Precision, PointResult> runs;
+  for (const PointResult& p :
+       sweeps.good("serial", R"({"precision": ["f32", "bf16", "fp16"]})", "cpu", "", "--launcher local"))
+    runs[p.point.precision] = p;
+  return runs;
+}
+
+}  // namespace
+
+TEST_CASE("one GPU: losses, gradient norms and memory are the CPU's and the simulator's") {
+  Sweeps sweeps;
+  const auto cpu = sweeps.good("cpu", kOneGpu, "cpu", "", "--launcher local");
+  const auto sim = sweeps.good("sim", kOneGpu, "sim:1xA100-SXM4-80GB");
+  const auto gpu = sweeps.good("gpu", kOneGpu, "cuda", "FAKE_CUDA_SEED=3", "--launcher local");
+  REQUIRE(gpu.size() == 3);
+  for (std::size_t i = 0; i < gpu.size(); ++i) {
+    INFO(describe(gpu[i]));
+    CHECK(gpu[i].device == "fake GPU (emulated)");
+    check_same_training(gpu[i], cpu[i]);
+    check_same_memory(gpu[i], cpu[i]);
+    check_same_memory(gpu[i], sim[i]);
+  }
+}
+
+TEST_CASE(
+    "ranks of a GPU each, over NCCL: losses and gradient norms are the serial run's, memory the "
+    "simulator's") {
+  const std::string layouts =
+      R"({"tp,pp,dp,sequence_parallel,recompute,schedule,virtual_stages,graph,precision": [
+    [2, 1, 1, false, "none", "1f1b", 1, "fused", "f32"],
+    [4, 1, 1, true, "selective", "1f1b", 1, "eager", "bf16"],
+    [1, 2, 1, false, "none", "gpipe", 1, "fused", "fp16"],
+    [1, 4, 1, false, "none", "1f1b", 1, "eager", "f32"],
+    [1, 2, 1, false, "none", "interleaved", 2, "fused", "bf16"],
+    [1, 1, 2, false, "none", "1f1b", 1, "fused", "f32"],
+    [2, 2, 1, true, "full", "interleaved", 2, "eager", "fp16"],
+    [2, 2, 2, true, "none", "1f1b", 1, "fused", "f32"]]})";
+  Sweeps sweeps;
+  const auto want = serial(sweeps);
+  const auto sim = sweeps.good("sim", layouts, "sim:8xA100-SXM4-80GB");
+  const auto gpu = sweeps.good("gpu", layouts, "cuda", "FAKE_CUDA_COUNT=8 FAKE_CUDA_SEED=5");
+  REQUIRE(gpu.size() == 8);
+  for (std::size_t i = 0; i < gpu.size(); ++i) {
+    INFO(describe(gpu[i]));
+    CHECK(gpu[i].device == "fake GPU (emulated)");
+    check_same_training(gpu[i], want.at(gpu[i].point.precision));
+    check_same_memory(gpu[i], sim[i]);
+  }
+}
+
+TEST_CASE("ranks that share a GPU talk through host memory, and the row says so") {
+  Sweeps sweeps;
+  const auto want = serial(sweeps);
+  const auto gpu = sweeps.good("gpu", R"({"tp,pp,dp,sequence_parallel,schedule,virtual_stages,precision": [
+    [2, 2, 1, true, "interleaved", 2, "f32"], [2, 1, 2, false, "1f1b", 1, "bf16"]]})",
+                               "cuda", "FAKE_CUDA_COUNT=1 FAKE_CUDA_SEED=2");
+  REQUIRE(gpu.size() == 2);
+  for (const PointResult& p : gpu) {
+    INFO(describe(p));
+    CHECK(p.device == "fake GPU (emulated) (shared by 4 ranks, messages through host memory)");
+    check_same_training(p, want.at(p.point.precision));
+  }
+}
+
+TEST_CASE("two runs give the same bits, whatever algorithm is fastest and in whatever order streams run") {
+  Sweeps sweeps;
+  const std::string one = R"({"precision": ["bf16"], "graph": ["fused"]})";
+  std::vector<std::vector<PointResult>> runs;
+  for (const int seed : {1, 6, 5})
+    runs.push_back(sweeps.good(fmt::format("seed{}", seed), one, "cuda",
+                               fmt::format("FAKE_CUDA_COUNT=2 FAKE_CUDA_SEED={}", seed),
+                               "--set tp=2 --set dp=1"));
+  for (std::size_t i = 0; i < runs[0].size(); ++i)
+    for (std::size_t r = 1; r < runs.size(); ++r) {
+      INFO(describe(runs[r][i]));
+      CHECK(runs[r][i].losses == runs[0][i].losses);
+      CHECK(runs[r][i].gradient_norms == runs[0][i].gradient_norms);
+    }
+}
+
+TEST_CASE("a sweep runs on GPUs by itself where every rank gets one, else on the CPU") {
+  const Room room;
+  const auto device = [&](const char* gpus, const char* options) {
+    const Run run =
+        room.shell(fmt::format("FAKE_CUDA_COUNT={} $M sweep tiny.json --dry-run {}", gpus, options));
+    INFO(run.out << run.err);
+    CHECK(run.code == 0);
+    const auto begin = run.out.find(" points on ");
+    REQUIRE(begin != std::string::npos);
+    return run.out.substr(begin + 11, run.out.find(' ', begin + 11) - begin - 11);
+  };
+  CHECK(device("2", "") == "cuda");
+  CHECK(device("1", "") == "cpu");
+  CHECK(device("1", "--filter tp=1") == "cuda");
+  CHECK(device("0", "") == "cpu");
+  CHECK(device("2", "--on cpu") == "cpu");
+}
+
+TEST_CASE("devices: the GPUs, their libraries, and the links between them") {
+  const Room room;
+  const Run one = room.shell("$M devices");
+  CHECK(one.code == 0);
+  CHECK_THAT(one.out, Contains("cuda      0 fake GPU (emulated), 2.00 GiB") && Contains("cuBLASLt") &&
+                          Contains("NCCL"));
+  CHECK_THAT(one.out, !Contains("links"));
+  const Run four = room.shell("FAKE_CUDA_COUNT=4 $M devices");
+  INFO(four.out);
+  CHECK(four.code == 0);
+  CHECK_THAT(four.out, Contains("cuda      3 fake GPU (emulated)"));
+  CHECK_THAT(four.out,
+             Contains("GPU 0        X   NV4  NODE  NODE") && Contains("GPU 3     NODE  NODE   NV4     X"));
+  const Run none = room.shell("FAKE_CUDA_COUNT=0 $M devices");
+  CHECK(none.code == 0);
+  CHECK_THAT(none.out, Contains("cuda      none: "));
+}
