@@ -175,7 +175,7 @@ void add_run(CLI::App& app, Exit& exit) {
                       "Write the point's record to this file instead of printing it");
   command
       ->add_option("--trace", options->trace,
-                   "Write the timeline of every rank over the first measured step to FILE, for Perfetto or "
+                   "Write the timeline of every rank over one step to FILE, for Perfetto or "
                    "chrome://tracing")
       ->type_name("FILE");
   command

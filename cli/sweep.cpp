@@ -263,7 +263,7 @@ void add_sweep(CLI::App& app, Exit& exit) {
       ->check(seconds_between(0.001, 1e9));
   command
       ->add_option("--trace", options->trace,
-                   "Write the timeline of every rank over the first measured step to FILE, for Perfetto or "
+                   "Write the timeline of every rank over one step to FILE, for Perfetto or "
                    "chrome://tracing; with several points, to FILE with the point's id before its extension")
       ->type_name("FILE");
   command->add_flag("--quiet", options->quiet, "No progress: only errors, and the tables at the end");

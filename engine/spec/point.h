@@ -1,5 +1,5 @@
 // One point of a sweep: everything that decides what is trained and how. Data only; JSON in and out.
-// The fields, their names and values are those of the spec (see README, "The spec").
+// The fields, their names and values are those of the spec (see docs/spec.md, "The spec").
 #pragma once
 #include <cstdint>
 #include <initializer_list>

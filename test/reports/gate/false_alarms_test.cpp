@@ -217,7 +217,7 @@ TEST_CASE(
   const Counts short_run = simulate_alone(slow, 1, 0.05, 2000, 30),
                long_run = simulate_alone(slow, 1, 0.05, 2000, 200);
   INFO(short_run.text("30 samples") << "\n" << long_run.text("200 samples"));
-  CHECK(short_run.slower + short_run.faster <= 60);  // the README says 2.3 %
+  CHECK(short_run.slower + short_run.faster <= 60);  // docs/gate.md says 2.3 %
   CHECK(long_run.slower + long_run.faster <= 20);
 }
 
