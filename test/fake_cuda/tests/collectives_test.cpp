@@ -1,4 +1,4 @@
-// Groups over NCCL between processes, each with a paper GPU of its own, held to the contract of every backend.
+// Groups over NCCL between processes, each with a fake GPU of its own, held to the contract of every backend.
 #include "engine/backend/cpu/cpu_device.h"
 #include "engine/backend/cuda/cuda.h"
 #include "engine/comm/mpi/mpi_world.h"

@@ -24,7 +24,7 @@ std::string table_of(const ResultFile& file, const ReportOptions& options) {
 }
 
 std::string refusal(const char* tables) {
-  ResultFile file = sample::strategies();
+  ResultFile file = sample::bundles();
   file.spec["tables"] = Json::parse(tables);
   try {
     render_report(file, {});
@@ -72,7 +72,7 @@ TEST_CASE("a filter that leaves out the row of comparison leaves nothing to say"
 }
 
 TEST_CASE("a table can be like a built-in one but for some keys") {
-  ResultFile file = sample::strategies();
+  ResultFile file = sample::bundles();
   file.spec["tables"] = Json::parse(R"json([{"like": "strategies", "note": "", "columns": [
     {"header": "Time", "text": "{iteration_ms:0}"},
     {"header": "Slower", "value": "iteration_ms", "as": "difference", "against": {"strategy": "baseline"},
@@ -150,7 +150,7 @@ TEST_CASE("any table of 10,000 points with 100 samples each prints in a moment, 
     for (const std::int64_t pp : {1, 2, 4, 8, 16})
       for (const std::int64_t dp : {1, 2, 4, 8, 16})
         for (std::int64_t seq = 128; seq <= 20 * 128; seq += 128)
-          for (const Strategy& strategy : strategies()) {
+          for (const Bundle& strategy : bundles()) {
             PointResult r = sample::point(tp, pp, seq, strategy.name);
             r.point.dp = dp, r.world = r.point.world(), r.id = point_id(r.point);
             std::vector<double> samples;
