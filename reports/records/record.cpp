@@ -110,8 +110,8 @@ Record::Record(const PointResult& result, std::shared_ptr<const File> file)
       samples_ms_(result.iteration_ms ? result.iteration_ms->samples : std::vector<double>()),
       reason_(reason_of(result)) {
   // How many weights there are is known of a point that did not run, too.
-  if (const auto count = known_parameter_count(model_, result.point.tp); count && !result.parameters)
-    json_["parameters"] = *count;
+  if (!result.parameters)
+    if (const auto count = known_parameter_count(model_, result.point.tp)) json_["parameters"] = *count;
   // One sample has no spread; that the record's number says 0 is no measurement.
   if (result.iteration_ms && result.iteration_ms->samples.size() < 2)
     for (const char* metric : {"iteration_ms", "samples_per_s"})

@@ -24,7 +24,7 @@ std::string table_of(const ResultFile& file, const ReportOptions& options) {
 }
 
 std::string refusal(const char* tables) {
-  ResultFile file = sample::bundles();
+  ResultFile file = sample::strategies();
   file.spec["tables"] = Json::parse(tables);
   try {
     render_report(file, {});
@@ -72,7 +72,7 @@ TEST_CASE("a filter that leaves out the row of comparison leaves nothing to say"
 }
 
 TEST_CASE("a table can be like a built-in one but for some keys") {
-  ResultFile file = sample::bundles();
+  ResultFile file = sample::strategies();
   file.spec["tables"] = Json::parse(R"json([{"like": "strategies", "note": "", "columns": [
     {"header": "Time", "text": "{iteration_ms:0}"},
     {"header": "Slower", "value": "iteration_ms", "as": "difference", "against": {"strategy": "baseline"},
