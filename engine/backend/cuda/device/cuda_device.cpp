@@ -89,11 +89,10 @@ void CudaDevice::read(const Tensor& from, std::span<std::byte> to) {
 
 void CudaDevice::do_copy(const Tensor& from, const Tensor& to) {
   last_op_ = "copy";
-  const int stretch = timeline() ? stretches_.begin() : -1;
+  const int interval = timeline() ? timer_.begin() : -1;
   cuda_check("copy",
              cudaMemcpyAsync(to.data(), from.data(), from.bytes(), cudaMemcpyDeviceToDevice, stream_.get()));
-  if (stretch >= 0) stretches_.end(stretch, Track::compute, "copy", nullptr);
-  if (options_.wait_after_every_op) wait();
+  if (interval >= 0) timer_.end(interval, Track::compute, "copy", nullptr);
 }
 
 float CudaDevice::read(const Tensor& scalar, float) {
