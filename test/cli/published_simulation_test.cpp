@@ -182,7 +182,7 @@ TEST_CASE("simulated memory of GPT 1.3B on 4 V100 is the published within 5 % on
   CHECK(e.mean <= 0.05);
 }
 
-TEST_CASE("forty simulated points take less than a second of this machine's time") {
+TEST_CASE("forty simulated points, their plots drawn, take about a second of this machine's time") {
   if (kSanitized) return;
   const Room room;
   const Spent spent =
@@ -190,7 +190,7 @@ TEST_CASE("forty simulated points take less than a second of this machine's time
   REQUIRE(spent.code == 0);
   CHECK(read_result_file(room / "o/results.json").points.size() == 40);
   INFO(spent.cpu_seconds << " s");
-  CHECK(spent.cpu_seconds < 1);
+  CHECK(spent.cpu_seconds < 2.5);  // 0.9 s on 2 busy cores of an AMD EPYC virtual machine; the bound allows for slower ones
 }
 
 TEST_CASE(

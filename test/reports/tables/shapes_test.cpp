@@ -1,4 +1,5 @@
 // What options and derived names do to tables of every shape, and how long a large file takes.
+#include <cstdlib>
 #include <ctime>
 
 #include "engine/base/error.h"
@@ -184,6 +185,10 @@ TEST_CASE("any table of 10,000 points with 100 samples each prints in a moment, 
   }
   WARN("10,000 points read in " << reading << " s; slowest table, " << which << ", in " << slowest << " s");
 #ifdef NDEBUG
-  CHECK(reading + slowest < 3);  // below 1 s on an idle core; the bound allows for a machine that is busy
+  // Overwriting freed memory, as CTest has it done, costs as much again.
+  CHECK(reading + slowest <
+        (std::getenv("MALLOC_PERTURB_")
+             ? 9
+             : 3));  // below 1 s on an idle core; the bound allows for a machine that is busy
 #endif
 }
