@@ -67,7 +67,12 @@ TEST_CASE("bad usage and bad input exit with 2 and say what was wrong") {
   refused("sweep tiny.json --timeout 0", "--timeout");
   refused("sweep tiny.json --resume", "[--resume] which sweep is not said, need --out DIR");
   refused("sweep tiny.json --resume --out nowhere", "[nowhere] nothing to resume");
-  refused("run none.json", "none.json");
+  room.put("twice.json", R"({"model": "gpt-bytes-tiny", "seq": 64, "seq": 32})");
+  room.put("folder/empty", "");
+  refused("run none.json", "[none.json] cannot be read");
+  refused("run twice.json", "[twice.json: $.seq]");
+  refused("run folder", "[folder]");
+  refused("report folder", "[folder/results.json] cannot be read");
   refused("report none.json", "[none.json] cannot be read");
 }
 
