@@ -17,6 +17,11 @@ MaybeRefusal missing_part(const ModelSpec& m) {
   if (parts.position != PositionKind::learned) return missing("position", name_of(parts.position), "learned");
   if (parts.attention_form != AttentionForm::multi_head)
     return missing("attention_form", name_of(parts.attention_form), "multi_head");
+  // Masks are made by the objective: words to come are hidden where the next one is predicted, padding where masked ones are.
+  const bool next_token = parts.objective == Objective::next_token;
+  if (parts.causal != next_token)
+    return missing("causal", parts.causal ? "true with masked words" : "false with next_token",
+                   next_token ? "causal true" : "causal false");
   if (m.kv_heads != 0 && m.kv_heads != m.heads)
     return missing("kv_heads", fmt::format("{}", m.kv_heads),
                    fmt::format("a key and value head for each of the {} heads", m.heads));

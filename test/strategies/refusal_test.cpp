@@ -106,7 +106,11 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
   CHECK_THAT(of(R"({"preset": "gpt-bytes-tiny", "activation": "swiglu"})"), Contains("activation swiglu"));
   CHECK_THAT(of(R"({"preset": "bert-bytes-tiny", "norm_place": "post"})"), Contains("norm_place post"));
   CHECK_THAT(of(R"({"preset": "gpt-bytes-tiny", "experts": 4, "active_experts": 2})"), Contains("experts 4"));
-  CHECK(of(R"({"preset": "gpt-bytes-tiny", "causal": false})") == "");
+  CHECK_THAT(of(R"({"preset": "gpt-bytes-tiny", "causal": false})"),
+             Contains("causal false with next_token"));
+  CHECK_THAT(of(R"({"preset": "bert-bytes-tiny", "causal": true})"),
+             Contains("causal true with masked words"));
+  CHECK(of(R"({"preset": "gpt-bytes-tiny", "bias": false, "tied_embedding": false})") == "");
 }
 
 TEST_CASE("every field that decides what is trained or how it is laid out is one strategy's") {
