@@ -100,6 +100,14 @@ TEST_CASE("every op has cases, rows of the benchmark and large shapes") {
   CHECK(with == names_of(AllOps()));
 }
 
+TEST_CASE("every op with a gradient of its own is differenced") {
+  const std::set<std::string> names = names_of(AllOps());
+  for (const OpCases& op : all_op_cases()) {
+    CAPTURE(op.op);
+    CHECK((!op.gradients.empty() || names.count(op.op + "_grad") == 0));
+  }
+}
+
 TEST_CASE("the CPU's ops agree with their references") {
   cpu::CpuDevice device;
   for (const OpCases& op : all_op_cases()) DYNAMIC_SECTION(op.op) {
