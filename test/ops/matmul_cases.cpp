@@ -109,8 +109,10 @@ void add_products(CaseList<Matmul>& cases) {
                        float beta) {
     const std::string how =
         fmt::format("{} layout {} gap {} alpha {} beta {}", name(z, types), turned, gap, alpha, beta);
+    Within limits = within(z.k);
+    if (types.out != types.in && types.out != DType::f32) limits.gpu = 0;  // cuBLASLt has no such product
     cases.unemulated(
-        how, [=](Tensors& t) { return make(t, z, types, turned, gap, alpha, beta); }, within(z.k));
+        how, [=](Tensors& t) { return make(t, z, types, turned, gap, alpha, beta); }, limits);
   };
   for (const DType in : kFloatTypes)
     for (const DType out : kFloatTypes)
