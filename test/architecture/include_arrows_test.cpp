@@ -61,6 +61,7 @@ const std::map<std::string, std::set<std::string>> kForeign = {
     {"cblas.h", {"engine/backend/cpu"}},
     {"cuda_runtime.h", {"engine/backend/cuda", "engine/comm/nccl"}},
     {"CLI/CLI.hpp", {"cli"}},
+    {"utf8proc.h", {"reports/tables"}},
 };
 
 bool is_below(const std::string& path, const std::string& folder) {

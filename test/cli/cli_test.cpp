@@ -69,7 +69,12 @@ TEST_CASE("bad usage and bad input exit with 2 and say what was wrong") {
   refused("run tiny.json --collective-timeout nan", "--collective-timeout: not such a time, got nan");
   refused("sweep tiny.json --resume", "[--resume] which sweep is not said, need --out DIR");
   refused("sweep tiny.json --resume --out nowhere", "[nowhere] nothing to resume");
-  refused("run none.json", "none.json");
+  room.put("twice.json", R"({"model": "gpt-bytes-tiny", "seq": 64, "seq": 32})");
+  room.put("folder/empty", "");
+  refused("run none.json", "[none.json] cannot be read");
+  refused("run twice.json", "[twice.json: $] the key \"seq\" stands twice");
+  refused("run folder", "[folder]");
+  refused("report folder", "[folder/results.json] cannot be read");
   refused("report none.json", "[none.json] cannot be read");
 }
 
