@@ -62,6 +62,7 @@ const std::map<std::string, std::set<std::string>> kForeign = {
     {"cuda_runtime.h", {"engine/backend/cuda", "engine/comm/nccl"}},
     {"CLI/CLI.hpp", {"cli"}},
     {"utf8proc.h", {"reports/tables"}},
+    {"simdjson.h", {"engine/base"}},
 };
 
 bool is_below(const std::string& path, const std::string& folder) {
