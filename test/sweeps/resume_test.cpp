@@ -1,5 +1,5 @@
 // An interrupted sweep goes on: what is kept, what runs again, what is refused.
-#include "sweeps/process_tree.h"
+#include "engine/process/process_tree.h"
 #include "test/sweeps/runner_fixture.h"
 
 using namespace mbench;

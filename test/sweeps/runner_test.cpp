@@ -5,7 +5,7 @@
 
 #include <csignal>
 
-#include "sweeps/process_tree.h"
+#include "engine/process/process_tree.h"
 #include "test/sweeps/runner_fixture.h"
 
 using namespace mbench;
