@@ -8,8 +8,6 @@
 namespace mbench {
 namespace {
 
-constexpr const char* kTracks[] = {"phase", "compute", "communication", "host"};
-
 // Names are ours and of ops: no quotes or control characters come in, but a label may be anything.
 std::string quoted(const std::string& text) {
   std::string out = "\"";
@@ -18,6 +16,14 @@ std::string quoted(const std::string& text) {
     if (static_cast<unsigned char>(c) >= 0x20) out += c;
   }
   return out + "\"";
+}
+
+// Phases above the compute stream above the streams of groups, those in the order in which they were first used.
+std::vector<Track> tracks_of(const Timeline& timeline) {
+  std::vector<Track> tracks{Track::phase, Track::compute};
+  for (const TimelineSpan& s : timeline.spans())
+    if (std::find(tracks.begin(), tracks.end(), s.track) == tracks.end()) tracks.push_back(s.track);
+  return tracks;
 }
 
 }  // namespace
@@ -31,17 +37,19 @@ double start_of(const Timeline& timeline) {
 std::string chrome_events(const RankTimeline& rank, double zero) {
   std::string out = fmt::format(R"({{"ph":"M","pid":{},"tid":0,"name":"process_name","args":{{"name":{}}}}})",
                                 rank.rank, quoted(rank.label));
-  for (int t = 0; t < 4; ++t)
+  const std::vector<Track> tracks = tracks_of(rank.timeline);
+  for (std::size_t t = 0; t < tracks.size(); ++t)
     out += fmt::format(
         ",\n"
-        R"({{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":"{}"}}}})",
-        rank.rank, t, kTracks[t]);
+        R"({{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":{}}}}})",
+        rank.rank, t, quoted(tracks[t].name()));
   for (const TimelineSpan& s : rank.timeline.spans()) {
-    const int track = static_cast<int>(s.track);
+    const auto track = std::find(tracks.begin(), tracks.end(), s.track) - tracks.begin();
     out += fmt::format(
         ",\n"
         R"({{"ph":"X","pid":{},"tid":{},"cat":"{}","name":{},"ts":{:.3f},"dur":{:.3f}}})",
-        rank.rank, track, kTracks[track], quoted(s.name), (s.begin - zero) * 1e6, (s.end - s.begin) * 1e6);
+        rank.rank, track, Track::name_of(s.track.kind), quoted(s.name), (s.begin - zero) * 1e6,
+        (s.end - s.begin) * 1e6);
   }
   return out;
 }
