@@ -107,7 +107,7 @@ class VirtualClock {
 
   HostTimes times_;
   double host_ = 0, compute_ = 0;
-  std::vector<Stream> streams_;  // beside the compute stream
+  std::vector<Stream> streams_;   // beside the compute stream
   double step_ = 0, loader_ = 0;  // when the step began; what its inputs take the loader
   Interval beside_;               // the collective started last that the stream did not wait for
 };

@@ -3,153 +3,13 @@
 #include <algorithm>
 
 #include "engine/sim/device.h"
+#include "engine/sim/recording_world.h"
 #include "engine/train/trainer.h"
 
 namespace mbench::sim {
 namespace {
 
 using Kind = ClockEvent::Kind;
-
-// Everything that the groups of one rank write to.
-struct Tapes {
-  Tape* now = nullptr;
-  std::vector<TapeGroup> groups;
-  std::uint32_t pendings = 0;
-  bool unknown = false;  // something was done that no tape has a word for
-};
-
-class RecordedPending final : public Pending {
- public:
-  RecordedPending(Tapes& tapes, std::uint32_t number) : tapes_(tapes), number_(number) {}
-  void wait() override {
-    ClockEvent event{Kind::wait};
-    event.pending = number_;
-    tapes_.now->clock.push_back(event);
-  }
-
- private:
-  Tapes& tapes_;
-  std::uint32_t number_;
-};
-
-class SentAlready final : public Pending {
- public:
-  void wait() override {}
-};
-
-// A receive is one event: what overlaps with it is not known to tapes.
-class RecordedReceive final : public Pending {
- public:
-  explicit RecordedReceive(Tapes& tapes) : tapes_(tapes), tape_(tapes.now), events_(tape_->clock.size()) {}
-  void wait() override {
-    if (tapes_.now != tape_ || tape_->clock.size() != events_) tapes_.unknown = true;
-  }
-
- private:
-  Tapes& tapes_;
-  const Tape* tape_;
-  std::size_t events_;
-};
-
-class RecordingGroup final : public Group {
- public:
-  RecordingGroup(Device& device, const std::string& name, int rank, const std::vector<int>& members,
-                 const Links* links, Tapes& tapes, std::uint16_t number)
-      : Group(device, name, rank, static_cast<int>(members.size())),
-        links_(links),
-        tapes_(tapes),
-        number_(number) {
-    if (links_) reach_ = links_->reach(members);
-  }
-
- protected:
-  void do_all_reduce(const Tensor& x, ReduceOp) override { add(Kind::collective, all_reduce(x)); }
-  std::unique_ptr<Pending> do_start_all_reduce(const Tensor& x) override { return start(all_reduce(x)); }
-  void do_all_gather(const Tensor&, const Tensor& out) override { add(Kind::collective, all_gather(out)); }
-  void do_reduce_scatter(const Tensor& in, const Tensor&) override { add(Kind::collective, all_gather(in)); }
-  std::unique_ptr<Pending> do_start_all_gather(const Tensor&, const Tensor& out) override {
-    return start(all_gather(out));
-  }
-  std::unique_ptr<Pending> do_start_reduce_scatter(const Tensor& in, const Tensor&) override {
-    return start(all_gather(in));
-  }
-  void do_broadcast(const Tensor& x, int) override {
-    add(Kind::collective, links_ ? links_->broadcast(bytes(x), reach_) : 0);
-  }
-  std::unique_ptr<Pending> do_start_send(const Tensor&, int, int) override {
-    add(Kind::send, 0);
-    return std::make_unique<SentAlready>();
-  }
-  std::unique_ptr<Pending> do_start_receive(const Tensor& x, int, int) override {
-    add(Kind::receive, 0).flops = bytes(x);
-    return std::make_unique<RecordedReceive>(tapes_);
-  }
-  // What it takes depends on how the ranks' rows differ.
-  void do_all_to_all(const Tensor&, const Tensor&, const Rows&) override { tapes_.unknown = true; }
-  std::unique_ptr<Pending> do_start_all_to_all(const Tensor&, const Tensor&, const Rows&) override {
-    tapes_.unknown = true;
-    return std::make_unique<SentAlready>();
-  }
-  void do_barrier() override { add(Kind::barrier, 0); }
-  // Values of the host decide what is done, and here there are none.
-  double do_host_max(double value) override {
-    tapes_.unknown = true;
-    return value;
-  }
-  std::vector<Bytes> do_host_gather(std::span<const std::byte> mine, int) override {
-    tapes_.unknown = true;
-    return std::vector<Bytes>(static_cast<std::size_t>(size()), Bytes(mine.begin(), mine.end()));
-  }
-
- private:
-  static double bytes(const Tensor& x) { return static_cast<double>(x.bytes()); }
-  double all_reduce(const Tensor& x) const { return links_ ? links_->all_reduce(bytes(x), reach_) : 0; }
-  double all_gather(const Tensor& x) const { return links_ ? links_->all_gather(bytes(x), reach_) : 0; }
-  ClockEvent& add(Kind kind, double seconds) {
-    ClockEvent event{kind, number_};
-    event.seconds = seconds;
-    return tapes_.now->clock.emplace_back(event);
-  }
-  std::unique_ptr<Pending> start(double seconds) {
-    add(Kind::start, seconds).pending = tapes_.pendings;
-    return std::make_unique<RecordedPending>(tapes_, tapes_.pendings++);
-  }
-
-  const Links* links_;
-  Tapes& tapes_;
-  std::uint16_t number_;
-  Links::Reach reach_;
-};
-
-class RecordingWorld final : public World {
- public:
-  RecordingWorld(int rank, const RankClasses& classes, const Links* links, Tapes& tapes)
-      : rank_(rank), classes_(classes), links_(links), tapes_(tapes) {}
-  int rank() const override { return rank_; }
-  int size() const override { return static_cast<int>(classes_.of_rank.size()); }
-  std::unique_ptr<Group> group(Device& device, const std::string& name,
-                               const std::vector<int>& members) override {
-    if (members.empty()) return nullptr;
-    const auto me = std::find(members.begin(), members.end(), rank_);
-    check(me != members.end(), "sim", "rank {} is not a member of group {}", rank_, name);
-    TapeGroup group{name, static_cast<int>(members.size()), {}};
-    for (const int m : members) {
-      const int c = classes_.of_rank[static_cast<std::size_t>(m)];
-      if (std::find(group.classes.rbegin(), group.classes.rend(), c) == group.classes.rend())
-        group.classes.push_back(c);
-    }
-    tapes_.groups.push_back(std::move(group));
-    return std::make_unique<RecordingGroup>(device, name, static_cast<int>(me - members.begin()), members,
-                                            links_, tapes_,
-                                            static_cast<std::uint16_t>(tapes_.groups.size() - 1));
-  }
-
- private:
-  int rank_;
-  const RankClasses& classes_;
-  const Links* links_;
-  Tapes& tapes_;
-};
 
 // What an action took and gave back, block by block.
 class Blocks final : public AllocationObserver {
@@ -363,7 +223,7 @@ class Session {
 
   std::size_t stage_;
   Plan plan_;
-  Tapes all_;
+  RecordedGroups all_;
   Blocks blocks_;
   std::vector<Tape> tapes_;
   std::uint32_t kept_ = 0;

@@ -218,7 +218,7 @@ class SimGroup final : public Group {
   VirtualClock& clock_;
   int stream_;
   Links::Reach reach_;
-  std::vector<int> stages_;  // of the members, in order
+  std::vector<int> stages_;                   // of the members, in order
   std::map<std::pair<int, int>, Box> boxes_;  // by sender and tag
 };
 

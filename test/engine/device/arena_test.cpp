@@ -70,7 +70,8 @@ TEST_CASE("an arena knows what is in use by category, and the peak keeps those o
   CHECK(a.peak().total == 1024);
 }
 
-TEST_CASE("a block beyond the limit, or beyond what the device has, is refused by its name, and nothing changes") {
+TEST_CASE(
+    "a block beyond the limit, or beyond what the device has, is refused by its name, and nothing changes") {
   for (const bool limited : {true, false}) {
     Arena a = limited ? arena(8192) : arena(0, 8192);
     a.take(6144, Category::weights, "w");
