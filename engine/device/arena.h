@@ -73,6 +73,7 @@ class Arena {
   void change_library(std::size_t before, std::size_t after, std::string_view what);
   std::size_t library_peak() const { return library_peak_; }
   RawMemory& raw() { return *raw_; }
+  const FreeBlocks& free() const { return free_; }
 
  private:
   [[noreturn]] void fail_full(std::string_view what, std::string_view category, std::size_t need) const;

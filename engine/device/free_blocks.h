@@ -50,6 +50,8 @@ class FreeBlocks {
     }
   }
 
+  bool operator==(const FreeBlocks&) const = default;
+
   // Where the block begins that ends at `end`; `end` itself if there is none.
   std::size_t begin_of_last(std::size_t end) const {
     if (blocks_.empty() || blocks_.back().offset + blocks_.back().size != end) return end;
@@ -59,6 +61,7 @@ class FreeBlocks {
  private:
   struct Block {
     std::size_t offset, size;
+    bool operator==(const Block&) const = default;
   };
   // How many blocks lie before `offset`: a binary search by conditional moves.
   std::size_t before(std::size_t offset) const {

@@ -1,8 +1,6 @@
 // What a rank allocates in a step, from its tapes and its schedule: the allocator's own policy on every block, in order.
-//
-// Once the arena is as it was some actions ago, block by block, and the schedule goes on as it did since then, what was
-// done meanwhile is not done again: the period is left out as often as it fits. Under 1F1B it is as many micro batches
-// as the stage has under way.
+// Where blocks lie does not repeat from micro batch to micro batch as soon as several are under way, and with it how far
+// the arena grows: nothing is left out then.
 #pragma once
 #include <exception>
 

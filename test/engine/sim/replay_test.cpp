@@ -93,6 +93,31 @@ TEST_CASE("a replay of long pipelines, on nodes that cut them anyhow, is the run
   }
 }
 
+TEST_CASE("a replay of many micro batches on one stage is the run of them") {
+  for (const ScheduleKind schedule : {ScheduleKind::gpipe, ScheduleKind::one_f_one_b})
+    for (const Graph graph : {Graph::eager, Graph::fused})
+      for (const std::int64_t micro_batches : {1, 2, 3, 4, 40}) {
+        Point p = pipeline(1, micro_batches);
+        p.schedule = schedule;
+        p.graph = graph;
+        INFO(name_of(schedule) << ", " << name_of(graph) << ", " << micro_batches << " micro batches");
+        check_same(p, find_machine("A100-SXM4-80GB", "test"), find_framework("mbench", "test"));
+      }
+}
+
+TEST_CASE("a replay of stages that hold different numbers of layers is the run of them") {
+  // 405 thousand million parameters: 126 layers on 16 stages, 8 or 7 each.
+  Point p;
+  p.model = {"large", "gpt", 126, 16384, 128, 65536, 128256, 4096};
+  p.seq = 4096;
+  p.precision = Precision::bf16;
+  p.attention = AttentionKind::flash;
+  p.dropout = 0;
+  p.sequence_parallel = true;
+  p.tp = 8, p.pp = 16, p.dp = 8, p.micro_batch = 1, p.global_batch = 8 * 40;
+  check_same(p, find_machine("H200-SXM5-141GB", "test"), find_framework("mbench", "test"));
+}
+
 TEST_CASE("a replay of published runs is the run of them") {
   for (const char* name :
        {"megatron-345m-bert-tp2-pp2", "megatron-345m-gpt2-tp8-pp1", "megatron-530b-a100"}) {
