@@ -6,7 +6,7 @@
 //   mpirun -np 2 step_bench           tensor-parallel over the ranks
 //
 // step_gflops counts model FLOPs (full-square attention) over the step's time; gemm_gflops is FLOP-weighted
-// over the forward, input-gradient and weight-gradient products of qkv, proj, fc1 and fc2; ratio is their
+// over the forward, input-gradient and weight-gradient products of a layer's weights; ratio is their
 // quotient, medians of all.
 #include <benchmark/benchmark.h>
 
@@ -37,8 +37,11 @@ double median(std::vector<double> v) {
 class LayerProducts {
  public:
   LayerProducts(Device& device, const Point& p) : device_(device) {
-    const std::int64_t h = p.model.hidden, f = p.model.ffn, rows = p.seq * p.micro_batch;
-    for (const auto& [in, out] : {std::pair{h, 3 * h / p.tp}, {h / p.tp, h}, {h, f / p.tp}, {f / p.tp, h}}) {
+    const std::int64_t rows = p.seq * p.micro_batch;
+    for (const WeightSpec& w : weights_of(layer_of(p.model, 0))) {
+      if (w.meets != Meets::every_token) continue;
+      const std::int64_t out = w.shape[0] / (w.role == Role::column ? p.tp : 1),
+                         in = w.shape[1] / (w.role == Role::row ? p.tp : 1);
       products_.push_back({make({rows, in}), make({out, in}), make({rows, out})});
       flops_ += 6.0 * static_cast<double>(rows * in * out);
     }
@@ -72,19 +75,19 @@ class LayerProducts {
   double flops_ = 0;
 };
 
-Point point_for(std::int64_t seq, int ranks, AttentionKind attention) {
+Point point_for(const char* model, std::int64_t seq, int ranks, AttentionKind attention) {
   Point p;
-  p.model = find_preset("gpt2-345m", "bench");
+  p.model = find_preset(model, "bench");
   p.seq = seq;
   p.tp = ranks;
-  p.dropout = 0.1;
+  p.dropout = p.model.family == "llama" ? 0 : 0.1;  // as they are trained
   p.attention = attention;
   return p;
 }
 
-void step(benchmark::State& state, AttentionKind attention) {
+void step(benchmark::State& state, const char* model, AttentionKind attention) {
   MpiWorld world;
-  const Point p = point_for(state.range(0), world.size(), attention);
+  const Point p = point_for(model, state.range(0), world.size(), attention);
   const Plan plan = strategies::make_plan(p);
   const auto device = open_device("cpu", 0);
   const auto data = open_data(p.data, p.model.vocab, p.seq, p.seed);
@@ -111,18 +114,12 @@ void step(benchmark::State& state, AttentionKind attention) {
   state.counters["ratio"] = median(ratios);
 }
 
-BENCHMARK_CAPTURE(step, flash, AttentionKind::flash)
-    ->Arg(1024)
-    ->Arg(512)
-    ->UseManualTime()
-    ->Iterations(3)
-    ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(step, core, AttentionKind::core)
-    ->Arg(1024)
-    ->Arg(512)
-    ->UseManualTime()
-    ->Iterations(3)
-    ->Unit(benchmark::kMillisecond);
+void sizes(benchmark::internal::Benchmark* benchmark) {
+  benchmark->Arg(1024)->Arg(512)->UseManualTime()->Iterations(3)->Unit(benchmark::kMillisecond);
+}
+BENCHMARK_CAPTURE(step, flash, "gpt2-345m", AttentionKind::flash)->Apply(sizes);
+BENCHMARK_CAPTURE(step, core, "gpt2-345m", AttentionKind::core)->Apply(sizes);
+BENCHMARK_CAPTURE(step, llama, "llama-345m", AttentionKind::flash)->Apply(sizes);
 
 }  // namespace
 }  // namespace mbench
