@@ -218,7 +218,7 @@ TEST_CASE("parts of a trace that ranks wrote by themselves join to a whole file"
 
 TEST_CASE("a name or a label that is not UTF-8 leaves the file JSON, and times are told to the nanosecond") {
   Timeline t;
-  t.add(Track::host, "caf\xe9", 1, 1 + 1.23456789e-3);
+  t.add(Track::compute, "caf\xe9", 1, 1 + 1.23456789e-3);
   const json events = json::parse(chrome_trace({{0, "rank \xff", t}})).at("traceEvents");
   CHECK(events.front().at("args").at("name") == "rank \ufffd");
   CHECK(events.back().at("name") == "caf\ufffd");
