@@ -11,10 +11,7 @@ MaybeRefusal missing_part(const ModelSpec& m) {
   const auto missing = [&](std::string_view field, std::string_view got, std::string_view need) {
     return not_built_in(fmt::format("{} {} (model {}, family {})", field, got, m.name, m.family), need);
   };
-  if (parts.norm != NormKind::layer_norm) return missing("norm", name_of(parts.norm), "layer_norm");
   if (parts.norm_place != NormPlace::pre) return missing("norm_place", name_of(parts.norm_place), "pre");
-  if (parts.activation != Activation::gelu) return missing("activation", name_of(parts.activation), "gelu");
-  if (parts.position != PositionKind::learned) return missing("position", name_of(parts.position), "learned");
   if (parts.attention_form != AttentionForm::multi_head)
     return missing("attention_form", name_of(parts.attention_form), "multi_head");
   // Masks are made by the objective: words to come are hidden where the next one is predicted, padding where masked ones are.
@@ -22,21 +19,21 @@ MaybeRefusal missing_part(const ModelSpec& m) {
   if (parts.causal != next_token)
     return missing("causal", parts.causal ? "true with masked words" : "false with next_token",
                    next_token ? "causal true" : "causal false");
-  if (m.kv_heads != 0 && m.kv_heads != m.heads)
-    return missing("kv_heads", fmt::format("{}", m.kv_heads),
-                   fmt::format("a key and value head for each of the {} heads", m.heads));
   if (m.experts != 0) return missing("experts", fmt::format("{}", m.experts), "a dense model");
   return std::nullopt;
 }
 
 MaybeRefusal refuse(const Point& p) {
   const ModelSpec& m = p.model;
-  if (m.hidden % m.heads != 0)
+  if (m.head_size == 0 && m.hidden % m.heads != 0)
     return infeasible("heads {} does not divide hidden {}, need {}", m.heads, m.hidden,
                       nearest_divisors(m.heads, m.hidden));
   if (m.kv_heads > 0 && m.heads % m.kv_heads != 0)
     return infeasible("kv_heads {} does not divide heads {}, need {}", m.kv_heads, m.heads,
                       nearest_divisors(m.kv_heads, m.heads));
+  if (m.parts().position == PositionKind::rotary && m.head_dim() % 2 != 0)
+    return infeasible("rotary positions turn pairs of columns, got head_dim {}, need an even one, {}",
+                      m.head_dim(), nearest_multiples(m.head_dim(), 2));
   if (p.seq > m.positions)
     return infeasible(
         "seq {} is longer than the {} positions of {}, need at most {} or a model with more positions", p.seq,

@@ -12,6 +12,10 @@ MaybeRefusal refuse(const Point& p) {
   if (m.heads % p.tp != 0)
     return infeasible("tp {} does not divide the {} heads, need tp {}", p.tp, m.heads,
                       nearest_divisors(p.tp, m.heads));
+  const std::int64_t kv_heads = m.kv_heads == 0 ? m.heads : m.kv_heads;
+  if (kv_heads % p.tp != 0)
+    return infeasible("tp {} does not divide the {} key and value heads, need tp {}", p.tp, kv_heads,
+                      nearest_divisors(p.tp, kv_heads));
   if (m.ffn % p.tp != 0)
     return infeasible("tp {} does not divide ffn {}, need tp {}", p.tp, m.ffn, nearest_divisors(p.tp, m.ffn));
   return std::nullopt;
@@ -19,7 +23,8 @@ MaybeRefusal refuse(const Point& p) {
 
 std::vector<Choice> choices(const Point& p, std::int64_t devices) {
   Choice tp{"tp", {}};
-  for (const std::int64_t n : divisors(p.model.heads, devices))
+  const std::int64_t heads = p.model.kv_heads == 0 ? p.model.heads : p.model.kv_heads;
+  for (const std::int64_t n : divisors(heads, devices))
     if (p.model.ffn % n == 0 && (!p.sequence_parallel || p.seq % n == 0)) tp.values.push_back(n);
   return {tp};
 }

@@ -52,8 +52,8 @@ Tensor WordHead::backward(Context& c, const MicroBatch& batch, Saved& saved) con
   if (!transform_) return logits_.backward(c, dlogits, saved.logits);
   const Tensor dactive =
       transform_->norm.backward(c, logits_.backward(c, dlogits, saved.logits), Tensor(), saved.norm);
-  transform_->activation.backward(c, transform_->dense, dactive, saved.activation);
-  return transform_->dense.backward(c, dactive, saved.dense);
+  return transform_->dense.backward(
+      c, transform_->activation.backward(c, transform_->dense, dactive, saved.activation), saved.dense);
 }
 
 OrderHead::OrderHead(ParameterStore& store, const Plan& plan, const HeadSpec::Order& spec)

@@ -1,4 +1,5 @@
-// The activation between two linear layers: in their products where the graph fuses epilogues, else by ops of its own.
+// The activation between two linear layers: GELU in their products where the graph fuses epilogues; else, and the others
+// always, by ops of its own.
 #pragma once
 #include "engine/nn/linear.h"
 
@@ -11,16 +12,18 @@ class ActivationFunction {
     Tensor x;
     bool bias_apart = false;
   };
-  // Unsupported for a kind that has no op.
-  explicit ActivationFunction(Activation kind);
+  explicit ActivationFunction(Activation kind) : kind_(kind) {}
   // activation(first(x) + its bias).
   Tensor forward(Context& context, const Linear& first, const Tensor& x, Linear::Saved& first_saved,
                  Saved& saved) const;
   // From the gradient of second(activation): the gradient of the activation's input. Frees what was saved.
   Tensor backward(Context& context, const Linear& first, const Linear& second, Tensor dy,
                   Linear::Saved& second_saved, Saved& saved) const;
-  // From the gradient of the activation's output, in its place.
-  void backward(Context& context, const Linear& first, const Tensor& gradient, Saved& saved) const;
+  // From the gradient of the activation's output, which is the callee's to overwrite, that of its input.
+  Tensor backward(Context& context, const Linear& first, const Tensor& gradient, Saved& saved) const;
+
+ private:
+  Activation kind_;
 };
 
 }  // namespace mbench

@@ -1,4 +1,5 @@
-// Multi-head attention: QKV projection, attention core, output projection.
+// Multi-head attention: QKV projection, rotary positions where the model has them, attention core, output projection.
+// Heads may share keys and values in groups (grouped-query attention).
 #pragma once
 #include "engine/nn/attention_core.h"
 #include "engine/nn/linear.h"
@@ -11,7 +12,9 @@ class Attention final : public Mixer {
  public:
   struct Saved final : Mixer::Saved {
     Linear::Saved qkv_linear, proj;
-    Tensor qkv;  // [seq, batch, local heads, 3 * head_dim]: Q, K and V of a head side by side
+    // [seq, batch, local groups, width]: of a group the queries of its heads, key and value side by side, queries and
+    // keys turned to their positions
+    Tensor qkv;
     AttentionCore::Saved core;
   };
   Attention(ParameterStore& store, const Plan& plan, const AttentionSpec& spec, Regions drop);
@@ -23,6 +26,9 @@ class Attention final : public Mixer {
 
  private:
   AttentionSizes sizes(const Context& context, const Tensor& qkv) const;
+  AttentionParts parts_of(const Tensor& qkv) const;
+  // Queries and keys of `qkv` turned to their positions, or their gradients back.
+  void turn(Context& context, const Tensor& qkv, bool back) const;
 
   AttentionSpec spec_;
   Axes head_axes_;  // along which the heads are split

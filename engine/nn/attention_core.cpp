@@ -7,23 +7,31 @@
 namespace mbench {
 namespace {
 
+// [seq, v_dim] of every group's first head.
 ops::Matrix heads_of(const Tensor& context, const AttentionSizes& n) {
-  return {context, n.seq, n.v_dim, n.matrices() * n.v_dim, 0, n.v_dim};
-}
-
-ops::Matrix scores_of(const Tensor& scores) {
-  const Shape& s = scores.shape();
-  return {scores, s[2], s[3], s[3], 0, s[2] * s[3]};
+  const std::int64_t width = n.group * n.v_dim;
+  return {context, n.seq, n.v_dim, n.groups() * width, 0, width};
 }
 
 ops::HeadMap head_map(const MicroBatch& batch, const AttentionSizes& n) {
   return {n.heads, n.head0, batch.sample0};
 }
 
-void multiply(Context& c, const ops::Matrix& a, const ops::Matrix& b, const ops::Matrix& y,
-              std::int64_t batch) {
+// Head i of every group: of queries and outputs, and of scores.
+ops::Matrix member(ops::Matrix m, std::int64_t i) {
+  m.offset += i * m.cols;
+  return m;
+}
+ops::Matrix scores_of(const Tensor& scores, const AttentionSizes& n, std::int64_t i) {
+  return {scores, n.seq, n.seq, n.seq, i * n.seq * n.seq, n.group * n.seq * n.seq};
+}
+
+// y = a b for every group; or y += a b.
+void multiply(Context& c, const AttentionSizes& n, const ops::Matrix& a, const ops::Matrix& b,
+              const ops::Matrix& y, bool add = false) {
   ops::Matmul product{a, b, y};
-  product.batch = batch;
+  product.batch = n.groups();
+  product.beta = add ? 1.0f : 0.0f;
   run(c.device, product);
 }
 
@@ -36,7 +44,8 @@ class EagerCore final : public AttentionCore {
     // Megatron's baddbmm takes a buffer of the scores' size as its (unused) input and writes to a new tensor.
     if (c.graph().global_buffer) c.buffer.get(c.device, n.scores(), c.dtype());
     const Tensor scores = c.activation(n.scores(), "attention scores");
-    multiply(c, parts.q, parts.k.t(), scores_of(scores), n.matrices());
+    for (std::int64_t i = 0; i < n.group; ++i)
+      multiply(c, n, member(parts.q, i), parts.k.t(), scores_of(scores, n, i));
     saved.probs = c.activation(n.scores(), "attention probabilities");
     ops::Softmax softmax{scores, saved.probs, n.scale(), n.causal, {}, {}};
     if (!softmax.causal)
@@ -51,7 +60,8 @@ class EagerCore final : public AttentionCore {
           ops::Dropout{saved.probs, saved.dropped, saved.mask, dropout(c, site), head_map(batch, n)});
     }
     const Tensor context = c.activation(n.context(), "attention context");
-    multiply(c, scores_of(saved.dropped), parts.v, heads_of(context, n), n.matrices());
+    for (std::int64_t i = 0; i < n.group; ++i)
+      multiply(c, n, scores_of(saved.dropped, n, i), parts.v, member(heads_of(context, n), i));
     return context;
   }
 
@@ -60,8 +70,10 @@ class EagerCore final : public AttentionCore {
                 Saved& saved) const override {
     const ops::Matrix dout = heads_of(dcontext, n);
     Tensor dprobs = c.activation(n.scores(), "gradient of dropped probabilities");
-    multiply(c, dout, parts.v.t(), scores_of(dprobs), n.matrices());
-    multiply(c, scores_of(saved.dropped).t(), dout, gradients.v, n.matrices());
+    for (std::int64_t i = 0; i < n.group; ++i) {
+      multiply(c, n, member(dout, i), parts.v.t(), scores_of(dprobs, n, i));
+      multiply(c, n, scores_of(saved.dropped, n, i).t(), member(dout, i), gradients.v, i > 0);
+    }
     saved.dropped.reset();
     if (c.dropout() > 0) {
       const Tensor before = c.activation(n.scores(), "gradient of probabilities");
@@ -71,8 +83,10 @@ class EagerCore final : public AttentionCore {
     }
     run(c.device, ops::SoftmaxGrad{dprobs, saved.probs, dprobs, n.scale(), n.causal});
     saved.probs.reset();
-    multiply(c, scores_of(dprobs), parts.k, gradients.q, n.matrices());
-    multiply(c, scores_of(dprobs).t(), parts.q, gradients.k, n.matrices());
+    for (std::int64_t i = 0; i < n.group; ++i) {
+      multiply(c, n, scores_of(dprobs, n, i), parts.k, member(gradients.q, i));
+      multiply(c, n, scores_of(dprobs, n, i).t(), member(parts.q, i), gradients.k, i > 0);
+    }
   }
 
  private:
@@ -117,7 +131,9 @@ class FusedCore final : public AttentionCore {
             n.causal,
             n.causal ? Tensor() : batch.keep,
             {c.dropout(), rng_key(c, site)},
-            head_map(batch, n)};
+            head_map(batch, n),
+            n.group,
+            n.v_dim};
   }
   bool keep_probabilities_;
 };

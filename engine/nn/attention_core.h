@@ -8,8 +8,8 @@
 
 namespace mbench {
 
-// Q, K and V, or their gradients, inside whatever tensors hold them: one [seq, head_dim] matrix for each
-// batch * local heads + head.
+// Q, K and V, or their gradients, inside whatever tensors hold them: one [seq, head_dim] matrix for each group of
+// heads that share keys and values, counted over samples. The queries of a group lie side by side.
 struct AttentionParts {
   ops::Matrix q, k, v;
 };
@@ -21,8 +21,9 @@ struct AttentionSizes {
   std::int64_t head0 = 0;  // the first local head
   std::int64_t qk_dim = 0, v_dim = 0;
   bool causal = true;
+  std::int64_t group = 1;  // heads that share keys and values
 
-  std::int64_t matrices() const { return batch * local_heads; }
+  std::int64_t groups() const { return batch * local_heads / group; }
   Shape scores() const { return {batch, local_heads, seq, seq}; }
   Shape context() const { return {seq, batch, local_heads * v_dim}; }
   float scale() const;  // 1 / sqrt(qk_dim)

@@ -1,55 +1,152 @@
 #include "engine/nn/communicate.h"
 
+#include "engine/ops/ops.h"
+
 namespace mbench {
 namespace {
 
-// Where a gather goes: a tensor of its own, or for a brief use the global buffer if the graph has one.
-Tensor gathered(Context& c, const Group& group, const Tensor& x, bool brief) {
-  Shape shape = x.shape();
-  shape[0] *= group.size();
-  if (brief && c.graph().global_buffer) return c.buffer.get(c.device, shape, x.dtype());
-  return c.activation(shape, "gathered activations");
+// Of a tensor cut along `dim` into `parts`: [outer, dim, inner], a part [outer, dim / parts * inner].
+struct Cut {
+  Cut(const Shape& whole, int dim, int parts) : parts(parts) {
+    for (int i = 0; i < dim; ++i) outer *= whole[i];
+    width = whole.numel() / outer / parts;
+  }
+  // The parts inside the tensor, and one behind the other.
+  ops::Matrix inside(const Tensor& whole) const { return {whole, outer, width, parts * width, 0, width}; }
+  ops::Matrix behind(const Tensor& packed) const { return {packed, outer, width, width, 0, outer * width}; }
+  std::int64_t parts, outer = 1, width = 0;
+};
+
+Tensor like(Context& c, const Tensor& x, const Shape& shape, std::string_view what) {
+  return c.device.empty(shape, x.dtype(), Category::activations, what);
 }
 
-Tensor scattered(Context& c, const Group& group, const Tensor& x) {
+// The parts of x along `dim` one behind the other along dim 0: what collectives cut.
+Tensor packed(Context& c, const Tensor& x, int dim, int parts) {
+  check(x.shape()[dim] % parts == 0, "communicate", "dim {} of {}, need a multiple of {}", dim, x.shape(),
+        parts);
+  if (dim == 0) return x;
   Shape shape = x.shape();
-  shape[0] /= group.size();
-  return c.activation(shape, "scattered activations");
+  shape[0] *= parts;
+  shape[dim] /= parts;
+  const Tensor out = like(c, x, shape, "parts to send");
+  const Cut cut(x.shape(), dim, parts);
+  run(c.device, ops::CopyBlocks{cut.inside(x), cut.behind(out), parts});
+  return out;
 }
 
-void need_dim_0(const Exchange& e) {
-  check(e.dim == 0, "communicate", "{} along dim {}, need dim 0", name_of(e.what), e.dim);
+// The other way round: `x` has parts one behind the other along dim 0, the result has them side by side along `dim`.
+Tensor joined(Context& c, const Tensor& x, int dim, int parts) {
+  if (dim == 0) return x;
+  Shape shape = x.shape();
+  shape[0] /= parts;
+  shape[dim] *= parts;
+  const Tensor out = like(c, x, shape, "parts received");
+  const Cut cut(shape, dim, parts);
+  run(c.device, ops::CopyBlocks{cut.behind(x), cut.inside(out), parts});
+  return out;
 }
+
+// Of what every rank has, this rank's part along `dim`.
+Tensor own_part(Context& c, const Group& group, const Tensor& x, int dim) {
+  const std::int64_t size = x.shape()[dim] / group.size();
+  if (dim == 0) return x.slice(group.rank() * size, size);
+  Shape shape = x.shape();
+  shape[dim] = size;
+  const Tensor out = like(c, x, shape, "scattered activations");
+  const Cut cut(x.shape(), dim, group.size());
+  ops::Matrix own = cut.inside(x);
+  own.offset = group.rank() * cut.width;
+  run(c.device, ops::CopyBlocks{own, cut.behind(out), 1});
+  return out;
+}
+
+// An exchange with its tensors: collectives work along dim 0, so what lies along another dim is packed before and
+// joined after.
+class Carried {
+ public:
+  // `brief`: the result is read once and not kept; a gather along dim 0 then goes into the global buffer, if the graph
+  // has one.
+  Carried(Context& c, const Exchange& e, const Tensor& x, bool brief)
+      : context_(c), exchange_(e), group_(c.groups.over({e.axis})) {
+    Shape shape = x.shape();
+    switch (e.what) {
+      case Collective::none:
+      case Collective::all_reduce:
+        in_ = out_ = x;
+        return;
+      case Collective::all_gather:
+        in_ = x;
+        shape[0] *= group_.size();
+        out_ = brief && e.dim == 0 && c.graph().global_buffer ? c.buffer.get(c.device, shape, x.dtype())
+                                                              : like(c, x, shape, "gathered activations");
+        return;
+      case Collective::reduce_scatter:
+        in_ = packed(c, x, e.dim, group_.size());
+        shape[e.dim] /= group_.size();
+        out_ = like(c, x, shape, "scattered activations");
+        return;
+      case Collective::scatter:
+        out_ = own_part(c, group_, x, e.dim);
+        return;
+      case Collective::all_to_all:
+        in_ = packed(c, x, e.to_dim, group_.size());
+        out_ = like(c, x, in_.shape(), "exchanged activations");
+        return;
+    }
+  }
+
+  void run() const {
+    switch (exchange_.what) {
+      case Collective::none:
+      case Collective::scatter:
+        return;
+      case Collective::all_reduce:
+        return group_.all_reduce(in_);
+      case Collective::all_gather:
+        return group_.all_gather(in_, out_);
+      case Collective::reduce_scatter:
+        return group_.reduce_scatter(in_, out_);
+      case Collective::all_to_all:
+        return group_.all_to_all(in_, out_);
+    }
+  }
+  // Null where nothing travels.
+  std::unique_ptr<Pending> start() const {
+    switch (exchange_.what) {
+      case Collective::none:
+      case Collective::scatter:
+        return nullptr;
+      case Collective::all_reduce:
+        return group_.start_all_reduce(in_);
+      case Collective::all_gather:
+        return group_.start_all_gather(in_, out_);
+      case Collective::reduce_scatter:
+        return group_.start_reduce_scatter(in_, out_);
+      case Collective::all_to_all:
+        return group_.start_all_to_all(in_, out_);
+    }
+    return nullptr;
+  }
+  // Once it has run, or what was started has been waited for.
+  Tensor result() {
+    in_.reset();
+    const bool gathers = exchange_.what == Collective::all_gather || exchange_.what == Collective::all_to_all;
+    if (gathers && exchange_.dim != 0) return joined(context_, out_, exchange_.dim, group_.size());
+    return std::move(out_);
+  }
+
+ private:
+  Context& context_;
+  Exchange exchange_;
+  Group& group_;
+  Tensor in_, out_;
+};
 
 Tensor exchange(Context& c, const Exchange& e, const Tensor& x, bool brief) {
-  Group& group = c.groups.over({e.axis});
-  switch (e.what) {
-    case Collective::none:
-      return x;
-    case Collective::all_reduce:
-      group.all_reduce(x);
-      return x;
-    case Collective::all_gather: {
-      need_dim_0(e);
-      const Tensor out = gathered(c, group, x, brief);
-      group.all_gather(x, out);
-      return out;
-    }
-    case Collective::reduce_scatter: {
-      need_dim_0(e);
-      const Tensor out = scattered(c, group, x);
-      group.reduce_scatter(x, out);
-      return out;
-    }
-    case Collective::scatter: {
-      need_dim_0(e);
-      const std::int64_t part = x.shape()[0] / group.size();
-      return x.slice(group.rank() * part, part);
-    }
-    case Collective::all_to_all:
-      break;
-  }
-  fail(ErrorKind::internal, "communicate", "no way to carry out {}", name_of(e.what));
+  Carried carried(c, e, x, brief);
+  carried.run();
+  return carried.result();
 }
 
 // All but the last.
@@ -70,40 +167,31 @@ Tensor communicate_briefly(Context& c, const Exchanges& list, const Tensor& x) {
   return exchange(c, list.back(), first_exchanges(c, list, x), true);
 }
 
-Communication::Communication(Context& c, const Exchanges& list, const Tensor& before, Use use) {
-  if (list.empty()) {
-    x_ = before;
-    return;
+class Communication::Started {
+ public:
+  Started(Context& c, const Exchange& e, const Tensor& x, bool brief)
+      : carried_(c, e, x, brief), pending_(carried_.start()) {}
+  Tensor finish() {
+    if (pending_) pending_->wait();
+    return carried_.result();
   }
-  const Tensor x = first_exchanges(c, list, before);
-  const Exchange& last = list.back();
-  Group& group = c.groups.over({last.axis});
-  switch (last.what) {
-    case Collective::all_reduce:
-      x_ = x;
-      pending_ = group.start_all_reduce(x);
-      return;
-    case Collective::all_gather:
-      need_dim_0(last);
-      source_ = x;
-      x_ = gathered(c, group, x, use == Use::brief);
-      pending_ = group.start_all_gather(x, x_);
-      return;
-    case Collective::reduce_scatter:
-      need_dim_0(last);
-      source_ = x;
-      x_ = scattered(c, group, x);
-      pending_ = group.start_reduce_scatter(x, x_);
-      return;
-    default:
-      x_ = exchange(c, last, x, use == Use::brief);
-  }
+
+ private:
+  Carried carried_;
+  std::unique_ptr<Pending> pending_;
+};
+
+Communication::Communication(Context& c, const Exchanges& list, const Tensor& x, Use use) {
+  if (list.empty())
+    x_ = x;
+  else
+    started_ = std::make_unique<Started>(c, list.back(), first_exchanges(c, list, x), use == Use::brief);
 }
 
+Communication::~Communication() = default;
+
 Tensor Communication::finish() {
-  if (pending_) pending_->wait();
-  source_.reset();
-  return std::move(x_);
+  return started_ ? started_->finish() : std::move(x_);
 }
 
 }  // namespace mbench

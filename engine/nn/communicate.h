@@ -17,11 +17,13 @@ class Communication {
  public:
   enum class Use { keep, brief };  // as communicate(), as communicate_briefly()
   Communication(Context& context, const Exchanges& exchanges, const Tensor& x, Use use = Use::keep);
+  ~Communication();
   Tensor finish();
 
  private:
-  Tensor x_, source_;  // the source lives until the communication has ended
-  std::unique_ptr<Pending> pending_;
+  class Started;
+  Tensor x_;                          // where there is nothing to exchange
+  std::unique_ptr<Started> started_;  // the last exchange; what it reads lives until it has ended
 };
 
 }  // namespace mbench

@@ -2,6 +2,7 @@
 #pragma once
 #include "engine/base/philox.h"
 #include "engine/nn/groups.h"
+#include "engine/nn/rotary.h"
 #include "engine/plan/plan.h"
 
 namespace mbench {
@@ -28,6 +29,7 @@ struct Context {
   const Groups& groups;
   GlobalBuffer buffer;
   std::int64_t step = 0;  // optimizer steps since the start: which dropout masks are drawn
+  RotaryAngles angles{};
 
   const GraphStyle& graph() const { return plan.graph; }
   const TrainingPlan& training() const { return plan.training; }

@@ -4,29 +4,35 @@
 
 namespace mbench {
 
-Norm::Norm(ParameterStore& store, const Plan& plan, const NormSpec& spec) {
-  if (spec.kind != NormKind::layer_norm)
-    fail(ErrorKind::unsupported, "norm", "{} is not built into this binary, need layer_norm",
-         name_of(spec.kind));
-  gamma_ = store.add(gamma_of(spec), Spread(), plan.hidden.value);
-  beta_ = store.add(beta_of(spec), Spread(), plan.hidden.value);
+Norm::Norm(ParameterStore& store, const Plan& plan, const NormSpec& spec)
+    : eps_(spec.eps), gamma_(store.add(gamma_of(spec), Spread(), plan.hidden.value)) {
+  if (spec.kind == NormKind::layer_norm) beta_ = store.add(beta_of(spec), Spread(), plan.hidden.value);
 }
 
 Tensor Norm::forward(Context& c, const Tensor& x, Saved& saved) const {
-  const Shape rows{x.shape().rows()};
+  const auto statistics = [&](std::string_view what) {
+    return c.device.empty({x.shape().rows()}, DType::f32, Category::activations, what);
+  };
   saved.x = x;
-  saved.mean = c.device.empty(rows, DType::f32, Category::activations, "norm mean");
-  saved.rstd = c.device.empty(rows, DType::f32, Category::activations, "norm rstd");
+  if (beta_) saved.mean = statistics("norm mean");
+  saved.rstd = statistics("norm rstd");
   const Tensor y = c.activation(x.shape(), "norm output");
-  run(c.device, ops::LayerNorm{x, gamma_->value, beta_->value, y, saved.mean, saved.rstd});
+  if (beta_)
+    run(c.device, ops::LayerNorm{x, gamma_->value, beta_->value, y, saved.mean, saved.rstd, eps_});
+  else
+    run(c.device, ops::RmsNorm{x, gamma_->value, y, saved.rstd, eps_});
   return y;
 }
 
 Tensor Norm::backward(Context& c, const Tensor& dy, const Tensor& residual, Saved& saved) const {
   const Tensor dx = c.activation(dy.shape(), "norm input gradient");
   const bool fused = c.graph().fused_residual_grad;
-  run(c.device, ops::LayerNormGrad{dy, saved.x, saved.mean, saved.rstd, gamma_->value,
-                                   fused ? residual : Tensor(), dx, gamma_->gradient, beta_->gradient});
+  const Tensor added = fused ? residual : Tensor();
+  if (beta_)
+    run(c.device, ops::LayerNormGrad{dy, saved.x, saved.mean, saved.rstd, gamma_->value, added, dx,
+                                     gamma_->gradient, beta_->gradient});
+  else
+    run(c.device, ops::RmsNormGrad{dy, saved.x, saved.rstd, gamma_->value, added, dx, gamma_->gradient});
   if (residual && !fused) run(c.device, ops::Add{dx, residual, dx});
   saved = {};
   return dx;

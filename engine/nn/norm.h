@@ -1,4 +1,4 @@
-// Layer normalisation over the hidden dim. Its parameters are whole on every rank.
+// Normalisation over the hidden dim, of layers or by the root mean square. Its parameters are whole on every rank.
 #pragma once
 #include "engine/nn/context.h"
 #include "engine/nn/parameters.h"
@@ -8,16 +8,18 @@ namespace mbench {
 class Norm {
  public:
   struct Saved {
-    Tensor x, mean, rstd;
+    Tensor x, rstd;
+    Tensor mean;  // of layer normalisation
   };
-  // Unsupported for a kind that has no op.
   Norm(ParameterStore& store, const Plan& plan, const NormSpec& spec);
   Tensor forward(Context& context, const Tensor& x, Saved& saved) const;
   // Gradient of x; `residual`, if given, is the gradient that by-passed the norm and is added.
   Tensor backward(Context& context, const Tensor& dy, const Tensor& residual, Saved& saved) const;
 
  private:
-  Parameter *gamma_, *beta_;
+  float eps_;
+  Parameter* gamma_;
+  Parameter* beta_ = nullptr;  // of layer normalisation
 };
 
 }  // namespace mbench

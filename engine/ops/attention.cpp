@@ -3,64 +3,82 @@
 namespace mbench::ops {
 namespace {
 
-void need_view(std::string_view op, std::string_view argument, const AttentionShape& s, const Matrix& m) {
+// `heads` of them side by side: those of a group, or one.
+void need_view(std::string_view op, std::string_view argument, const AttentionShape& s, const Matrix& m,
+               std::int64_t dim, std::int64_t heads) {
   need_float(op, argument, m.data);
-  mbench::check(!m.transposed && m.rows == s.seq && m.cols == s.head_dim, op,
-                "{} must be [{}, {}] for each head, got [{}, {}]", argument, s.seq, s.head_dim, m.rows,
-                m.cols);
-  const std::int64_t last = m.offset + (s.batches() - 1) * m.batch_stride + (s.seq - 1) * m.ld + s.head_dim;
+  mbench::check(!m.transposed && m.rows == s.seq && m.cols == dim, op,
+                "{} must be [{}, {}] for each head, got [{}, {}]", argument, s.seq, dim, m.rows, m.cols);
+  const std::int64_t last = m.offset + (s.groups() - 1) * m.batch_stride + (s.seq - 1) * m.ld + heads * dim;
   mbench::check(last <= m.data.numel(), op, "{} reaches past its tensor, got end {}, need at most {}",
                 argument, last, m.data.numel());
 }
 
+void need_queries(std::string_view op, std::string_view argument, const AttentionShape& s, const Matrix& m) {
+  need_view(op, argument, s, m, s.head_dim, s.group);
+}
+void need_keys(std::string_view op, std::string_view argument, const AttentionShape& s, const Matrix& m) {
+  need_view(op, argument, s, m, s.head_dim, 1);
+}
+void need_values(std::string_view op, std::string_view argument, const AttentionShape& s, const Matrix& m) {
+  need_view(op, argument, s, m, s.v_dim(), 1);
+}
+void need_outputs(std::string_view op, std::string_view argument, const AttentionShape& s, const Matrix& m) {
+  need_view(op, argument, s, m, s.v_dim(), s.group);
+}
+
 void need_statistics(std::string_view op, const AttentionShape& s, const Tensor& lse, const Tensor& probs) {
+  mbench::check(s.group > 0 && s.heads % s.group == 0, op, "heads, got {}, need a multiple of the group {}",
+                s.heads, s.group);
   need_shape(op, "lse", lse, {s.batch, s.heads, s.seq});
   need_dtype(op, "lse", lse, DType::f32);
   if (probs) need_shape(op, "probs", probs, {s.batch, s.heads, s.seq, s.seq});
   if (s.keep) need_shape(op, "keep", s.keep, {s.batch, s.seq});
 }
 
-// One product of [seq, seq, head_dim] for every head. A causal kernel skips the hidden half of the blocks.
-double product_flops(const AttentionShape& s) {
+// One product of [seq, seq, dim] for every head. A causal kernel skips the hidden half of the blocks.
+double product_flops(const AttentionShape& s, std::int64_t dim) {
   const double seq = static_cast<double>(s.seq);
-  return 2 * static_cast<double>(s.batches()) * seq * seq * static_cast<double>(s.head_dim) *
-         (s.causal ? 0.5 : 1);
+  return 2 * static_cast<double>(s.batches()) * seq * seq * static_cast<double>(dim) * (s.causal ? 0.5 : 1);
 }
 
-double view_bytes(const AttentionShape& s, DType t) {
-  return static_cast<double>(s.batches() * s.seq * s.head_dim) * static_cast<double>(size_of(t));
+// Of queries and outputs, and of keys and values.
+double operand_bytes(const AttentionShape& s, DType t) {
+  const std::int64_t a_position = (s.batches() + s.groups()) * (s.head_dim + s.v_dim());
+  return static_cast<double>(s.seq * a_position) * static_cast<double>(size_of(t));
 }
 
 }  // namespace
 
 void Attention::check() const {
-  need_view(name, "q", shape, q);
-  need_view(name, "k", shape, k);
-  need_view(name, "v", shape, v);
-  need_view(name, "out", shape, out);
   need_statistics(name, shape, lse, probs);
+  need_queries(name, "q", shape, q);
+  need_keys(name, "k", shape, k);
+  need_values(name, "v", shape, v);
+  need_outputs(name, "out", shape, out);
 }
 
 Cost Attention::cost() const {
-  return {2 * product_flops(shape), 4 * view_bytes(shape, q.data.dtype()) + bytes_of(probs), true};
+  return {product_flops(shape, shape.head_dim) + product_flops(shape, shape.v_dim()),
+          operand_bytes(shape, q.data.dtype()) + bytes_of(probs), true};
 }
 
 void AttentionGrad::check() const {
-  for (const auto& [label, m] : {std::pair<const char*, const Matrix*>{"dout", &dout},
-                                 {"q", &q},
-                                 {"k", &k},
-                                 {"v", &v},
-                                 {"out", &out},
-                                 {"dq", &dq},
-                                 {"dk", &dk},
-                                 {"dv", &dv}})
-    need_view(name, label, shape, *m);
   need_statistics(name, shape, lse, probs);
+  need_queries(name, "q", shape, q);
+  need_queries(name, "dq", shape, dq);
+  need_keys(name, "k", shape, k);
+  need_keys(name, "dk", shape, dk);
+  need_values(name, "v", shape, v);
+  need_values(name, "dv", shape, dv);
+  need_outputs(name, "out", shape, out);
+  need_outputs(name, "dout", shape, dout);
 }
 
+// dV and dP are as wide as values, dQ and dK, and the scores where they are computed again, as keys.
 Cost AttentionGrad::cost() const {
-  return {(probs ? 4 : 5) * product_flops(shape), 8 * view_bytes(shape, q.data.dtype()) + bytes_of(probs),
-          true};
+  return {2 * product_flops(shape, shape.v_dim()) + (probs ? 2 : 3) * product_flops(shape, shape.head_dim),
+          2 * operand_bytes(shape, q.data.dtype()) + bytes_of(probs), true};
 }
 
 }  // namespace mbench::ops

@@ -2,28 +2,35 @@
 // without whole score matrices in memory. With `probs` given, the probabilities (before dropout) are kept for
 // the gradient; without, only the log-sum-exp of every row is, and the gradient computes them again.
 #pragma once
-#include "engine/ops/arguments.h"
-#include "engine/ops/matmul.h"
+#include "engine/ops/matrix.h"
 
 namespace mbench::ops {
 
+// Grouped queries: `group` neighbouring heads share a head of keys and values. Of a group, a Matrix of queries or outputs
+// has its heads side by side, `cols` apart; its batch index, like that of keys and values, counts groups.
 struct AttentionShape {
-  std::int64_t batch = 0, heads = 0, seq = 0, head_dim = 0;  // local
+  std::int64_t batch = 0, heads = 0, seq = 0,
+               head_dim = 0;  // local; heads of queries; width of queries and keys
   float scale = 1;
   bool causal = false;
   Tensor keep;          // optional [batch, seq] u8, 1 = a real key
   DropoutSpec dropout;  // p = 0: none
   HeadMap map;
+  std::int64_t group = 1;
+  std::int64_t value_dim = 0;  // width of values and outputs; 0: head_dim
+
   std::int64_t batches() const { return batch * heads; }
+  std::int64_t groups() const { return batches() / group; }
+  std::int64_t v_dim() const { return value_dim == 0 ? head_dim : value_dim; }
 };
 
 struct Attention {
   static constexpr std::string_view name = "attention";
   AttentionShape shape;
-  Matrix q, k, v;  // [seq, head_dim], batch index b * heads + a; strided views
-  Matrix out;      // likewise
-  Tensor lse;      // [batch, heads, seq] f32: log of the sum of exp(scale * score) of a row
-  Tensor probs;    // optional [batch, heads, seq, seq]
+  Matrix q, k;    // [seq, head_dim], batch index b * groups of a sample + group; strided views
+  Matrix v, out;  // [seq, v_dim], likewise
+  Tensor lse;     // [batch, heads, seq] f32: log of the sum of exp(scale * score) of a row
+  Tensor probs;   // optional [batch, heads, seq, seq]
   void check() const;
   Cost cost() const;
 };

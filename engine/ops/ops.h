@@ -13,14 +13,19 @@
 #include "engine/ops/bias_dropout_add.h"
 #include "engine/ops/bias_gelu.h"
 #include "engine/ops/copy.h"
+#include "engine/ops/copy_blocks.h"
 #include "engine/ops/cross_entropy.h"
 #include "engine/ops/dropout.h"
 #include "engine/ops/embedding.h"
 #include "engine/ops/layer_norm.h"
 #include "engine/ops/matmul.h"
 #include "engine/ops/random_normal.h"
+#include "engine/ops/rms_norm.h"
+#include "engine/ops/rotary.h"
 #include "engine/ops/softmax.h"
+#include "engine/ops/squared_relu.h"
 #include "engine/ops/sum_squares.h"
+#include "engine/ops/swiglu.h"
 #include "engine/ops/tanh.h"
 
 namespace mbench {
@@ -28,12 +33,14 @@ namespace mbench {
 template <class... Op>
 struct OpList {};
 
-using AllOps = OpList<ops::Matmul, ops::BiasAdd, ops::BiasGrad, ops::LayerNorm, ops::LayerNormGrad,
-                      ops::BiasGelu, ops::BiasGeluGrad, ops::Dropout, ops::DropoutGrad, ops::BiasDropoutAdd,
-                      ops::AttentionMask, ops::Softmax, ops::SoftmaxGrad, ops::Attention, ops::AttentionGrad,
-                      ops::Embedding, ops::EmbeddingGrad, ops::RowMax, ops::ExpSum, ops::CrossEntropyLoss,
-                      ops::CrossEntropyGrad, ops::Adam, ops::SumSquares, ops::Add, ops::Copy, ops::Fill,
-                      ops::RandomNormal, ops::Tanh, ops::TanhGrad>;
+using AllOps =
+    OpList<ops::Matmul, ops::BiasAdd, ops::BiasGrad, ops::LayerNorm, ops::LayerNormGrad, ops::BiasGelu,
+           ops::BiasGeluGrad, ops::Dropout, ops::DropoutGrad, ops::BiasDropoutAdd, ops::AttentionMask,
+           ops::Softmax, ops::SoftmaxGrad, ops::Attention, ops::AttentionGrad, ops::Embedding,
+           ops::EmbeddingGrad, ops::RowMax, ops::ExpSum, ops::CrossEntropyLoss, ops::CrossEntropyGrad,
+           ops::Adam, ops::SumSquares, ops::Add, ops::Copy, ops::Fill, ops::RandomNormal, ops::Tanh,
+           ops::TanhGrad, ops::CopyBlocks, ops::RmsNorm, ops::RmsNormGrad, ops::Rotary, ops::SwiGlu,
+           ops::SwiGluGrad, ops::SquaredRelu, ops::SquaredReluGrad>;
 
 template <class Op>
 class OpSlot {

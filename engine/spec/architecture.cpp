@@ -25,10 +25,16 @@ AttentionSpec attention_of(const ModelSpec& m, const std::string& layer) {
   a.kv_heads = m.kv_heads == 0 ? m.heads : m.kv_heads;
   a.qk_dim = a.v_dim = m.head_dim();
   a.causal = parts.causal;
+  if (parts.position == PositionKind::rotary) a.rope = parts.rope;
   const std::int64_t kv = a.kv_heads * (a.qk_dim + a.v_dim);
   a.qkv = {layer + ".qkv", m.hidden, a.heads * a.qk_dim + kv, Role::column, parts.bias, kStddev};
   a.proj = {layer + ".proj", a.heads * a.v_dim, m.hidden, Role::row, parts.bias, residual_stddev(m)};
   return a;
+}
+
+NormSpec norm_of(const ModelSpec& m, std::string name) {
+  const ModelParts& parts = m.parts();
+  return {std::move(name), parts.norm, m.hidden, static_cast<float>(parts.norm_eps)};
 }
 
 // `experts` of them as one weight, of which a token meets the share.
@@ -81,21 +87,21 @@ LayerSpec layer_of(const ModelSpec& m, std::int64_t index) {
   const ModelParts& parts = m.parts();
   const std::string layer = fmt::format("layers.{}", index);
   return {parts.norm_place,
-          {{layer + ".attention", {layer + ".norm1", parts.norm, m.hidden}, attention_of(m, layer)},
-           {layer + ".mlp", {layer + ".norm2", parts.norm, m.hidden}, feed_forward_of(m, layer)}}};
+          {{layer + ".attention", norm_of(m, layer + ".norm1"), attention_of(m, layer)},
+           {layer + ".mlp", norm_of(m, layer + ".norm2"), feed_forward_of(m, layer)}}};
 }
 
 HeadSpec head_of(const ModelSpec& m, std::int64_t vocab) {
   const ModelParts& parts = m.parts();
   const std::int64_t h = m.hidden;
   HeadSpec head;
-  head.norm = {"final_norm", parts.norm, h};
+  head.norm = norm_of(m, "final_norm");
   const bool masked = parts.objective == Objective::masked_words_and_order;
   if (masked) {
     head.order = HeadSpec::Order{{"pooler", h, h, Role::whole, true, kStddev, Meets::first_token},
                                  {"binary_head", h, 2, Role::whole, true, kStddev, Meets::first_token}};
-    head.transform = HeadSpec::Transform{{"lm_head.dense", h, h, Role::whole, true, kStddev},
-                                         {"lm_head.norm", parts.norm, h}};
+    head.transform =
+        HeadSpec::Transform{{"lm_head.dense", h, h, Role::whole, true, kStddev}, norm_of(m, "lm_head.norm")};
   }
   head.logits = {"lm_head",           h, vocab, Role::column, masked, kStddev, Meets::every_token,
                  parts.tied_embedding};

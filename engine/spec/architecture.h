@@ -50,6 +50,7 @@ struct NormSpec {
   std::string name;
   NormKind kind = NormKind::layer_norm;
   std::int64_t width = 0;
+  float eps = 1e-5f;
 };
 
 struct TableSpec {
@@ -64,14 +65,18 @@ struct AttentionSpec {
   std::int64_t heads = 0, kv_heads = 0;
   std::int64_t qk_dim = 0, v_dim = 0;  // of one head
   bool causal = true;
-  LinearSpec
-      qkv;  // [heads, (q, k, v)] where every head has keys and values of its own, as Megatron packs them
+  std::optional<RopeSpec> rope;
+  // [kv_heads, (the queries of heads / kv_heads heads, key, value)]: what shares a head of keys and values lies side by
+  // side, as Megatron packs it.
+  LinearSpec qkv;
   LinearSpec proj;
+
+  std::int64_t group() const { return heads / kv_heads; }  // heads that share keys and values
 };
 
 struct MlpSpec {
   Activation activation = Activation::gelu;
-  LinearSpec fc1, fc2;  // with a gated activation, fc1 makes gate and up: 2 * width
+  LinearSpec fc1, fc2;  // with a gated activation, fc1 makes [width, (gate, up)]
 };
 
 struct MoeSpec {

@@ -1,5 +1,7 @@
 #include "engine/spec/model_parts.h"
 
+#include <span>
+
 #include "engine/base/json_reader.h"
 
 namespace mbench {
@@ -44,6 +46,61 @@ PartField count(const char* key, std::int64_t ModelParts::*field, std::int64_t h
           [field](const ModelParts& parts) { return json(parts.*field); }};
 }
 
+PartField number(const char* key, double ModelParts::*field, double low, double high) {
+  return {key,
+          [=](ModelParts& parts, const json& value, const std::string& where) {
+            parts.*field = read_number(value, where, low, high);
+          },
+          [field](const ModelParts& parts) { return json(parts.*field); }};
+}
+
+struct RopeNumber {
+  const char* key;
+  double RopeSpec::*field;
+  double low, high;
+};
+constexpr RopeNumber kRope[] = {{"base", &RopeSpec::base, 1, 1e12}, {"fraction", &RopeSpec::fraction, 0, 1}};
+constexpr RopeNumber kScaling[] = {{"factor", &RopeSpec::factor, 1, 1e6},
+                                   {"low_frequency_factor", &RopeSpec::low_frequency_factor, 1e-6, 1e6},
+                                   {"high_frequency_factor", &RopeSpec::high_frequency_factor, 1e-6, 1e6}};
+constexpr std::int64_t kMostPositions = std::int64_t{1} << 40;
+
+void read_numbers(std::span<const RopeNumber> numbers, ObjectReader& object, RopeSpec& rope) {
+  for (const RopeNumber& n : numbers)
+    if (const json* given = object.find(n.key))
+      rope.*n.field = read_number(*given, object.path(n.key), n.low, n.high);
+}
+
+void read_rope(ModelParts& parts, const json& value, const std::string& where) {
+  ObjectReader object(value, where);
+  RopeSpec rope;
+  read_numbers(kRope, object, rope);
+  if (const json* given = object.find("scaling")) {
+    ObjectReader scaling(*given, object.path("scaling"));
+    scaling.require("factor", "how many times slower");
+    read_numbers(kScaling, scaling, rope);
+    if (const json* positions = scaling.find("original_positions"))
+      rope.original_positions = read_int(*positions, scaling.path("original_positions"), 1, kMostPositions);
+    scaling.refuse_unknown();
+    if (rope.high_frequency_factor <= rope.low_frequency_factor)
+      fail(ErrorKind::bad_input, scaling.path("high_frequency_factor"),
+           "got {}, need more than the low one, {}", rope.high_frequency_factor, rope.low_frequency_factor);
+  }
+  object.refuse_unknown();
+  parts.rope = rope;
+}
+
+json write_rope(const ModelParts& parts) {
+  const RopeSpec& rope = parts.rope;
+  json out = json::object();
+  for (const RopeNumber& n : kRope) out[n.key] = rope.*n.field;
+  if (rope.factor == 1) return out;
+  json& scaling = out["scaling"];
+  for (const RopeNumber& n : kScaling) scaling[n.key] = rope.*n.field;
+  scaling["original_positions"] = rope.original_positions;
+  return out;
+}
+
 }  // namespace
 
 const std::vector<PartField>& part_fields() {
@@ -57,7 +114,9 @@ const std::vector<PartField>& part_fields() {
       flag("causal", &ModelParts::causal),
       flag("bias", &ModelParts::bias),
       flag("tied_embedding", &ModelParts::tied_embedding),
-      count("token_types", &ModelParts::token_types, 1 << 16)};
+      count("token_types", &ModelParts::token_types, 1 << 16),
+      number("norm_eps", &ModelParts::norm_eps, 0, 1),
+      {"rope", read_rope, write_rope, true}};
   return table;
 }
 

@@ -14,6 +14,7 @@ struct PartField {
   std::string key;
   std::function<void(ModelParts&, const nlohmann::json&, const std::string& where)> read;
   std::function<nlohmann::json(const ModelParts&)> write;
+  bool optional = false;  // a family need not name it
 };
 
 const std::vector<PartField>& part_fields();

@@ -37,6 +37,7 @@ constexpr Size kSizes[] = {
     {"vocab", &ModelSpec::vocab, kMaxCount}, {"positions", &ModelSpec::positions, kMaxCount}};
 // A dense model with full attention does not have these.
 constexpr Size kOptionalSizes[] = {{"kv_heads", &ModelSpec::kv_heads, 1 << 16},
+                                   {"head_dim", &ModelSpec::head_size, 1 << 16},
                                    {"experts", &ModelSpec::experts, 1 << 16},
                                    {"active_experts", &ModelSpec::active_experts, 1 << 16},
                                    {"shared_experts", &ModelSpec::shared_experts, 1 << 16},
@@ -53,7 +54,10 @@ const std::map<std::string, ModelParts>& families() {
       ObjectReader parts(top.require("parts", "an object of parts"), top.path("parts"));
       ModelParts p;
       for (const PartField& field : part_fields())
-        field.read(p, parts.require(field.key, "a part that every family names"), parts.path(field.key));
+        if (!field.optional)
+          field.read(p, parts.require(field.key, "a part that every family names"), parts.path(field.key));
+        else if (const json* given = parts.find(field.key))
+          field.read(p, *given, parts.path(field.key));
       parts.refuse_unknown();
       top.refuse_unknown();
       found.emplace(name, p);

@@ -27,6 +27,23 @@ std::string_view name_of(PositionKind);
 std::string_view name_of(AttentionForm);
 std::string_view name_of(Objective);
 
+// Rotary positions (Su et al. 2021): the pair i of a head's n turned columns turns by position / base^(2 i / n). LLaMA 3.1
+// turns pairs of long wavelengths more slowly: `factor` times where the wavelength is above original_positions /
+// low_frequency_factor, not at all below original_positions / high_frequency_factor, and by degrees between them.
+struct RopeSpec {
+  double base = 10000;
+  double fraction = 1;  // of a head's columns that are turned, the first ones
+  double factor = 1;    // 1: none is slowed down
+  double low_frequency_factor = 1, high_frequency_factor = 4;
+  std::int64_t original_positions = 8192;
+  bool operator==(const RopeSpec&) const = default;
+
+  // Columns of a head of that width that are turned, an even number.
+  std::int64_t turned(std::int64_t head_dim) const;
+  // [turned / 2]: radians a position.
+  std::vector<float> frequencies(std::int64_t head_dim) const;
+};
+
 // What layers, embedding and head are made of.
 struct ModelParts {
   NormKind norm = NormKind::layer_norm;
@@ -39,6 +56,8 @@ struct ModelParts {
   bool bias = true;              // of linear layers
   bool tied_embedding = true;    // one table embeds words and makes logits
   std::int64_t token_types = 0;  // rows of a table of segments; 0: none
+  double norm_eps = 1e-5;
+  RopeSpec rope;  // where positions are rotary
   bool operator==(const ModelParts&) const = default;
 };
 
@@ -54,6 +73,7 @@ struct ModelSpec {
   // Grouped-query attention and mixtures of experts. 0 is "as a dense model": a key and value head for every
   // head, no experts.
   std::int64_t kv_heads = 0;
+  std::int64_t head_size = 0;           // "head_dim": width of a head where it is not hidden / heads
   std::int64_t experts = 0;             // routed ones of a layer
   std::int64_t active_experts = 0;      // of those, how many a token visits
   std::int64_t shared_experts = 0;      // visited by every token
@@ -61,7 +81,7 @@ struct ModelSpec {
   std::optional<ModelParts> own_parts;  // where they are not the family's
 
   const ModelParts& parts() const;
-  std::int64_t head_dim() const { return hidden / heads; }
+  std::int64_t head_dim() const { return head_size == 0 ? hidden / heads : head_size; }
   // Megatron pads the vocabulary to a multiple of 128 * tp so that every shard is equal and well aligned.
   std::int64_t padded_vocab(std::int64_t tp) const {
     const std::int64_t multiple = 128 * tp;

@@ -22,20 +22,20 @@ void drop_row(const AttentionShape& s, std::int64_t index, std::int64_t q, std::
 // Shared by the threads that work on a head: K transposed and V. Each thread's own: a block of q or out, and
 // scores.
 std::int64_t shared_floats(const HeadSizes& z) {
-  return z.panels() + z.head();
+  return z.keys * z.width + z.seq * z.v_width;
 }
 std::int64_t own_floats(const HeadSizes& z) {
-  return z.queries() + std::max(z.scores(), kPanel * z.width);
+  return z.block * z.widest() + std::max(z.scores(), kPanel * z.width);
 }
 
 template <class T, class TP>
 void attend_block(const Attention& op, const HeadSizes& z, std::int64_t index, std::int64_t b,
                   const float* k_panels, const float* v, float* own) {
   const AttentionShape& s = op.shape;
-  float *queries = own, *scores = own + z.queries();
+  float *queries = own, *scores = own + z.block * z.widest();
   const std::int64_t q0 = b * z.block, rows = z.rows_of(b), keys = visible_keys(s, q0 + rows - 1);
-  load_rows<T>(z, op.q, index, q0, rows, queries);
-  score_block(z, rows, keys, queries, k_panels, scores);
+  load_rows<T>(op.q, query_head(s, op.q, index), q0, rows, z.width, queries);
+  score_block(z.ld, rows, keys, z.width, queries, k_panels, scores);
   const KeyMask mask = keys_of(s, index);
   for (std::int64_t r = 0; r < rows; ++r) {
     float* row = scores + r * z.ld;
@@ -50,20 +50,22 @@ void attend_block(const Attention& op, const HeadSizes& z, std::int64_t index, s
     if (s.dropout.p > 0) drop_row(s, index, q0 + r, visible, row);
   }
   float* out = queries;
-  block_gemm(rows, z.width, keys, {scores, z.ld, 1}, v, z.width, out, z.width, false);
-  store_rows<T>(z, out, op.out, index, q0, rows);
+  block_gemm(rows, z.v_width, keys, {scores, z.ld, 1}, v, z.v_width, out, z.v_width, false);
+  store_rows<T>(out, op.out, query_head(s, op.out, index), q0, rows, z.v_width);
 }
 
 template <class T, class TP>
 void attend_head(const Attention& op, const HeadSizes& z, const Sharing& sharing, std::int64_t index,
                  float* scratch) {
-  float *k_panels = scratch, *v = k_panels + z.panels(), *owns = v + z.head();
+  float *k_panels = scratch, *v = k_panels + z.keys * z.width, *owns = v + z.seq * z.v_width;
+  const std::int64_t k_head = key_head(op.shape, op.k, index), v_head = key_head(op.shape, op.v, index);
   const auto own = [&] { return owns + omp_get_thread_num() * own_floats(z); };
   const std::int64_t panels = z.keys / kPanel;
 #pragma omp parallel for schedule(static) if (sharing.blocks > 1)
   for (std::int64_t p = 0; p < panels; ++p) {
-    load_panel<T>(z, op.k, index, p, own(), k_panels);
-    load_rows<T>(z, op.v, index, p * kPanel, std::min(kPanel, z.seq - p * kPanel), v + p * kPanel * z.width);
+    load_panel<T>(op.k, k_head, p, z.width, own(), k_panels);
+    load_rows<T>(op.v, v_head, p * kPanel, std::min(kPanel, z.seq - p * kPanel), z.v_width,
+                 v + p * kPanel * z.v_width);
   }
 #pragma omp parallel for schedule(dynamic) if (sharing.blocks > 1)
   for (std::int64_t b = 0; b < z.blocks; ++b) attend_block<T, TP>(op, z, index, b, k_panels, v, own());
@@ -76,7 +78,7 @@ void compute(CpuOps& cpu, const Attention& op) {
   const AttentionShape& s = op.shape;
   if (s.batches() == 0 || s.seq == 0) return;
   const HeadSizes z(s);
-  const Sharing sharing(s);
+  const Sharing sharing(s.batches());
   const std::int64_t each = shared_floats(z) + sharing.blocks * own_floats(z);
   float* scratch = cpu.scratch.floats(each * sharing.heads);
   with_attention_types(op, {&op.k, &op.v, &op.out}, [&](auto type, auto probs_type) {

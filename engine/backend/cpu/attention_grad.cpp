@@ -1,4 +1,4 @@
-// The gradient of fused attention, block by block of query rows. With P the probabilities, F the dropout
+// The gradient of fused attention, block by block of query rows; a group of heads sums into one dK and dV. With P the probabilities, F the dropout
 // factors and O = (P F) V: dV = (P F)^T dO, dP = F (dO V^T), dS = scale P (dP - rowsum(dO O)), dQ = dS K, dK
 // = dS^T Q.
 #include "engine/backend/cpu/attention_head.h"
@@ -11,23 +11,25 @@ namespace {
 using ops::AttentionGrad;
 using ops::AttentionShape;
 
-// Scratch of a head: what its threads share, and what each of them has of its own.
+// Scratch of a group: what its threads share, and what each of them has of its own.
 struct Shared {
-  Shared(const HeadSizes& z, float* at) : k_panels(at), v_panels(at + z.panels()), k(v_panels + z.panels()) {}
-  static std::int64_t floats(const HeadSizes& z) { return 2 * z.panels() + z.head(); }
+  Shared(const HeadSizes& z, float* at)
+      : k_panels(at), v_panels(k_panels + z.keys * z.width), k(v_panels + z.keys * z.v_width) {}
+  static std::int64_t floats(const HeadSizes& z) { return z.keys * (z.width + z.v_width) + z.seq * z.width; }
   float *k_panels, *v_panels, *k;
 };
 struct Own {
   Own(const HeadSizes& z, float* at)
       : dk(at),
-        dv(dk + z.head()),
-        q(dv + z.head()),
-        dout(q + z.queries()),
-        out(dout + z.queries()),
-        probs(out + z.queries()),
+        dv(dk + z.seq * z.width),
+        q(dv + z.seq * z.v_width),
+        dout(q + z.block * z.width),
+        out(dout + z.block * z.v_width),
+        probs(out + z.block * z.widest()),
         dscores(probs + z.scores()) {}
   static std::int64_t floats(const HeadSizes& z) {
-    return 2 * z.head() + 3 * z.queries() + 2 * std::max(z.scores(), kPanel * z.width);
+    return z.seq * (z.width + z.v_width) + z.block * (z.width + z.v_width + z.widest()) +
+           2 * std::max(z.scores(), kPanel * z.widest());
   }
   float *dk, *dv;  // summed over this thread's blocks
   float *q, *dout, *out, *probs, *dscores;
@@ -80,65 +82,70 @@ void grad_block(const AttentionGrad& op, const HeadSizes& z, std::int64_t index,
                 const Shared& shared, const Own& own) {
   const AttentionShape& s = op.shape;
   const std::int64_t q0 = b * z.block, rows = z.rows_of(b), keys = visible_keys(s, q0 + rows - 1);
-  load_rows<T>(z, op.q, index, q0, rows, own.q);
-  load_rows<T>(z, op.dout, index, q0, rows, own.dout);
-  load_rows<T>(z, op.out, index, q0, rows, own.out);
-  if (!op.probs) score_block(z, rows, keys, own.q, shared.k_panels, own.probs);
-  score_block(z, rows, keys, own.dout, shared.v_panels, own.dscores);
+  load_rows<T>(op.q, query_head(s, op.q, index), q0, rows, z.width, own.q);
+  load_rows<T>(op.dout, query_head(s, op.dout, index), q0, rows, z.v_width, own.dout);
+  load_rows<T>(op.out, query_head(s, op.out, index), q0, rows, z.v_width, own.out);
+  if (!op.probs) score_block(z.ld, rows, keys, z.width, own.q, shared.k_panels, own.probs);
+  score_block(z.ld, rows, keys, z.v_width, own.dout, shared.v_panels, own.dscores);
   const KeyMask mask = keys_of(s, index);
   for (std::int64_t r = 0; r < rows; ++r) {
     float *p = own.probs + r * z.ld, *ds = own.dscores + r * z.ld;
-    const float *o = own.out + r * z.width, *go = own.dout + r * z.width;
+    const float *o = own.out + r * z.v_width, *go = own.dout + r * z.v_width;
     const std::int64_t visible = visible_keys(s, q0 + r);
     restore_probs<TP>(op, index, q0 + r, visible, mask, p);
-    const float dot = sum_of(z.width, [o, go](std::int64_t i) { return o[i] * go[i]; });
+    const float dot = sum_of(z.v_width, [o, go](std::int64_t i) { return o[i] * go[i]; });
     grad_row(s, index, q0 + r, visible, dot, p, ds);
     std::fill(p + visible, p + keys, 0.0f);
     std::fill(ds + visible, ds + keys, 0.0f);
   }
   float* dq = own.out;
-  block_gemm(keys, z.width, rows, {own.probs, 1, z.ld}, own.dout, z.width, own.dv, z.width, true);
+  block_gemm(keys, z.v_width, rows, {own.probs, 1, z.ld}, own.dout, z.v_width, own.dv, z.v_width, true);
   block_gemm(keys, z.width, rows, {own.dscores, 1, z.ld}, own.q, z.width, own.dk, z.width, true);
   block_gemm(rows, z.width, keys, {own.dscores, z.ld, 1}, shared.k, z.width, dq, z.width, false);
-  store_rows<T>(z, dq, op.dq, index, q0, rows);
+  store_rows<T>(dq, op.dq, query_head(s, op.dq, index), q0, rows, z.width);
 }
 
+// `first`: the first head of the group.
 template <class T, class TP>
-void grad_head(const AttentionGrad& op, const HeadSizes& z, const Sharing& sharing, std::int64_t index,
-               float* scratch) {
+void grad_group(const AttentionGrad& op, const HeadSizes& z, const Sharing& sharing, std::int64_t first,
+                float* scratch) {
+  const AttentionShape& s = op.shape;
   const Shared shared(z, scratch);
   float* owns = scratch + Shared::floats(z);
   const auto own = [&](int thread) { return Own(z, owns + thread * Own::floats(z)); };
   const std::int64_t panels = z.keys / kPanel;
+  const std::int64_t k_head = key_head(s, op.k, first), v_head = key_head(s, op.v, first);
+  const std::int64_t dk_head = key_head(s, op.dk, first), dv_head = key_head(s, op.dv, first);
 #pragma omp parallel if (sharing.blocks > 1)
   {
     const Own mine = own(omp_get_thread_num());
-    std::fill(mine.dk, mine.dk + 2 * z.head(), 0.0f);  // dk and dv
+    std::fill(mine.dk, mine.dk + z.seq * (z.width + z.v_width), 0.0f);  // dk and dv
 #pragma omp for schedule(static)
     for (std::int64_t p = 0; p < panels; ++p) {
-      const std::int64_t first = p * kPanel, count = std::min(kPanel, z.seq - first);
-      load_panel<T>(z, op.k, index, p, mine.probs, shared.k_panels);
-      load_panel<T>(z, op.v, index, p, mine.probs, shared.v_panels);
-      load_rows<T>(z, op.k, index, first, count, shared.k + first * z.width);
+      const std::int64_t row = p * kPanel, count = std::min(kPanel, z.seq - row);
+      load_panel<T>(op.k, k_head, p, z.width, mine.probs, shared.k_panels);
+      load_panel<T>(op.v, v_head, p, z.v_width, mine.probs, shared.v_panels);
+      load_rows<T>(op.k, k_head, row, count, z.width, shared.k + row * z.width);
     }
     // Round-robin, not dynamic: which thread sums which blocks must not depend on timing.
 #pragma omp for schedule(static, 1)
-    for (std::int64_t b = 0; b < z.blocks; ++b) grad_block<T, TP>(op, z, index, b, shared, mine);
+    for (std::int64_t i = 0; i < s.group * z.blocks; ++i)
+      grad_block<T, TP>(op, z, first + i / z.blocks, i % z.blocks, shared, mine);
     // The threads' sums, added in order.
     const int threads = omp_get_num_threads();
+    const auto add_threads = [&](std::int64_t r, std::int64_t width, float* Own::*part) {
+      float* sum = own(0).*part + r * width;
+      for (int t = 1; t < threads; ++t) {
+        const float* more = own(t).*part + r * width;
+#pragma omp simd
+        for (std::int64_t c = 0; c < width; ++c) sum[c] += more[c];
+      }
+      return sum;
+    };
 #pragma omp for schedule(static)
     for (std::int64_t r = 0; r < z.seq; ++r) {
-      float *dk = own(0).dk + r * z.width, *dv = own(0).dv + r * z.width;
-      for (int t = 1; t < threads; ++t) {
-        const float *more_dk = own(t).dk + r * z.width, *more_dv = own(t).dv + r * z.width;
-#pragma omp simd
-        for (std::int64_t c = 0; c < z.width; ++c) {
-          dk[c] += more_dk[c];
-          dv[c] += more_dv[c];
-        }
-      }
-      store_rows<T>(z, dk, op.dk, index, r, 1);
-      store_rows<T>(z, dv, op.dv, index, r, 1);
+      store_rows<T>(add_threads(r, z.width, &Own::dk), op.dk, dk_head, r, 1, z.width);
+      store_rows<T>(add_threads(r, z.v_width, &Own::dv), op.dv, dv_head, r, 1, z.v_width);
     }
   }
 }
@@ -150,15 +157,15 @@ void compute(CpuOps& cpu, const AttentionGrad& op) {
   const AttentionShape& s = op.shape;
   if (s.batches() == 0 || s.seq == 0) return;
   const HeadSizes z(s);
-  const Sharing sharing(s);
+  const Sharing sharing(s.groups());
   const std::int64_t each = Shared::floats(z) + sharing.blocks * Own::floats(z);
   float* scratch = cpu.scratch.floats(each * sharing.heads);
   with_attention_types(op, {&op.k, &op.v, &op.out, &op.dout, &op.dq, &op.dk, &op.dv},
                        [&](auto type, auto probs_type) {
 #pragma omp parallel for schedule(dynamic) if (sharing.heads > 1)
-                         for (std::int64_t i = 0; i < s.batches(); ++i)
-                           grad_head<decltype(type), decltype(probs_type)>(
-                               op, z, sharing, i, scratch + omp_get_thread_num() * each);
+                         for (std::int64_t i = 0; i < s.groups(); ++i)
+                           grad_group<decltype(type), decltype(probs_type)>(
+                               op, z, sharing, i * s.group, scratch + omp_get_thread_num() * each);
                        });
 }
 

@@ -18,8 +18,8 @@ inline std::int64_t round_up(std::int64_t n, std::int64_t unit) {
 struct HeadSizes {
   explicit HeadSizes(const ops::AttentionShape& s)
       : seq(s.seq),
-        dim(s.head_dim),
         width(round_up(s.head_dim, kVector)),
+        v_width(round_up(s.v_dim(), kVector)),
         keys(round_up(s.seq, kPanel)),
         // One vector more than a multiple of the panel: a power of two would put a column into one cache set.
         ld(keys + kVector),
@@ -27,67 +27,75 @@ struct HeadSizes {
         block(std::clamp<std::int64_t>(72 * 1024 / std::max<std::int64_t>(1, s.seq) / kTileRows * kTileRows,
                                        24, 72)),
         blocks((s.seq + block - 1) / block) {}
-  std::int64_t seq, dim;
-  std::int64_t width;  // head_dim padded
-  std::int64_t keys;   // seq padded
-  std::int64_t ld;     // of a block of scores
-  std::int64_t block;  // query rows of a block
+  std::int64_t seq;
+  std::int64_t width;    // of queries and keys, padded
+  std::int64_t v_width;  // of values and outputs, padded
+  std::int64_t keys;     // seq padded
+  std::int64_t ld;       // of a block of scores
+  std::int64_t block;    // query rows of a block
   std::int64_t blocks;
   std::int64_t rows_of(std::int64_t b) const { return std::min(block, seq - b * block); }
-  std::int64_t head() const { return seq * width; }
-  std::int64_t panels() const { return keys * width; }
+  std::int64_t widest() const { return std::max(width, v_width); }
   std::int64_t scores() const { return block * ld; }
-  std::int64_t queries() const { return block * width; }
 };
 
-// Who works on what: heads are shared out whole where there are enough; else all threads share each head's
-// blocks.
+// Who works on what: heads (forward) or groups of them (backward) are shared out whole where there are enough; else
+// all threads share the blocks of each.
 struct Sharing {
-  explicit Sharing(const ops::AttentionShape& s) {
+  explicit Sharing(std::int64_t heads_or_groups) {
     const int threads = omp_get_max_threads();
-    heads = s.batches() >= threads ? threads : 1;
-    blocks = s.batches() >= threads ? 1 : threads;
+    heads = heads_or_groups >= threads ? threads : 1;
+    blocks = heads_or_groups >= threads ? 1 : threads;
   }
   int heads;   // worked on at the same time
-  int blocks;  // of one head, at the same time
+  int blocks;  // of one of them, at the same time
 };
 
-// Rows [first, first + rows) of a head, padded to `width`.
+// Where head `index` of all begins, counted over samples and their heads: of queries and outputs, whose groups have
+// their heads side by side; and of keys and values, which the group shares.
+inline std::int64_t query_head(const ops::AttentionShape& s, const ops::Matrix& m, std::int64_t index) {
+  return m.offset + index / s.group * m.batch_stride + index % s.group * m.cols;
+}
+inline std::int64_t key_head(const ops::AttentionShape& s, const ops::Matrix& m, std::int64_t index) {
+  return m.offset + index / s.group * m.batch_stride;
+}
+
+// Rows [first, first + rows) of the head that begins at element `head`, padded to `width`.
 template <class T>
-void load_rows(const HeadSizes& z, const ops::Matrix& m, std::int64_t index, std::int64_t first,
-               std::int64_t rows, float* to) {
-  const T* from = m.data.as<T>() + m.offset + index * m.batch_stride + first * m.ld;
+void load_rows(const ops::Matrix& m, std::int64_t head, std::int64_t first, std::int64_t rows,
+               std::int64_t width, float* to) {
+  const T* from = m.data.as<T>() + head + first * m.ld;
   for (std::int64_t r = 0; r < rows; ++r) {
-    to_floats(from + r * m.ld, to + r * z.width, z.dim);
-    std::fill(to + r * z.width + z.dim, to + (r + 1) * z.width, 0.0f);
+    to_floats(from + r * m.ld, to + r * width, m.cols);
+    std::fill(to + r * width + m.cols, to + (r + 1) * width, 0.0f);
   }
 }
 
 template <class T>
-void store_rows(const HeadSizes& z, const float* from, const ops::Matrix& m, std::int64_t index,
-                std::int64_t first, std::int64_t rows) {
-  T* to = m.data.as<T>() + m.offset + index * m.batch_stride + first * m.ld;
-  for (std::int64_t r = 0; r < rows; ++r) from_floats(from + r * z.width, to + r * m.ld, z.dim);
+void store_rows(const float* from, const ops::Matrix& m, std::int64_t head, std::int64_t first,
+                std::int64_t rows, std::int64_t width) {
+  T* to = m.data.as<T>() + head + first * m.ld;
+  for (std::int64_t r = 0; r < rows; ++r) from_floats(from + r * width, to + r * m.ld, m.cols);
 }
 
 // A head transposed, in panels of kPanel keys: element (key, c) at [key / kPanel][c][key % kPanel]; keys
 // beyond the sequence are zero. `rows` is kPanel * width floats to work in.
 template <class T>
-void load_panel(const HeadSizes& z, const ops::Matrix& m, std::int64_t index, std::int64_t panel, float* rows,
+void load_panel(const ops::Matrix& m, std::int64_t head, std::int64_t panel, std::int64_t width, float* rows,
                 float* to) {
-  const std::int64_t first = panel * kPanel, count = std::min(kPanel, z.seq - first);
-  load_rows<T>(z, m, index, first, count, rows);
-  std::fill(rows + count * z.width, rows + kPanel * z.width, 0.0f);
-  float* out = to + panel * kPanel * z.width;
-  for (std::int64_t c = 0; c < z.width; ++c)
-    for (std::int64_t k = 0; k < kPanel; ++k) out[c * kPanel + k] = rows[k * z.width + c];
+  const std::int64_t first = panel * kPanel, count = std::min(kPanel, m.rows - first);
+  load_rows<T>(m, head, first, count, width, rows);
+  std::fill(rows + count * width, rows + kPanel * width, 0.0f);
+  float* out = to + panel * kPanel * width;
+  for (std::int64_t c = 0; c < width; ++c)
+    for (std::int64_t k = 0; k < kPanel; ++k) out[c * kPanel + k] = rows[k * width + c];
 }
 
-// scores[rows, keys] = rows of q times the transposed panels, as far as key `keys`.
-inline void score_block(const HeadSizes& z, std::int64_t rows, std::int64_t keys, const float* q,
-                        const float* panels, float* scores) {
+// scores[rows, keys] = rows of `width` columns times the transposed panels, as far as key `keys`.
+inline void score_block(std::int64_t ld, std::int64_t rows, std::int64_t keys, std::int64_t width,
+                        const float* q, const float* panels, float* scores) {
   for (std::int64_t k = 0; k < keys; k += kPanel)
-    block_gemm(rows, kPanel, z.width, {q, z.width, 1}, panels + k * z.width, kPanel, scores + k, z.ld, false);
+    block_gemm(rows, kPanel, width, {q, width, 1}, panels + k * width, kPanel, scores + k, ld, false);
 }
 
 inline KeyMask keys_of(const ops::AttentionShape& s, std::int64_t index) {

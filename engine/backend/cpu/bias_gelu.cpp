@@ -1,6 +1,6 @@
 #include "engine/ops/bias_gelu.h"
 
-#include "engine/backend/cpu/convert.h"
+#include "engine/backend/cpu/bias_tile.h"
 #include "engine/backend/cpu/cpu_ops.h"
 #include "engine/backend/cpu/parallel.h"
 #include "engine/backend/cpu/vector_math.h"
@@ -19,14 +19,6 @@ inline float gelu(float z) {
 inline float gelu_slope(float z) {
   const float s = 1.0f / (1.0f + exp_f32(-kTwoRoot * (z + kCubic * z * z * z)));
   return s + z * s * (1.0f - s) * (kTwoRoot * (1.0f + 3 * kCubic * z * z));
-}
-
-// The bias as floats, or zeros where there is none.
-template <class T>
-const float* bias_tile(const Tensor& bias, std::int64_t col, std::int64_t n, float* buffer) {
-  if (bias) return load(bias.as<T>() + col, buffer, n);
-  std::fill(buffer, buffer + n, 0.0f);
-  return buffer;
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ void check_probabilities(std::string_view op, const Tensor& probs, DType type) {
         name_of(probs.dtype()));
 }
 
-// Heads [first, first + heads) of one sample.
+// Heads [first, first + count) of one sample, whole groups of them.
 struct Heads {
   std::int64_t sample, first, count;
 };
@@ -34,38 +34,51 @@ struct Heads {
 template <class F>
 void for_heads(const AttentionShape& s, DType type, std::int64_t tensors, F&& f) {
   const std::int64_t bytes = s.seq * s.seq * static_cast<std::int64_t>(size_of(type)) * tensors;
-  const std::int64_t most = std::clamp<std::int64_t>(kWorkspace / bytes, 1, s.heads);
+  const std::int64_t most =
+      std::clamp<std::int64_t>(kWorkspace / bytes / s.group * s.group, s.group, s.heads);
   for (std::int64_t b = 0; b < s.batch; ++b)
     for (std::int64_t a = 0; a < s.heads; a += most) f(Heads{b, a, std::min(most, s.heads - a)});
 }
 
 Matrix matrices_of(const AttentionShape& s, const Matrix& all, const Heads& h) {
   Matrix m = all;
-  m.offset += (h.sample * s.heads + h.first) * m.batch_stride;
+  m.offset += (h.sample * s.heads + h.first) / s.group * m.batch_stride;
   return m;
 }
 
-Shape scores_shape(const AttentionShape& s, const Heads& h) {
-  return {1, h.count, s.seq, s.seq};
+Shape scores_shape(const Heads& h, std::int64_t seq) {
+  return {1, h.count, seq, seq};
 }
 
 Tensor probs_of(const AttentionShape& s, const Tensor& probs, const Heads& h) {
-  return probs.part((h.sample * s.heads + h.first) * s.seq * s.seq, scores_shape(s, h));
-}
-
-Matrix scores_matrix(const Tensor& t) {
-  const std::int64_t seq = t.shape()[2];
-  return {t, seq, seq, seq, 0, seq * seq};
+  return probs.part((h.sample * s.heads + h.first) * s.seq * s.seq, scores_shape(h, s.seq));
 }
 
 ops::HeadMap map_of(const AttentionShape& s, const Heads& h) {
   return {s.map.heads, s.map.head0 + h.first, s.map.sample0 + h.sample};
 }
 
-ops::Matmul product(const Matrix& a, const Matrix& b, const Matrix& c, std::int64_t batch) {
-  ops::Matmul p{a, b, c};
-  p.batch = batch;
-  return p;
+// The heads of a group that are its i-th: of queries and outputs, and of scores.
+Matrix member(Matrix m, std::int64_t i) {
+  m.offset += i * m.cols;
+  return m;
+}
+Matrix member_scores(const AttentionShape& s, const Tensor& t, std::int64_t i) {
+  return {t, s.seq, s.seq, s.seq, i * s.seq * s.seq, s.group * s.seq * s.seq};
+}
+
+// a * b for each of `heads` heads: a product of batches for each member of the groups, of which those after the first
+// add to what the first left where a group has one result (`sum`).
+enum class Result { each, sum };
+template <class A, class B, class C>
+void multiply(CudaOps& gpu, const AttentionShape& s, std::int64_t heads, Result result, const A& a,
+              const B& b, const C& c) {
+  for (std::int64_t i = 0; i < s.group; ++i) {
+    ops::Matmul product{a(i), b(i), c(i)};
+    product.batch = heads / s.group;
+    product.beta = result == Result::sum && i > 0 ? 1.0f : 0.0f;
+    compute(gpu, product);
+  }
 }
 
 }  // namespace
@@ -77,21 +90,24 @@ void compute(CudaOps& gpu, const Attention& op) {
   if (s.batches() == 0 || s.seq == 0) return;
   if (!op.probs) return gpu.flash->run(op);
   check_probabilities(Attention::name, op.probs, type);
-  compute(gpu, product(op.q, op.k.t(), scores_matrix(op.probs), s.batches()));
+  multiply(
+      gpu, s, s.batches(), Result::each, [&](std::int64_t i) { return member(op.q, i); },
+      [&](std::int64_t) { return op.k.t(); }, [&](std::int64_t i) { return member_scores(s, op.probs, i); });
   enqueue_statistics(gpu.kernels, op);
   ops::Softmax softmax{op.probs, op.probs, s.scale, s.causal};
   softmax.keep = s.keep;
   compute(gpu, softmax);
-  if (s.dropout.p <= 0) {
-    compute(gpu, product(scores_matrix(op.probs), op.v, op.out, s.batches()));
-    return;
-  }
+  const auto add_values = [&](const Tensor& probs, const Matrix& v, const Matrix& out, std::int64_t heads) {
+    multiply(
+        gpu, s, heads, Result::each, [&](std::int64_t i) { return member_scores(s, probs, i); },
+        [&](std::int64_t) { return v; }, [&](std::int64_t i) { return member(out, i); });
+  };
+  if (s.dropout.p <= 0) return add_values(op.probs, op.v, op.out, s.batches());
   for_heads(s, type, 1, [&](const Heads& h) {
-    const Tensor dropped(gpu.workspace, scores_shape(s, h), type, Category::workspace,
+    const Tensor dropped(gpu.workspace, scores_shape(h, s.seq), type, Category::workspace,
                          "probabilities after dropout");
     compute(gpu, ops::Dropout{probs_of(s, op.probs, h), dropped, Tensor(), s.dropout, map_of(s, h)});
-    compute(gpu,
-            product(scores_matrix(dropped), matrices_of(s, op.v, h), matrices_of(s, op.out, h), h.count));
+    add_values(dropped, matrices_of(s, op.v, h), matrices_of(s, op.out, h), h.count);
   });
 }
 
@@ -108,7 +124,7 @@ void compute(CudaOps& gpu, const AttentionGrad& op) {
   for_heads(s, type, drops ? 2 : 1, [&](const Heads& h) {
     const auto of = [&](const Matrix& m) { return matrices_of(s, m, h); };
     const auto workspace = [&](const char* what) {
-      return Tensor(gpu.workspace, scores_shape(s, h), type, Category::workspace, what);
+      return Tensor(gpu.workspace, scores_shape(h, s.seq), type, Category::workspace, what);
     };
     const Tensor probs = probs_of(s, op.probs, h), dscores = workspace("gradient of probabilities");
     Tensor dropped = probs;
@@ -116,12 +132,20 @@ void compute(CudaOps& gpu, const AttentionGrad& op) {
       dropped = workspace("probabilities after dropout");
       compute(gpu, ops::Dropout{probs, dropped, Tensor(), s.dropout, map_of(s, h)});
     }
-    compute(gpu, product(scores_matrix(dropped).t(), of(op.dout), of(op.dv), h.count));
-    compute(gpu, product(of(op.dout), of(op.v).t(), scores_matrix(dscores), h.count));
+    const auto scores = [&](const Tensor& t) {
+      return [&s, t](std::int64_t i) { return member_scores(s, t, i); };
+    };
+    const auto scores_t = [&](const Tensor& t) {
+      return [&s, t](std::int64_t i) { return member_scores(s, t, i).t(); };
+    };
+    const auto heads = [&](const Matrix& m) { return [m = of(m)](std::int64_t i) { return member(m, i); }; };
+    const auto shared = [&](const Matrix& m) { return [m](std::int64_t) { return m; }; };
+    multiply(gpu, s, h.count, Result::sum, scores_t(dropped), heads(op.dout), shared(of(op.dv)));
+    multiply(gpu, s, h.count, Result::each, heads(op.dout), shared(of(op.v).t()), scores(dscores));
     if (drops) compute(gpu, ops::DropoutGrad{dscores, dscores, Tensor(), s.dropout, map_of(s, h)});
     compute(gpu, ops::SoftmaxGrad{dscores, probs, dscores, s.scale, s.causal});
-    compute(gpu, product(scores_matrix(dscores), of(op.k), of(op.dq), h.count));
-    compute(gpu, product(scores_matrix(dscores).t(), of(op.q), of(op.dk), h.count));
+    multiply(gpu, s, h.count, Result::each, scores(dscores), shared(of(op.k)), heads(op.dq));
+    multiply(gpu, s, h.count, Result::sum, scores_t(dscores), heads(op.q), shared(of(op.dk)));
   });
 }
 

@@ -78,11 +78,18 @@ class Builder {
   }
 
  private:
+  static bool of_keys(FlashTensor name) {
+    return name == kFlashK || name == kFlashV || name == kFlashDK || name == kFlashDV;
+  }
+  static bool of_values(FlashTensor name) {
+    return name == kFlashV || name == kFlashDV || name == kFlashOut || name == kFlashDOut;
+  }
   Tensor_attributes place(FlashTensor name, const FlashView& view) const {
     return Tensor_attributes()
         .set_uid(name)
-        .set_dim({s_.batch, s_.heads, s_.seq, s_.head_dim})
-        .set_stride({s_.heads * view.head, view.head, view.row, 1})
+        .set_dim({s_.batch, of_keys(name) ? s_.key_heads : s_.heads, s_.seq,
+                  of_values(name) ? s_.v_dim : s_.head_dim})
+        .set_stride({view.sample, view.head, view.row, 1})
         .set_data_type(type_of(s_));
   }
   TensorPtr lengths(FlashTensor name) const {

@@ -11,18 +11,23 @@
 
 namespace mbench::cuda {
 
-// Where [batch, heads, seq, head_dim] lies: element (b, a, s, c) is at (b * heads + a) * head + s * row + c.
+// Where [batch, heads, seq, dim] lies: element (b, a, s, c) is at b * sample + a * head + s * row + c.
 struct FlashView {
-  std::int64_t row = 0, head = 0;
+  std::int64_t row = 0, head = 0, sample = 0;
 };
 
-inline FlashView flash_view(const ops::Matrix& m) {
-  return {m.ld, m.batch_stride};
+inline FlashView flash_view(const ops::AttentionShape& s, const ops::Matrix& m) {
+  if (s.group > 1) return {m.ld, m.cols, m.batch_stride};
+  return {m.ld, m.batch_stride, s.heads * m.batch_stride};
 }
 
+// Where heads share keys, each group of them is told as a sample of its own with one head of keys: of one head after the
+// other of a packed tensor, heads of different groups do not lie at one stride.
 struct FlashShape {
   DType type = DType::bf16;
   std::int64_t batch = 0, heads = 0, seq = 0, head_dim = 0;
+  std::int64_t key_heads = 0;  // heads, or 1
+  std::int64_t v_dim = 0;      // width of values and outputs
   float scale = 1;
   bool causal = false, padded = false;
   bool gradient = false;
@@ -31,11 +36,13 @@ struct FlashShape {
 
   // Equal keys: one plan serves both.
   std::vector<std::int64_t> key() const {
-    std::vector<std::int64_t> all{static_cast<std::int64_t>(type),    batch,  heads,  seq,     head_dim,
-                                  std::bit_cast<std::int32_t>(scale), causal, padded, gradient};
+    std::vector<std::int64_t> all{
+        static_cast<std::int64_t>(type),    batch,  heads,  seq,     head_dim, key_heads, v_dim,
+        std::bit_cast<std::int32_t>(scale), causal, padded, gradient};
     for (const FlashView& view : {q, k, v, out, dout, dq, dk, dv}) {
       all.push_back(view.row);
       all.push_back(view.head);
+      all.push_back(view.sample);
     }
     return all;
   }
@@ -48,10 +55,13 @@ FlashShape flash_shape_without_views(const Op& op) {
   const ops::AttentionShape& s = op.shape;
   FlashShape shape;
   shape.type = op.q.data.dtype();
-  shape.batch = s.batch, shape.heads = s.heads, shape.seq = s.seq, shape.head_dim = s.head_dim;
+  const bool grouped = s.group > 1;
+  shape.batch = grouped ? s.groups() : s.batch, shape.heads = grouped ? s.group : s.heads;
+  shape.key_heads = grouped ? 1 : s.heads;
+  shape.seq = s.seq, shape.head_dim = s.head_dim, shape.v_dim = s.v_dim();
   shape.scale = s.scale, shape.causal = s.causal, shape.padded = static_cast<bool>(s.keep);
-  shape.q = flash_view(op.q), shape.k = flash_view(op.k), shape.v = flash_view(op.v);
-  shape.out = flash_view(op.out);
+  shape.q = flash_view(s, op.q), shape.k = flash_view(s, op.k), shape.v = flash_view(s, op.v);
+  shape.out = flash_view(s, op.out);
   return shape;
 }
 
@@ -60,10 +70,11 @@ inline FlashShape flash_shape(const ops::Attention& op) {
 }
 
 inline FlashShape flash_shape(const ops::AttentionGrad& op) {
+  const ops::AttentionShape& s = op.shape;
   FlashShape shape = flash_shape_without_views(op);
   shape.gradient = true;
-  shape.dout = flash_view(op.dout);
-  shape.dq = flash_view(op.dq), shape.dk = flash_view(op.dk), shape.dv = flash_view(op.dv);
+  shape.dout = flash_view(s, op.dout);
+  shape.dq = flash_view(s, op.dq), shape.dk = flash_view(s, op.dk), shape.dv = flash_view(s, op.dv);
   return shape;
 }
 
@@ -80,11 +91,15 @@ inline std::optional<std::string> why_no_flash(const FlashShape& s, float dropou
         "its "
         "own, and a mask here is the same on every device and layout",
         dropout);
-  if (s.head_dim % 8 != 0)
+  if (s.head_dim % 8 != 0 || s.v_dim % 8 != 0)
     return fmt::format(
         "attention \"flash\" on a GPU, got head_dim {}, need a multiple of 8 or attention "
         "\"core\"",
-        s.head_dim);
+        s.head_dim % 8 != 0 ? s.head_dim : s.v_dim);
+  if (s.padded && s.key_heads != s.heads)
+    return std::string(
+        "attention \"flash\" on a GPU, got padding with grouped queries, need a key and value head for every "
+        "head, or attention \"core\"");
   // The row sums stand before the rest of the workspace, which would start at an odd address.
   if (s.row_sum_bytes() % 16 != 0)
     return fmt::format(

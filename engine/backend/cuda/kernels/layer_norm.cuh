@@ -3,13 +3,11 @@
 // a fixed order.
 #pragma once
 #include "engine/backend/cuda/kernels/column_sum.h"
-#include "engine/backend/cuda/kernels/row.h"
+#include "engine/backend/cuda/kernels/norm_rows.h"
 #include "engine/backend/cuda/kernels/types.h"
 #include "engine/ops/layer_norm.h"
 
 namespace mbench::cuda {
-
-inline constexpr int kNormThreads = 1024, kNormGradThreads = 384;  // the gradient needs more registers
 
 template <class T, int V, int Items>
 __global__ void __launch_bounds__(kNormThreads)
@@ -134,13 +132,6 @@ void enqueue(Stream& stream, const ops::LayerNorm& op) {
       stream.launch(op.name, row_shape(rows, n, 1, kNormThreads), layer_norm<T, 1, 0>, x, gamma, beta, y,
                     mean, rstd, rows, n, op.eps);
   });
-}
-
-// Chunks by the shape alone: many enough to fill a GPU, few enough that their sums cost little beside the
-// rows.
-inline std::int64_t norm_chunk_rows(std::int64_t rows, std::int64_t n) {
-  const std::int64_t most = std::clamp<std::int64_t>((std::int64_t{1} << 20) / n, 128, 1024);
-  return std::max<std::int64_t>(4, (rows + most - 1) / most);
 }
 
 template <class Stream>

@@ -1,0 +1,85 @@
+#include "engine/ops/rms_norm.h"
+
+#include <omp.h>
+
+#include "engine/backend/cpu/column_sum.h"
+#include "engine/backend/cpu/convert.h"
+#include "engine/backend/cpu/cpu_ops.h"
+#include "engine/backend/cpu/vector_math.h"
+
+namespace mbench::cpu {
+
+template <>
+void compute(CpuOps& cpu, const ops::RmsNorm& op) {
+  const std::int64_t rows = op.x.shape().rows(), n = op.x.shape().cols();
+  with_type(op.x.dtype(), [&](auto type) {
+    using T = decltype(type);
+    // For 16-bit storage: gamma as floats, and a row of x and of y for each thread.
+    float* scratch = cpu.scratch.floats((1 + 2 * omp_get_max_threads()) * n);
+    const float* gamma = load(op.gamma.as<T>(), scratch, n);
+    parallel_rows(rows, n, [&](std::int64_t r) {
+      float* own = scratch + (1 + 2 * omp_get_thread_num()) * n;
+      const float* x = load(op.x.as<T>() + r * n, own, n);
+      float* y = target(op.y.as<T>() + r * n, own + n);
+      const float squares = sum_of(n, [x](std::int64_t i) { return x[i] * x[i]; }) / static_cast<float>(n);
+      const float rstd = 1.0f / std::sqrt(squares + op.eps);
+#pragma omp simd
+      for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] * rstd * gamma[i];
+      store(y, op.y.as<T>() + r * n, n);
+      op.rstd.as<float>()[r] = rstd;
+    });
+  });
+}
+
+// With xhat = x rstd and g = dy gamma: dx = rstd (g - xhat mean(g xhat)).
+template <>
+void compute(CpuOps& cpu, const ops::RmsNormGrad& op) {
+  const std::int64_t n = op.x.shape().cols();
+  const RowChunks chunks(op.x.shape().rows());
+  const float inv_n = n > 0 ? 1.0f / static_cast<float>(n) : 0;
+  with_type(op.x.dtype(), [&](auto type) {
+    using T = decltype(type);
+    float* scratch = cpu.scratch.floats((chunks.count + 1 + 4 * omp_get_max_threads()) * n);
+    float* partial = scratch;  // [chunks, n]: dgamma
+    float* after = scratch + chunks.count * n;
+    const float* gamma = load(op.gamma.as<T>(), after, n);
+#pragma omp parallel for schedule(static) if (op.x.numel() > kParallelFrom)
+    for (std::int64_t chunk = 0; chunk < chunks.count; ++chunk) {
+      float* own = after + (1 + 4 * omp_get_thread_num()) * n;
+      float* dgamma = partial + chunk * n;
+      std::fill(dgamma, dgamma + n, 0.0f);
+      for (std::int64_t r = chunks.begin(chunk); r < chunks.end(chunk); ++r) {
+        const float* x = load(op.x.as<T>() + r * n, own, n);
+        const float* dy = load(op.dy.as<T>() + r * n, own + n, n);
+        const float* residual = op.residual ? load(op.residual.as<T>() + r * n, own + 2 * n, n) : nullptr;
+        float* dx = target(op.dx.as<T>() + r * n, own + 3 * n);
+        const float rstd = op.rstd.as<float>()[r];
+        float sums[kLanes] = {};
+        const auto step = [&](std::int64_t i, std::int64_t lane) {
+          const float product = dy[i] * (x[i] * rstd);
+          dgamma[i] += product;
+          sums[lane] += product * gamma[i];
+        };
+        std::int64_t i = 0;
+        for (; i + kLanes <= n; i += kLanes) {
+#pragma omp simd
+          for (std::int64_t l = 0; l < kLanes; ++l) step(i + l, l);
+        }
+        for (std::int64_t l = 0; i + l < n; ++l) step(i + l, l);
+        const float mean = sum_of(kLanes, [&](std::int64_t l) { return sums[l]; }) * inv_n;
+        if (residual != nullptr) {
+#pragma omp simd
+          for (std::int64_t j = 0; j < n; ++j)
+            dx[j] = rstd * (dy[j] * gamma[j] - x[j] * rstd * mean) + residual[j];
+        } else {
+#pragma omp simd
+          for (std::int64_t j = 0; j < n; ++j) dx[j] = rstd * (dy[j] * gamma[j] - x[j] * rstd * mean);
+        }
+        store(dx, op.dx.as<T>() + r * n, n);
+      }
+    }
+    add_chunks(partial, chunks.count, n, op.dgamma);
+  });
+}
+
+}  // namespace mbench::cpu

@@ -1,0 +1,72 @@
+#include "engine/ops/swiglu.h"
+
+#include "engine/backend/cpu/convert.h"
+#include "engine/backend/cpu/cpu_ops.h"
+#include "engine/backend/cpu/parallel.h"
+#include "engine/backend/cpu/vector_math.h"
+
+namespace mbench::cpu {
+namespace {
+
+// (gate, up) of n outputs as two rows of floats, the bias added.
+template <class T>
+void load_pairs(const T* x, const Tensor& bias, std::int64_t col, std::int64_t n, float* gate, float* up) {
+  float xb[2 * kTile], bb[2 * kTile];
+  const float* pairs = load(x, xb, 2 * n);
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) {
+    gate[i] = pairs[2 * i];
+    up[i] = pairs[2 * i + 1];
+  }
+  if (!bias) return;
+  const float* more = load(bias.as<T>() + 2 * col, bb, 2 * n);
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) {
+    gate[i] += more[2 * i];
+    up[i] += more[2 * i + 1];
+  }
+}
+
+}  // namespace
+
+template <>
+void compute(CpuOps&, const ops::SwiGlu& op) {
+  with_type(op.x.dtype(), [&](auto type) {
+    using T = decltype(type);
+    const std::int64_t cols = op.y.shape().cols();
+    parallel_row_tiles(op.y.shape().rows(), cols, [&](std::int64_t row, std::int64_t col, std::int64_t n) {
+      float gate[kTile], up[kTile], yb[kTile];
+      const std::int64_t at = row * cols + col;
+      load_pairs(op.x.as<T>() + 2 * at, op.bias, col, n, gate, up);
+      float* y = target(op.y.as<T>() + at, yb);
+#pragma omp simd
+      for (std::int64_t i = 0; i < n; ++i) y[i] = gate[i] / (1.0f + exp_f32(-gate[i])) * up[i];
+      store(y, op.y.as<T>() + at, n);
+    });
+  });
+}
+
+// With s = 1 / (1 + e^-gate): dup = dy gate s, dgate = dy up s (1 + gate (1 - s)).
+template <>
+void compute(CpuOps&, const ops::SwiGluGrad& op) {
+  with_type(op.x.dtype(), [&](auto type) {
+    using T = decltype(type);
+    const std::int64_t cols = op.dy.shape().cols();
+    parallel_row_tiles(op.dy.shape().rows(), cols, [&](std::int64_t row, std::int64_t col, std::int64_t n) {
+      float gate[kTile], up[kTile], db[kTile], xb[2 * kTile];
+      const std::int64_t at = row * cols + col;
+      load_pairs(op.x.as<T>() + 2 * at, op.bias, col, n, gate, up);
+      const float* dy = load(op.dy.as<T>() + at, db, n);
+      float* dx = target(op.dx.as<T>() + 2 * at, xb);
+#pragma omp simd
+      for (std::int64_t i = 0; i < n; ++i) {
+        const float s = 1.0f / (1.0f + exp_f32(-gate[i]));
+        dx[2 * i] = dy[i] * up[i] * s * (1.0f + gate[i] * (1.0f - s));
+        dx[2 * i + 1] = dy[i] * gate[i] * s;
+      }
+      store(dx, op.dx.as<T>() + 2 * at, 2 * n);
+    });
+  });
+}
+
+}  // namespace mbench::cpu

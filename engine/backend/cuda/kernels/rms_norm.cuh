@@ -1,0 +1,146 @@
+// Root-mean-square normalisation: a block (or a warp) for each row, the row in registers. The gradient walks chunks of
+// rows as layer normalisation's does: one pass over dy and x, then the chunks' sums of dgamma in a fixed order.
+#pragma once
+#include "engine/backend/cuda/kernels/column_sum.h"
+#include "engine/backend/cuda/kernels/norm_rows.h"
+#include "engine/backend/cuda/kernels/types.h"
+#include "engine/ops/rms_norm.h"
+
+namespace mbench::cuda {
+
+template <class T, int V, int Items>
+__global__ void __launch_bounds__(kNormThreads) rms_norm(const T* x, const T* gamma, T* y, float* rstd_out,
+                                                         std::int64_t rows, std::int64_t n, float eps) {
+  __shared__ SharedArray<float, kWarp> parts;
+  const std::int64_t r = own_row();
+  if (r >= rows) return;  // a whole warp, and only where a row is one warp's
+  const Row<T, V, Items> row(x + r * n, n);
+  float squares = 0;
+  for_row<V, Items>(n, [&](int item, std::int64_t col) {
+    const Floats<V> z = row.at(item, col);
+#pragma unroll
+    for (int k = 0; k < V; ++k) squares += z.v[k] * z.v[k];
+  });
+  const float rstd = 1.0f / sqrtf(row_reduce(squares, 0.0f, parts, Sum()) / static_cast<float>(n) + eps);
+  for_row<V, Items>(n, [&](int item, std::int64_t col) {
+    Floats<V> z = row.at(item, col);
+    const Floats<V> g = load<V>(gamma + col);
+#pragma unroll
+    for (int k = 0; k < V; ++k) z.v[k] = z.v[k] * rstd * g.v[k];
+    store(y + r * n + col, z);
+  });
+  if (threadIdx.x == 0) rstd_out[r] = rstd;
+}
+
+template <class T>
+struct RmsNormGradArguments {
+  const T *dy, *x, *gamma, *residual;  // residual may be null
+  const float* rstd;
+  T* dx;
+  float* partial;  // [chunks, n]: dgamma
+  std::int64_t rows, n, chunk_rows, chunks;
+};
+
+// With xhat = x rstd and g = dy gamma: dx = rstd (g - xhat mean(g xhat)). A block (or a warp) takes the rows of one
+// chunk; each thread keeps the sums of its columns, in registers or, for rows that do not fit there, in `partial`.
+template <class T, int V, int Items>
+__global__ void __launch_bounds__(kNormGradThreads) rms_norm_grad(RmsNormGradArguments<T> a) {
+  __shared__ SharedArray<float, kWarp> parts;
+  const std::int64_t chunk = own_row(), n = a.n;
+  if (chunk >= a.chunks) return;
+  const std::int64_t begin = chunk * a.chunk_rows;
+  const std::int64_t end = begin + a.chunk_rows < a.rows ? begin + a.chunk_rows : a.rows;
+  float* dgamma = a.partial + chunk * n;
+  const float inv_n = 1.0f / static_cast<float>(n);
+  constexpr int kKept = Items > 0 ? Items : 1;
+  Floats<V> sum_gamma[kKept];
+  for_row<V, Items>(n, [&](int item, std::int64_t col) {
+    sum_gamma[item] = filled<V>(0);
+    if constexpr (Items == 0)
+      for (int k = 0; k < V; ++k) dgamma[col + k] = 0;
+  });
+  for (std::int64_t r = begin; r < end; ++r) {
+    const Row<T, V, Items> x(a.x + r * n, n), dy(a.dy + r * n, n);
+    const float rstd = a.rstd[r];
+    float sum = 0;
+    for_row<V, Items>(n, [&](int item, std::int64_t col) {
+      const Floats<V> xs = x.at(item, col), ds = dy.at(item, col), gamma = load<V>(a.gamma + col);
+#pragma unroll
+      for (int k = 0; k < V; ++k) {
+        const float product = ds.v[k] * (xs.v[k] * rstd);
+        sum += product * gamma.v[k];
+        if constexpr (Items > 0)
+          sum_gamma[item].v[k] += product;
+        else
+          dgamma[col + k] += product;
+      }
+    });
+    const float mean = row_reduce(sum, 0.0f, parts, Sum()) * inv_n;
+    for_row<V, Items>(n, [&](int item, std::int64_t col) {
+      const Floats<V> xs = x.at(item, col), gamma = load<V>(a.gamma + col);
+      Floats<V> d = dy.at(item, col);
+#pragma unroll
+      for (int k = 0; k < V; ++k) d.v[k] = rstd * (d.v[k] * gamma.v[k] - xs.v[k] * rstd * mean);
+      if (a.residual != nullptr) {
+        const Floats<V> more = load<V>(a.residual + r * n + col);
+#pragma unroll
+        for (int k = 0; k < V; ++k) d.v[k] += more.v[k];
+      }
+      store(a.dx + r * n + col, d);
+    });
+  }
+  if constexpr (Items > 0)
+    for_row<V, Items>(n, [&](int item, std::int64_t col) { store(dgamma + col, sum_gamma[item]); });
+}
+
+template <class Stream>
+void enqueue(Stream& stream, const ops::RmsNorm& op) {
+  const std::int64_t rows = op.x.shape().rows(), n = op.x.shape().cols();
+  if (rows == 0 || n == 0) return;
+  with_float(op.name, op.x.dtype(), [&](auto type) {
+    using T = decltype(type);
+    constexpr int V = width_of<T>();
+    const T *x = pointer<T>(op.x), *gamma = pointer<T>(op.gamma);
+    T* y = pointer<T>(op.y);
+    float* rstd = pointer<float>(op.rstd);
+    if (row_fits(n, V, kNormThreads) && aligned<V>(x, gamma, y))
+      stream.launch(op.name, row_shape(rows, n, V, kNormThreads), rms_norm<T, V, kItems>, x, gamma, y, rstd,
+                    rows, n, op.eps);
+    else
+      stream.launch(op.name, row_shape(rows, n, 1, kNormThreads), rms_norm<T, 1, 0>, x, gamma, y, rstd, rows,
+                    n, op.eps);
+  });
+}
+
+template <class Stream>
+void enqueue(Stream& stream, const ops::RmsNormGrad& op) {
+  const std::int64_t rows = op.x.shape().rows(), n = op.x.shape().cols();
+  if (rows == 0 || n == 0) return;
+  with_float(op.name, op.x.dtype(), [&](auto type) {
+    using T = decltype(type);
+    constexpr int V = width_of<T>();
+    RmsNormGradArguments<T> a{};
+    a.dy = pointer<T>(op.dy), a.x = pointer<T>(op.x), a.gamma = pointer<T>(op.gamma);
+    a.residual = pointer<T>(op.residual), a.dx = pointer<T>(op.dx);
+    a.rstd = pointer<float>(op.rstd);
+    a.rows = rows, a.n = n;
+    a.chunk_rows = norm_chunk_rows(rows, n);
+    a.chunks = (rows + a.chunk_rows - 1) / a.chunk_rows;
+    a.partial = static_cast<float*>(stream.scratch(static_cast<std::size_t>(a.chunks * n) * sizeof(float)));
+    const bool wide = n % V == 0 && aligned<V>(a.dy, a.x, a.gamma, a.residual, a.dx);
+    const Launch shape = row_shape(a.chunks, n, wide ? V : 1, kNormGradThreads);
+    if (wide && row_fits(n, V, kNormGradThreads))
+      stream.launch(op.name, shape, rms_norm_grad<T, V, kItems>, a);
+    else if (wide)
+      stream.launch(op.name, shape, rms_norm_grad<T, V, 0>, a);
+    else
+      stream.launch(op.name, shape, rms_norm_grad<T, 1, 0>, a);
+    with_float(op.name, op.dgamma.dtype(), [&](auto gamma_type) {
+      using TG = decltype(gamma_type);
+      stream.launch(op.name, add_chunks_shape(n, false), add_chunks<TG, TG>, a.partial, a.chunks, n, n,
+                    pointer<TG>(op.dgamma), static_cast<TG*>(nullptr));
+    });
+  });
+}
+
+}  // namespace mbench::cuda

@@ -1,0 +1,93 @@
+// y = silu(gate) up of pairs (gate, up), and the gradient of the pairs; a bias may be added to them first.
+#pragma once
+#include "engine/backend/cuda/kernels/each.h"
+#include "engine/backend/cuda/kernels/types.h"
+#include "engine/ops/swiglu.h"
+
+namespace mbench::cuda {
+
+template <class T>
+__device__ inline float sigmoid_for(float z) {
+  return divide_for<T>(1.0f, 1.0f + exp_for<T>(-z));
+}
+
+template <int V, class T>
+__device__ Floats<2 * V> bias_of_pairs(const T* bias, std::int64_t col) {
+  return bias != nullptr ? load<2 * V>(bias + 2 * col) : filled<2 * V>(0);
+}
+
+template <class T>
+struct SwiGluEach {
+  static constexpr int kWidth = width_of<T>();
+  const T *x, *bias;
+  T* y;
+  std::int64_t cols;  // of y
+  bool aligned() const { return cuda::aligned<2 * kWidth>(x, bias) && cuda::aligned<kWidth>(y); }
+  template <int V>
+  __device__ Floats<2 * V> column(std::int64_t col) const {
+    return bias_of_pairs<V>(bias, col);
+  }
+  template <int V>
+  __device__ void apply(const Floats<2 * V>& b, std::int64_t row, std::int64_t col) const {
+    const std::int64_t at = row * cols + col;
+    const Floats<2 * V> pairs = load<2 * V>(x + 2 * at);
+    Floats<V> out;
+#pragma unroll
+    for (int k = 0; k < V; ++k) {
+      const float gate = pairs.v[2 * k] + b.v[2 * k], up = pairs.v[2 * k + 1] + b.v[2 * k + 1];
+      out.v[k] = gate * sigmoid_for<T>(gate) * up;
+    }
+    store(y + at, out);
+  }
+};
+
+// With s = 1 / (1 + e^-gate): dup = dy gate s, dgate = dy up s (1 + gate (1 - s)).
+template <class T>
+struct SwiGluGradEach {
+  static constexpr int kWidth = width_of<T>();
+  const T *dy, *x, *bias;
+  T* dx;
+  std::int64_t cols;  // of dy
+  bool aligned() const { return cuda::aligned<2 * kWidth>(x, bias, dx) && cuda::aligned<kWidth>(dy); }
+  template <int V>
+  __device__ Floats<2 * V> column(std::int64_t col) const {
+    return bias_of_pairs<V>(bias, col);
+  }
+  template <int V>
+  __device__ void apply(const Floats<2 * V>& b, std::int64_t row, std::int64_t col) const {
+    const std::int64_t at = row * cols + col;
+    Floats<2 * V> pairs = load<2 * V>(x + 2 * at);
+    const Floats<V> d = load<V>(dy + at);
+#pragma unroll
+    for (int k = 0; k < V; ++k) {
+      const float gate = pairs.v[2 * k] + b.v[2 * k], up = pairs.v[2 * k + 1] + b.v[2 * k + 1];
+      const float s = sigmoid_for<T>(gate);
+      pairs.v[2 * k] = d.v[k] * up * s * (1.0f + gate * (1.0f - s));
+      pairs.v[2 * k + 1] = d.v[k] * gate * s;
+    }
+    store(dx + 2 * at, pairs);
+  }
+};
+
+template <class Stream>
+void enqueue(Stream& stream, const ops::SwiGlu& op) {
+  with_float(op.name, op.x.dtype(), [&](auto type) {
+    using T = decltype(type);
+    const std::int64_t cols = op.y.shape().cols();
+    launch_columns(stream, op.name, op.y.shape().rows(), cols,
+                   SwiGluEach<T>{pointer<T>(op.x), pointer<T>(op.bias), pointer<T>(op.y), cols});
+  });
+}
+
+template <class Stream>
+void enqueue(Stream& stream, const ops::SwiGluGrad& op) {
+  with_float(op.name, op.x.dtype(), [&](auto type) {
+    using T = decltype(type);
+    const std::int64_t cols = op.dy.shape().cols();
+    launch_columns(
+        stream, op.name, op.dy.shape().rows(), cols,
+        SwiGluGradEach<T>{pointer<T>(op.dy), pointer<T>(op.x), pointer<T>(op.bias), pointer<T>(op.dx), cols});
+  });
+}
+
+}  // namespace mbench::cuda

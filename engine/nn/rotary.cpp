@@ -1,0 +1,30 @@
+#include "engine/nn/rotary.h"
+
+#include <cmath>
+
+namespace mbench {
+
+const Tensor& RotaryAngles::get(Device& device, const RopeSpec& rope, std::int64_t head_dim,
+                                std::int64_t seq) {
+  const Key key{rope, head_dim, seq};
+  if (key_ == key) return table_;
+  key_ = key;
+  table_.reset();
+  const std::int64_t half = rope.turned(head_dim) / 2;
+  table_ = device.empty({2, seq, half}, DType::f32, Category::other, "rotary angles");
+  if (!device.real()) return table_;
+  const std::vector<float> frequencies = rope.frequencies(head_dim);
+  std::vector<float> values;
+  values.reserve(static_cast<std::size_t>(2 * seq * half));
+  for (const bool sine : {false, true})
+    for (std::int64_t s = 0; s < seq; ++s)
+      for (const float frequency : frequencies) {
+        // The angle in f32, as PyTorch's models compute it: at far positions its rounding shows.
+        const double angle = static_cast<float>(s) * frequency;
+        values.push_back(static_cast<float>(sine ? std::sin(angle) : std::cos(angle)));
+      }
+  device.write(table_, std::as_bytes(std::span(values)));
+  return table_;
+}
+
+}  // namespace mbench

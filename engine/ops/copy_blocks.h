@@ -1,0 +1,20 @@
+// A batch of blocks, matrices of rows x cols, copied from one strided place to another: parts that lie one behind the
+// other are joined along an inner dim by it, and taken apart.
+#pragma once
+#include "engine/ops/matrix.h"
+
+namespace mbench::ops {
+
+struct CopyBlocks {
+  static constexpr std::string_view name = "copy_blocks";
+  Matrix from,
+      to;  // the same rows and cols, not transposed; of one floating-point dtype; no memory in common
+  std::int64_t batch = 1;
+  void check() const;
+  Cost cost() const {
+    return {0, 2 * static_cast<double>(batch * from.rows * from.cols) *
+                   static_cast<double>(size_of(from.data.dtype()))};
+  }
+};
+
+}  // namespace mbench::ops
