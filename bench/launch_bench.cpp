@@ -15,25 +15,23 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
-#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "bench/raw_launch.h"
-#include "engine/ops/ops.h"
 #include "engine/platform/registry.h"
 #include "engine/sim/counting.h"
 #include "engine/train/data.h"
 #include "engine/train/trainer.h"
 #include "strategies/strategies.h"
+#include "test/ops/cases.h"
 
 namespace mbench::bench {
 namespace {
 
 // A stream's queue holds about 1024 launches; beyond them a launch waits for the GPU.
 constexpr int kBatch = 200;
-// Small enough that a kernel is over before the next is enqueued, shaped as activations are.
-constexpr std::int64_t kRows = 64, kCols = 256;
-const RngKey kKey{1, 2, 3};
+// Of the bare product: as the one of test/ops/matmul_cases.cpp.
+constexpr std::int64_t kCols = 256;
 
 struct Options {
   std::string device = "cuda";
@@ -58,49 +56,15 @@ double time_batch(Enqueue&& enqueue) {
   return (now() - begin) * 1e9 / kBatch;
 }
 
-struct Kind {
-  std::string name;
-  int kernels;   // that the GPU's backend launches for one op
-  bool product;  // held against a bare product, not against an empty kernel
-  std::function<void()> enqueue;
-};
-
-std::vector<Kind> kinds_of(Device& device) {
-  const DType type = DType::bf16;
-  const auto make = [&](const Shape& shape, DType t) {
-    const Tensor x = device.empty(shape, t, Category::activations, "bench");
-    run(device, ops::Fill{x, 0.01f});
-    return x;
-  };
-  const Shape hidden{kRows, 1, kCols};
-  const Tensor x = make(hidden, type), y = make(hidden, type), z = make(hidden, type),
-               bias = make({kCols}, type);
-  const Tensor gamma = make({kCols}, type), beta = make({kCols}, type), mean = make({kRows}, DType::f32),
-               rstd = make({kRows}, DType::f32), wide = make(hidden, DType::f32);
-  const Tensor dbias = make({kCols}, DType::f32), dgamma = make({kCols}, DType::f32),
-               dbeta = make({kCols}, DType::f32);
-  const Tensor a = make({kCols, kCols}, type), b = make({kCols, kCols}, type), c = make({kCols, kCols}, type);
-  const ops::HiddenMap map{kRows, 0, 0};
-  const auto op = [&device](const auto& o) { return [&device, o] { run(device, o); }; };
-  return {
-      {"add", 1, false, op(ops::Add{x, y, z})},
-      {"copy", 1, false, op(ops::Copy{x, wide, 1})},
-      {"fill", 1, false, op(ops::Fill{x, 0.01f})},
-      {"bias_add", 1, false, op(ops::BiasAdd{x, bias, y})},
-      {"bias_gelu", 1, false, op(ops::BiasGelu{x, bias, y})},
-      {"bias_dropout_add", 1, false, op(ops::BiasDropoutAdd{x, bias, y, z, {}, {0.1f, kKey}, map})},
-      {"layer_norm", 1, false, op(ops::LayerNorm{x, gamma, beta, y, mean, rstd})},
-      {"layer_norm_grad", 2, false, op(ops::LayerNormGrad{y, x, mean, rstd, gamma, {}, z, dgamma, dbeta})},
-      {"bias_grad", 2, false, op(ops::BiasGrad{x, dbias})},
-      {"matmul", 1, true, op(ops::Matmul{ops::Matrix(a), ops::Matrix(b), ops::Matrix(c)})},
-  };
-}
-
-nlohmann::ordered_json measure(Device& device, RawLaunches* raw, const Kind& kind, int batches) {
-  const auto bare = [&] { kind.product ? raw->product() : raw->kernel(); };
+// A product is held against a bare product, every other op against an empty kernel.
+nlohmann::ordered_json measure(Device& device, RawLaunches* raw, const test::Case& c, int batches) {
+  const bool product = c.name == ops::Matmul::name;
+  const auto bare = [&] { product ? raw->product() : raw->kernel(); };
+  test::Tensors tensors(device, {0, 0, false});
+  const auto op = c.make(tensors);
   std::vector<double> own, floor, difference;
   for (int i = -3; i < batches; ++i) {  // the first warm up: plans, scratch memory, caches
-    const double engine = time_batch(kind.enqueue) / kind.kernels;
+    const double engine = time_batch([&] { op->run(device); }) / c.kernels;
     device.synchronize();
     double least = 0;
     if (raw) {
@@ -112,8 +76,8 @@ nlohmann::ordered_json measure(Device& device, RawLaunches* raw, const Kind& kin
     floor.push_back(least);
     difference.push_back(engine - least);
   }
-  nlohmann::ordered_json json{{"name", kind.name}, {"kernels", kind.kernels}, {"ns", median(own)}};
-  json["raw"] = kind.product ? "cublasLtMatmul" : "empty kernel";
+  nlohmann::ordered_json json{{"name", c.name}, {"kernels", c.kernels}, {"ns", median(own)}};
+  json["raw"] = product ? "cublasLtMatmul" : "empty kernel";
   json["raw_ns"] = raw ? nlohmann::ordered_json(median(floor)) : nullptr;
   json["overhead_ns"] = raw ? nlohmann::ordered_json(median(difference)) : nullptr;
   return json;
@@ -155,12 +119,13 @@ nlohmann::ordered_json measure_all(const Options& options) {
                               {"launches_in_a_batch", kBatch},
                               {"batches", options.batches}};
   std::vector<double> times, overheads;
-  for (const Kind& kind : kinds_of(*device)) {
-    const auto row = measure(*device, raw.get(), kind, options.batches);
-    times.push_back(row.at("ns").get<double>());
-    if (raw) overheads.push_back(row.at("overhead_ns").get<double>());
-    json["kinds"].push_back(row);
-  }
+  for (const test::OpCases& op : test::all_op_cases())
+    for (const test::Case& c : op.enqueued) {
+      const auto row = measure(*device, raw.get(), c, options.batches);
+      times.push_back(row.at("ns").get<double>());
+      if (raw) overheads.push_back(row.at("overhead_ns").get<double>());
+      json["kinds"].push_back(row);
+    }
   for (const Graph graph : {Graph::eager, Graph::fused})
     json["steps"].push_back(measure_steps(options, graph));
   json["median_ns"] = median(times);

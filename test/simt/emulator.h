@@ -60,3 +60,12 @@ class Emulator {
 };
 
 }  // namespace simt
+
+namespace mbench::cuda {
+
+// Stands where kernels stand, so that enqueue() is found.
+struct EmulatedStream : simt::Emulator {
+  using Emulator::Emulator;
+};
+
+}  // namespace mbench::cuda

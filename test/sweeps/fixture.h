@@ -13,20 +13,13 @@
 #include "sweeps/launcher.h"
 #include "sweeps/spec.h"
 #include "test/catch.h"
+#include "test/support/temporary_folder.h"
 
 namespace sweeps_test {
 
 namespace fs = std::filesystem;
 
-struct Folder {
-  fs::path path;
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "mbench-sweeps-XXXXXX").string();
-    path = ::mkdtemp(name.data());
-  }
-  ~Folder() { fs::remove_all(path); }
-  std::string operator/(const std::string& name) const { return (path / name).string(); }
-};
+using Folder = mbench::test::TemporaryFolder;
 
 inline void put(const std::string& path, std::string_view text) {
   std::ofstream(path, std::ios::binary) << text;

@@ -1,37 +1,16 @@
-// What the tests of the ops share: a CPU device, tensors filled from and read back as doubles, comparison
-// with a plain double-precision reference, and gradients by central differences.
+// What the tests of the ops share beside their cases (test/ops): a CPU device, tensors filled from and read back as
+// doubles.
 #pragma once
-#include <cmath>
-#include <functional>
 #include <numeric>
-#include <random>
-#include <string>
-#include <vector>
+#include <span>
 
 #include "engine/backend/cpu/cpu_device.h"
 #include "engine/base/half.h"
 #include "engine/ops/ops.h"
 #include "test/catch.h"
+#include "test/ops/values.h"
 
 namespace mbench::test {
-
-using Values = std::vector<double>;
-
-inline constexpr DType kFloatTypes[] = {DType::f32, DType::bf16, DType::f16};
-
-// Relative rounding error of one stored value.
-inline double epsilon(DType t) {
-  return t == DType::f32 ? 1e-6 : t == DType::f16 ? 1.0 / 1024 : 1.0 / 128;
-}
-
-// Uniform draws from [low, high).
-inline Values uniform(std::int64_t n, double low, double high, unsigned seed) {
-  std::mt19937 engine(seed);
-  std::uniform_real_distribution<double> draw(low, high);
-  Values v(static_cast<std::size_t>(n));
-  for (double& x : v) x = draw(engine);
-  return v;
-}
 
 class OpTest {
  public:
@@ -120,34 +99,7 @@ class OpTest {
 
 // |got - want| <= absolute + relative * |want| everywhere; NaN matches NaN, an infinity itself.
 inline void check_close(const Values& got, const Values& want, double relative, double absolute) {
-  REQUIRE(got.size() == want.size());
-  std::size_t bad = 0, first = 0;
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    const bool same = got[i] == want[i] || (std::isnan(got[i]) && std::isnan(want[i]));
-    if (!same && !(std::fabs(got[i] - want[i]) <= absolute + relative * std::fabs(want[i])) && bad++ == 0)
-      first = i;
-  }
-  INFO(bad << " of " << got.size() << " differ, the first at " << first << ": got "
-           << (got.empty() ? 0 : got[first]) << ", want " << (want.empty() ? 0 : want[first]));
-  CHECK(bad == 0);
-}
-
-inline double dot(const Values& a, const Values& b) {
-  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
-}
-
-// d f / d x by central differences in double.
-inline Values differences(const std::function<double(const Values&)>& f, Values x, double step = 1e-5) {
-  Values d(x.size());
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    const double was = x[i];
-    x[i] = was + step;
-    const double up = f(x);
-    x[i] = was - step;
-    d[i] = (up - f(x)) / (2 * step);
-    x[i] = was;
-  }
-  return d;
+  CHECK(difference(got, want, relative, absolute) == "");
 }
 
 }  // namespace mbench::test

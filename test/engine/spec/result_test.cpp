@@ -14,6 +14,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json_reader.h"
 #include "test/catch.h"
+#include "test/support/temporary_folder.h"
 
 using namespace mbench;
 using Catch::Contains;
@@ -21,16 +22,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A folder of its own, gone at the end.
-struct Folder {
-  fs::path path;
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "mbench-result-XXXXXX").string();
-    path = ::mkdtemp(name.data());
-  }
-  ~Folder() { fs::remove_all(path); }
-  std::string operator/(const std::string& name) const { return (path / name).string(); }
-};
+using Folder = test::TemporaryFolder;
 
 void put(const std::string& path, std::string_view text) {
   std::ofstream(path, std::ios::binary) << text;

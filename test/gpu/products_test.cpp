@@ -1,0 +1,64 @@
+// Products on the GPU: their bits from device to device, and what tf32 rounds. Needs a GPU.
+#include "test/gpu/twin.h"
+
+using namespace mbench;
+using namespace mbench::test;
+using ops::Matmul;
+using ops::Matrix;
+
+namespace {
+
+struct Sizes {
+  std::int64_t m, n, k;
+};
+
+// x [m, k] times w^T, w [n, k], as a linear layer's forward.
+Matmul forward(Tensors& t, const Sizes& z, DType type) {
+  const Tensor x = t.in({z.m, z.k}, type), w = t.in({z.n, z.k}, type);
+  return {Matrix(x), Matrix(w).t(), Matrix(t.out({z.m, z.n}, type))};
+}
+
+}  // namespace
+
+// The choice of algorithms may change how long a product takes, not what it gives: two devices choose for
+// themselves.
+TEST_CASE("the same products on a device opened anew give the same bits") {
+  const auto pass = [] {
+    const auto gpu = open_device("cuda", 0);
+    Tensors t(*gpu);
+    for (const DType type : kFloatTypes) {
+      const Sizes z{64, 96, 1024};
+      for (int call = 0; call < 3; ++call) run(*gpu, forward(t, z, type));
+      const Tensor dy = t.in({z.k, z.m}, type), x = t.in({z.k, z.n}, type);
+      Matmul weight{Matrix(dy).t(), Matrix(x), Matrix(t.inout({z.m, z.n}, type))};
+      weight.beta = 1;
+      run(*gpu, weight);
+    }
+    std::vector<std::vector<std::byte>> bits;
+    for (const std::size_t i : t.results()) bits.push_back(t.bits(i));
+    return bits;
+  };
+  const auto first = pass();
+  for (int again = 0; again < 2; ++again) CHECK(pass() == first);
+}
+
+TEST_CASE("tf32 rounds the operands of f32 products, and of no others") {
+  const auto at = [](Precision precision, DType type) {
+    const auto gpu = open_device("cuda", 0, precision);
+    Tensors t(*gpu);
+    run(*gpu, forward(t, {32, 48, 2048}, type));
+    return t.now(t.results().at(0));
+  };
+  for (const DType type : {DType::bf16, DType::f16})
+    CHECK(at(Precision::tf32, type) == at(Precision::f32, type));
+  const auto f32 = at(Precision::f32, DType::f32), tf32 = at(Precision::tf32, DType::f32);
+  double worst = 0, size = 0;
+  for (std::size_t i = 0; i < f32.size(); ++i) {
+    worst = std::max(worst, std::fabs(tf32[i] - f32[i]));
+    size += f32[i] * f32[i];
+  }
+  size = std::sqrt(size / static_cast<double>(f32.size()));
+  INFO("largest difference " << worst << " of values of " << size);
+  CHECK(worst > 1e-6 * size);  // 10 bits of fraction
+  CHECK(worst < 5e-3 * size);
+}
