@@ -33,7 +33,8 @@ void add(const Arguments& args) {
          args.metric);
   options.memory_only = args.metric == "memory";
   std::vector<ResultFile> results;  // all are read before anything is written
-  for (const std::string& path : args.results) results.push_back(read_result_file(path));
+  for (const std::string& path : args.results)
+    results.push_back(read_result_file(sweeps::results_file(path)));
   for (const ResultFile& result : results) {
     const reports::Added added = reports::add_baselines(args.folder, result, options);
     for (const std::string& path : added.written) print(path + "\n");
@@ -167,7 +168,10 @@ void add_baseline(CLI::App& app, Exit&) {
 
   CLI::App* adding =
       with_folder(command->add_subcommand("add", "Add an entry for every point of a result file"), args);
-  adding->add_option("RESULT", args->results, "Result files, as written by mbench sweep")->required();
+  adding
+      ->add_option("RESULT", args->results,
+                   "Result files, as written by mbench sweep, or the folders of sweeps")
+      ->required();
   adding->add_option(
       "--metric", args->metric,
       "memory: keep peak memory alone, for any machine with the same kind of device. Default: all");

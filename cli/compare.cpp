@@ -21,20 +21,22 @@ struct Arguments {
   std::vector<std::string> thresholds, metrics, fail_on;
 };
 
-// NEW and what it is compared with: a folder is one of stored baselines, a file a result. Two large files are
-// read at once.
+// NEW and what it is compared with: a result, as a file or the folder of its sweep, or a folder of stored baselines. Two
+// large files are read at once.
 std::pair<ResultFile, ResultFile> read_both(const Arguments& args, const reports::CompareOptions& options) {
-  if (std::filesystem::is_directory(args.baseline)) {
-    ResultFile now = read_result_file(args.result);
+  const std::string new_file = sweeps::results_file(args.result);
+  const std::string old_file = sweeps::results_file(args.baseline);
+  if (old_file != args.baseline && !std::filesystem::exists(old_file)) {
+    ResultFile now = read_result_file(new_file);
     ResultFile baseline =
         reports::baseline_for(args.baseline, now, !options.needs_same_machine(), args.revision);
     return {std::move(now), std::move(baseline)};
   }
   if (!args.revision.empty())
-    fail(ErrorKind::bad_input, "--at", "chooses from a folder of baselines, got the file {}, need a folder",
-         args.baseline);
-  auto now = std::async(std::launch::async, [&] { return read_result_file(args.result); });
-  ResultFile baseline = read_result_file(args.baseline);
+    fail(ErrorKind::bad_input, "--at",
+         "chooses from a folder of baselines, got the result {}, need such a folder", args.baseline);
+  auto now = std::async(std::launch::async, [&] { return read_result_file(new_file); });
+  ResultFile baseline = read_result_file(old_file);
   return {now.get(), std::move(baseline)};
 }
 
@@ -44,10 +46,12 @@ void add_compare(CLI::App& app, Exit& exit) {
   CLI::App* command =
       app.add_subcommand("compare", "Compare results with a baseline; exit 1 on a regression");
   auto args = std::make_shared<Arguments>();
-  command->add_option("NEW", args->result, "Result file to judge")->required();
+  command->add_option("NEW", args->result, "Result file to judge, or the folder of its sweep")->required();
   command
-      ->add_option("--baseline", args->baseline,
-                   "Result file to judge it by, or a folder of stored baselines: the newest of this machine")
+      ->add_option(
+          "--baseline", args->baseline,
+          "Result file to judge it by, or the folder of its sweep, or a folder of stored baselines: the "
+          "newest of this machine")
       ->required();
   command->add_option("--at", args->revision, "Of stored baselines those of this revision, not the newest");
   command
@@ -100,8 +104,9 @@ void add_compare(CLI::App& app, Exit& exit) {
     const auto [now, baseline] = read_both(*args, options);
     reports::Comparison comparison = reports::compare_results(now, baseline, options);
     if (!args->again.empty())
-      comparison = confirmed(std::move(comparison),
-                             reports::compare_results(read_result_file(args->again), baseline, options));
+      comparison = confirmed(
+          std::move(comparison),
+          reports::compare_results(read_result_file(sweeps::results_file(args->again)), baseline, options));
     const std::string out = reports::render_comparison(comparison, args->format);
     std::fwrite(out.data(), 1, out.size(), stdout);
     if (comparison.fails()) exit.code = Exit::kRegression;

@@ -136,7 +136,10 @@ void print_point(const sweeps::SpecPoint& point, const Options& options, Simulat
 void add_plan(CLI::App& app, Exit&) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("plan", kHelp);
-  command->add_option("SPEC", options->spec.path, "The sweep's spec")->required();
+  command
+      ->add_option("SPEC", options->spec.path,
+                   "The sweep's spec; or a results.json or the folder of a sweep, whose spec is read")
+      ->required();
   command->add_option("--set", options->spec.set, "field=value: set a field of every point (repeatable)");
   command->add_option("--filter", options->spec.filter,
                       "field=value: only points with that value (repeatable)");

@@ -70,7 +70,8 @@ void run(const Arguments& args) {
     timelines = std::move(timeline.plots);
   }
   std::vector<reports::HtmlSource> sources;
-  for (const std::string& path : args.results) sources.push_back({path, read_result_file(path)});
+  for (const std::string& path : args.results)
+    sources.push_back({path, read_result_file(sweeps::results_file(path))});
   if (args.options.format == "html") {
     reports::HtmlReport report = reports::html_report(sources, args.options, timelines);
     say(report.notes);
@@ -96,7 +97,8 @@ void add_report(CLI::App& app, Exit&) {
   CLI::App* command = app.add_subcommand(
       "report", "Render stored results as tables (markdown, CSV, JSON), a page (HTML) or plots");
   auto args = std::make_shared<Arguments>();
-  command->add_option("RESULT", args->results, "Result files, as written by mbench sweep");
+  command->add_option("RESULT", args->results,
+                      "Result files, as written by mbench sweep, or the folders of sweeps");
   command
       ->add_option("--format", args->options.format, "md, csv, json, or html: one page that needs no network")
       ->capture_default_str();

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "cli/cli.h"
@@ -35,15 +34,7 @@ struct Options {
 };
 
 Point read_point(const std::string& path) {
-  std::ifstream in(path);
-  if (!in) fail(ErrorKind::bad_input, path, "cannot be read, need a point as JSON");
-  nlohmann::json json;
-  try {
-    json = nlohmann::json::parse(in);
-  } catch (const nlohmann::json::parse_error& e) {
-    fail(ErrorKind::bad_input, path, "not JSON at byte {}, got: {}", e.byte, e.what());
-  }
-  return point_from_json(json, path + ": $");
+  return point_from_json(nlohmann::json(parse_json(read_text_file(path), path)), path + ": $");
 }
 
 void print_line(const nlohmann::ordered_json& json) {

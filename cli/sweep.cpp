@@ -219,7 +219,9 @@ void add_sweep(CLI::App& app, Exit& exit) {
   command->footer(kFooter);
   command
       ->add_option("SPEC", options->spec.path,
-                   "The sweep: a JSON file, see configs/; or a results.json, whose spec is run again")
+                   "The sweep: a JSON file, see configs/; or a results.json or the folder of a sweep, whose "
+                   "spec is run "
+                   "again")
       ->required();
   command
       ->add_option(

@@ -9,8 +9,8 @@
 #include <memory>
 
 #include "cli/cli.h"
+#include "engine/process/process.h"
 #include "engine/spec/result.h"
-#include "sweeps/process.h"
 
 namespace mbench::cli {
 namespace {
@@ -34,14 +34,14 @@ void draw(const std::vector<reports::Trend>& trends, const std::string& file) {
          fs::temp_directory_path().string());
   const std::string script = (fs::path(folder) / "script").string();
   write_file_atomically(script, reports::gnuplot_script(trends, file));
-  sweeps::ProcessRequest request;
+  ProcessRequest request;
   request.argv = {"gnuplot", script};
   request.log = (fs::path(folder) / "log").string();
   request.timeout_s = 60;
-  const sweeps::ProcessEnd end = sweeps::run_process(request);
+  const ProcessEnd end = run_process(request);
   std::error_code none;
   fs::remove_all(folder, none);
-  using How = sweeps::ProcessEnd::How;
+  using How = ProcessEnd::How;
   if (end.how == How::not_started)
     fail(ErrorKind::bad_input, "--plot",
          "gnuplot could not be started, need it installed; the text above needs no plotter");

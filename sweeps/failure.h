@@ -3,9 +3,9 @@
 #include <string>
 #include <utility>
 
+#include "engine/process/process.h"
 #include "engine/spec/result.h"
 #include "sweeps/launcher.h"
-#include "sweeps/process.h"
 
 namespace mbench::sweeps {
 

@@ -8,7 +8,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "sweeps/process.h"
+#include "engine/process/process.h"
 
 namespace mbench::sweeps {
 namespace {
@@ -171,7 +171,8 @@ std::string shell_text(const Command& command) {
   };
   std::string text;
   for (const auto& [name, value] : command.env) text += name + "=" + quote(value) + " ";
-  for (std::size_t i = 0; i < command.argv.size(); ++i) text.append(i ? " " : "").append(quote(command.argv[i]));
+  for (std::size_t i = 0; i < command.argv.size(); ++i)
+    text.append(i ? " " : "").append(quote(command.argv[i]));
   return text;
 }
 

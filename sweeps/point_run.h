@@ -8,9 +8,9 @@
 #include <optional>
 #include <string>
 
+#include "engine/process/process.h"
 #include "engine/spec/result.h"
 #include "sweeps/launcher.h"
-#include "sweeps/process.h"
 #include "sweeps/spec.h"
 
 namespace mbench::sweeps {

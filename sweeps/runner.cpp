@@ -8,9 +8,9 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/process/process.h"
 #include "sweeps/consistency.h"
 #include "sweeps/point_run.h"
-#include "sweeps/process.h"
 #include "sweeps/progress.h"
 #include "sweeps/store.h"
 

@@ -103,9 +103,9 @@ std::string label_of(const Point& point, const std::vector<Dimension>& dimension
 class Reader {
  public:
   explicit Reader(const SpecOptions& options) : options_(options) {
-    spec_.path = options.path;
-    spec_.json = parse_json(read_text_file(options.path), options.path);
-    top_ = options.path + ": $";
+    spec_.path = results_file(options.path);
+    spec_.json = parse_json(read_text_file(spec_.path), spec_.path);
+    top_ = spec_.path + ": $";
     take_out_of_results();
     if (!spec_.json.is_object()) fail(ErrorKind::bad_input, top_, "wrong type, need the object of a spec");
     for (const std::string& text : options.set)
@@ -220,6 +220,11 @@ class Reader {
 };
 
 }  // namespace
+
+std::string results_file(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored) ? (fs::path(path) / "results.json").string() : path;
+}
 
 std::string find_data(const std::string& data, const std::string& spec_path, const std::string& where) {
   const std::size_t colon = data.find(':');

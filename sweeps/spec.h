@@ -9,7 +9,8 @@
 // JSON where they parse as such, text otherwise. --filter field=value keeps the points with that value; the
 // same field twice keeps either.
 //
-// A result file may stand for a spec: the one inside it is read, so that what was measured can be run again.
+// A result file, or the folder of a sweep that holds one, may stand for a spec: the one inside it is read, so that what
+// was measured can be run again.
 //
 // A relative FILE of `data` is looked for in the current folder, then beside the spec. The point keeps it as
 // written, so that its id is the same everywhere; SpecPoint::data is what was found.
@@ -47,6 +48,9 @@ struct Spec {
 
 // bad_input naming the file and JSON path, or the option, for anything that is not as above.
 Spec read_spec(const SpecOptions& options);
+
+// The file that a path of results means: the results.json of a sweep's folder, else the path itself.
+std::string results_file(const std::string& path);
 
 // Where a point's data lies: the current folder, then beside `spec_path`; bad_input if in neither.
 std::string find_data(const std::string& data, const std::string& spec_path, const std::string& where);

@@ -58,6 +58,9 @@ class DuplicateKeys {
 
 }  // namespace
 
+// simdjson reads beyond the end of a text, and copies one that has no room there.
+constexpr std::size_t kRoomBehind = 64;  // simdjson::SIMDJSON_PADDING
+
 std::string read_text_file(const std::string& path) {
   errno = 0;
   std::ifstream in(path, std::ios::binary);
@@ -66,6 +69,7 @@ std::string read_text_file(const std::string& path) {
   std::error_code unknown;
   const auto expected = std::filesystem::file_size(path, unknown);
   std::size_t block = unknown ? 1 << 16 : static_cast<std::size_t>(expected) + 1;
+  text.reserve(block + kRoomBehind);
   while (in) {
     const std::size_t size = text.size();
     text.resize(size + std::exchange(block, 1 << 16));

@@ -1,23 +1,37 @@
 #include "engine/run/trace.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 namespace mbench {
 namespace {
 
+using nlohmann::ordered_json;
+
 constexpr const char* kTracks[] = {"phase", "compute", "communication", "host"};
 
-// Names are ours and of ops: no quotes or control characters come in, but a label may be anything.
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (static_cast<unsigned char>(c) >= 0x20) out += c;
-  }
-  return out + "\"";
+// In a label or a name may stand anything; what is not UTF-8 is replaced.
+std::string text_of(const ordered_json& event) {
+  return event.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+ordered_json name_of_process(int rank, const std::string& label) {
+  return {{"ph", "M"}, {"pid", rank}, {"tid", 0}, {"name", "process_name"}, {"args", {{"name", label}}}};
+}
+
+ordered_json name_of_thread(int rank, int track) {
+  return {{"ph", "M"},
+          {"pid", rank},
+          {"tid", track},
+          {"name", "thread_name"},
+          {"args", {{"name", kTracks[track]}}}};
+}
+
+// To the nanosecond.
+double microseconds(double seconds) {
+  return std::nearbyint(seconds * 1e6 * 1e3) / 1e3;
 }
 
 }  // namespace
@@ -29,19 +43,17 @@ double start_of(const Timeline& timeline) {
 }
 
 std::string chrome_events(const RankTimeline& rank, double zero) {
-  std::string out = fmt::format(R"({{"ph":"M","pid":{},"tid":0,"name":"process_name","args":{{"name":{}}}}})",
-                                rank.rank, quoted(rank.label));
-  for (int t = 0; t < 4; ++t)
-    out += fmt::format(
-        ",\n"
-        R"({{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":"{}"}}}})",
-        rank.rank, t, kTracks[t]);
+  std::string out = text_of(name_of_process(rank.rank, rank.label));
+  for (int t = 0; t < 4; ++t) out += ",\n" + text_of(name_of_thread(rank.rank, t));
   for (const TimelineSpan& s : rank.timeline.spans()) {
     const int track = static_cast<int>(s.track);
-    out += fmt::format(
-        ",\n"
-        R"({{"ph":"X","pid":{},"tid":{},"cat":"{}","name":{},"ts":{:.3f},"dur":{:.3f}}})",
-        rank.rank, track, kTracks[track], quoted(s.name), (s.begin - zero) * 1e6, (s.end - s.begin) * 1e6);
+    out += ",\n" + text_of({{"ph", "X"},
+                            {"pid", rank.rank},
+                            {"tid", track},
+                            {"cat", kTracks[track]},
+                            {"name", s.name},
+                            {"ts", microseconds(s.begin - zero)},
+                            {"dur", microseconds(s.end - s.begin)}});
   }
   return out;
 }

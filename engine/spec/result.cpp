@@ -7,8 +7,8 @@
 #include <set>
 #include <unordered_map>
 
-#include "engine/base/fast_json.h"
 #include "engine/base/json_reader.h"
+#include "engine/base/simd_json.h"
 #include "engine/spec/metrics.h"
 #include "engine/spec/point_builder.h"
 
@@ -170,38 +170,37 @@ class PointList {
   std::unordered_map<std::string, std::size_t> seen_;
 };
 
-// A result file as mbench writes it, point by point; nothing if it is anything else, which is then for the
-// general parser to read or to refuse.
-std::optional<ResultFile> read_plain(std::string_view text, const std::string& top) {
-  FastJson in(text);
+// A result file as mbench writes it, point by point, so that one point at a time stands in memory as a tree; nothing if
+// it is anything else, which is then for the general parser to read or to refuse.
+std::optional<ResultFile> read_plain(const std::string& text, const std::string& top) {
+  simdjson::dom::parser parser;
+  simdjson::dom::object root;
+  if (parser.parse(text).get(root) != simdjson::SUCCESS) return std::nullopt;
   ResultFile file;
-  std::set<std::string> keys;
-  if (!in.take('{')) return std::nullopt;
-  do {
-    std::string key;
-    if (!in.string(key) || !in.take(':') || !keys.insert(key).second) return std::nullopt;
-    if (key == "points") {
-      if (!keys.count("schema") || !in.take('[')) return std::nullopt;
+  std::set<std::string_view> keys;
+  for (const auto [key, value] : root) {
+    if (!keys.insert(key).second) return std::nullopt;
+    if (key == "schema") {
+      std::string_view name;
+      if (value.get(name) != simdjson::SUCCESS || !is_our_schema(std::string(name))) return std::nullopt;
+    } else if (key == "points") {
+      simdjson::dom::array rows;
+      if (!keys.contains("schema") || value.get(rows) != simdjson::SUCCESS) return std::nullopt;
       PointList points(top);
       json row;
-      if (!in.take(']')) {
-        do {
-          if (!in.value(row)) return std::nullopt;
-          points.add(row);
-        } while (in.take(','));
-        if (!in.take(']')) return std::nullopt;
+      for (const simdjson::dom::element element : rows) {
+        if (!from_simdjson(element, row)) return std::nullopt;
+        points.add(row);
       }
       file.points = points.take();
-      continue;
+    } else {
+      ordered_json other;
+      if (!from_simdjson(value, other)) return std::nullopt;
+      if (key == "spec") file.spec = std::move(other);
+      if (key == "environment") file.environment = std::move(other);
     }
-    ordered_json value;
-    if (!in.value(value)) return std::nullopt;
-    if (key == "schema" && !(value.is_string() && is_our_schema(value.get<std::string>())))
-      return std::nullopt;
-    if (key == "spec") file.spec = std::move(value);
-    if (key == "environment") file.environment = std::move(value);
-  } while (in.take(','));
-  if (!in.take('}') || !in.at_end() || !keys.count("points")) return std::nullopt;
+  }
+  if (!keys.contains("points")) return std::nullopt;
   return file;
 }
 

@@ -1,88 +1,26 @@
 #include "reports/plots/gnuplot.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <spawn.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <fmt/ranges.h>
 
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <filesystem>
 
 #include "engine/base/error.h"
+#include "engine/process/process.h"
 #include "engine/spec/result.h"
 #include "reports/plots/plot_script.h"
-
-extern char** environ;
 
 namespace mbench::reports {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kTimeoutMs = 120'000;
-
-// A file without a name: what the child reads or writes can be of any length without a pipe that fills up.
-class MemoryFile {
- public:
-  explicit MemoryFile(const char* name) : fd_(::memfd_create(name, MFD_CLOEXEC)) {
-    if (fd_ < 0) fail(ErrorKind::internal, "gnuplot", "memfd_create: {}", std::strerror(errno));
-  }
-  ~MemoryFile() { ::close(fd_); }
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
-  int fd() const { return fd_; }
-
-  void write(std::string_view text) {
-    while (!text.empty()) {
-      const ssize_t n = ::write(fd_, text.data(), text.size());
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) fail(ErrorKind::internal, "gnuplot", "writing its script: {}", std::strerror(errno));
-      text.remove_prefix(static_cast<std::size_t>(n));
-    }
-    ::lseek(fd_, 0, SEEK_SET);
-  }
-
-  std::string read() const {
-    std::string text;
-    char buffer[65536];
-    for (off_t at = 0;;) {
-      const ssize_t n = ::pread(fd_, buffer, sizeof buffer, at);
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return text;
-      text.append(buffer, static_cast<std::size_t>(n));
-      at += n;
-    }
-  }
-
- private:
-  int fd_;
-};
+constexpr double kTimeoutSeconds = 120;
 
 struct Ran {
   std::string out, trouble;  // trouble: empty if all went well
 };
-
-// The exit status of a child that gets kTimeoutMs; -1 if it had to be killed.
-int wait_for(pid_t child) {
-  const int fd = static_cast<int>(::syscall(SYS_pidfd_open, child, 0));
-  bool ended = true;
-  if (fd >= 0) {  // else an old kernel: wait without a limit
-    pollfd event{fd, POLLIN, 0};
-    int n = 0;
-    while ((n = ::poll(&event, 1, kTimeoutMs)) < 0 && errno == EINTR) continue;
-    ended = n > 0;
-    ::close(fd);
-  }
-  if (!ended) ::kill(child, SIGKILL);
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
-  return ended && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
 
 std::string first_complaint(const std::string& text) {
   // gnuplot quotes the line, puts a caret below, and then says what is wrong as "line 3: ...".
@@ -93,31 +31,26 @@ std::string first_complaint(const std::string& text) {
 }
 
 Ran run_gnuplot(const std::string& program, const std::string& script, const std::string& folder) {
-  MemoryFile in("script"), out("output"), err("errors");
-  in.write(script);
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_adddup2(&actions, in.fd(), 0);
-  ::posix_spawn_file_actions_adddup2(&actions, out.fd(), 1);
-  ::posix_spawn_file_actions_adddup2(&actions, err.fd(), 2);
-  if (!folder.empty()) ::posix_spawn_file_actions_addchdir_np(&actions, folder.c_str());
-  std::string name = program, no_start_files = "-d", from_stdin = "-";
-  char* argv[] = {name.data(), no_start_files.data(), from_stdin.data(), nullptr};
-  pid_t child = -1;
-  const int error = ::posix_spawnp(&child, name.c_str(), &actions, nullptr, argv, environ);
-  ::posix_spawn_file_actions_destroy(&actions);
-  if (error == ENOENT)
+  ProcessRequest request;
+  request.argv = {program, "-d", "-"};  // without start-up files, the script from stdin
+  request.input = script;
+  request.folder = folder;
+  request.timeout_s = kTimeoutSeconds;
+  request.keep_output = true;
+  ProcessEnd end = run_process(request);
+  using How = ProcessEnd::How;
+  if (end.how == How::not_started && end.code == ENOENT)
     return {"", fmt::format("No plots: there is no {} on this machine; install it (Debian and Ubuntu: apt "
                             "install gnuplot-nox) and render the report again.",
                             program)};
-  if (error != 0)
-    return {"", fmt::format("No plots: {} cannot be started: {}.", program, std::strerror(error))};
-  const int status = wait_for(child);
-  Ran ran{out.read(), ""};
-  if (status < 0) ran.trouble = fmt::format("Plots are missing: {} was killed or took too long.", program);
-  if (status > 0)
-    ran.trouble =
-        fmt::format("Plots are missing: {} ended with {}: {}", program, status, first_complaint(err.read()));
+  if (end.how == How::not_started)
+    return {"", fmt::format("No plots: {} cannot be started: {}.", program, std::strerror(end.code))};
+  Ran ran{std::move(end.output), ""};
+  if (end.how != How::exited)
+    ran.trouble = fmt::format("Plots are missing: {} was killed or took too long.", program);
+  else if (end.code != 0)
+    ran.trouble = fmt::format("Plots are missing: {} ended with {}: {}", program, end.code,
+                              first_complaint(fmt::format("{}", fmt::join(end.tail, "\n"))));
   return ran;
 }
 

@@ -17,6 +17,7 @@ namespace {
 // A room may include itself and these rooms, at any depth below them but for implementations (see below).
 const std::map<std::string, std::set<std::string>> kArrows = {
     {"engine/base", {}},
+    {"engine/process", {"engine/base"}},
     {"engine/spec", {"engine/base"}},
     {"engine/device", {"engine/base"}},
     {"engine/ops", {"engine/device", "engine/base"}},
@@ -38,10 +39,10 @@ const std::map<std::string, std::set<std::string>> kArrows = {
       "engine/spec", "engine/base"}},
     {"engine/platform", {"engine/comm", "engine/ops", "engine/device", "engine/spec", "engine/base"}},
     {"strategies", {"engine/plan", "engine/spec", "engine/base"}},
-    {"sweeps", {"engine/spec", "engine/base"}},
+    {"sweeps", {"engine/process", "engine/spec", "engine/base"}},
     {"reports/records", {"engine/spec", "engine/base"}},
     {"reports/tables", {"reports/records", "engine/spec", "engine/base"}},
-    {"reports/plots", {"reports/tables", "reports/records", "engine/spec", "engine/base"}},
+    {"reports/plots", {"reports/tables", "reports/records", "engine/process", "engine/spec", "engine/base"}},
     {"reports/page", {"reports/plots", "reports/tables", "reports/records", "engine/spec", "engine/base"}},
     {"reports/gate", {"reports/tables", "reports/records", "engine/spec", "engine/base"}},
     {"reports/baselines",
@@ -61,6 +62,8 @@ const std::map<std::string, std::set<std::string>> kForeign = {
     {"cblas.h", {"engine/backend/cpu"}},
     {"cuda_runtime.h", {"engine/backend/cuda", "engine/comm/nccl"}},
     {"CLI/CLI.hpp", {"cli"}},
+    {"utf8proc.h", {"reports/tables"}},
+    {"simdjson.h", {"engine/base"}},
 };
 
 bool is_below(const std::string& path, const std::string& folder) {
@@ -170,6 +173,8 @@ TEST_CASE("the rules themselves: what they allow and what they refuse") {
   CHECK(why_forbidden("reports/tables/report.cpp", "sweeps/store.h") != "");
   CHECK(why_forbidden("reports/baselines/trend.cpp", "reports/gate/comparable.h") == "");
   CHECK(why_forbidden("reports/tables/report.cpp", "reports/plots/gnuplot.h") != "");
+  CHECK(why_forbidden("reports/plots/gnuplot.cpp", "engine/process/process.h") == "");
+  CHECK(why_forbidden("reports/tables/report.cpp", "engine/process/process.h") != "");
   CHECK(why_forbidden("strategies/tensor.cpp", "engine/nn/linear.h") != "");
   CHECK(why_forbidden("engine/novel/thing.cpp", "engine/base/error.h") != "");
   CHECK(why_foreign_forbidden("engine/train/trainer.cpp", "mpi.h") != "");
@@ -194,6 +199,17 @@ TEST_CASE("every include follows the arrows") {
         CHECK(why_foreign_forbidden(source.path, foreign) == "");
       }
     }
+}
+
+TEST_CASE("programs are started in one place") {
+  for (const Source& source : sources()) {
+    if (is_below(source.path, "engine/process")) continue;
+    for (const std::string& line : source.lines)
+      for (const char* call : {"::fork(", "::exec", "posix_spawn", "::popen(", "std::system("}) {
+        INFO(source.path << ": " << line);
+        CHECK(line.find(call) == std::string::npos);
+      }
+  }
 }
 
 TEST_CASE("every header opens with its contract, then #pragma once") {

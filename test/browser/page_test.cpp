@@ -9,8 +9,8 @@
 #include <sstream>
 
 #include "engine/base/json_reader.h"
+#include "engine/process/process.h"
 #include "reports/page/html.h"
-#include "sweeps/process.h"
 #include "test/reports/sample.h"
 
 using namespace mbench;
@@ -29,11 +29,11 @@ struct Seen {
 
 std::string find_browser() {
   for (const char* name : {"chromium", "chromium-browser", "google-chrome", "chrome"}) {
-    sweeps::ProcessRequest request;
+    ProcessRequest request;
     request.argv = {name, "--version"};
     request.timeout_s = 60;
-    const auto end = sweeps::run_process(request);
-    if (end.how == sweeps::ProcessEnd::How::exited && end.code == 0) return name;
+    const auto end = run_process(request);
+    if (end.how == ProcessEnd::How::exited && end.code == 0) return name;
   }
   return "";
 }
@@ -44,7 +44,7 @@ Seen open_page(const std::string& browser, const fs::path& folder, const std::st
   std::ofstream(page) << html;
   Seen seen;
   for (int attempt = 0; attempt < 2 && seen.dom.empty(); ++attempt) {
-    sweeps::ProcessRequest request;
+    ProcessRequest request;
     request.argv = {browser,
                     "--headless=new",
                     "--disable-gpu",
@@ -63,7 +63,7 @@ Seen open_page(const std::string& browser, const fs::path& folder, const std::st
       seen.dom += std::string(line) + "\n";
       return true;
     };
-    sweeps::run_process(request);
+    run_process(request);
   }
   std::ifstream lines(log);
   for (std::string line; std::getline(lines, line);)

@@ -3,8 +3,8 @@
 #include <filesystem>
 
 #include "engine/base/json_reader.h"
+#include "engine/process/process_tree.h"
 #include "engine/spec/result.h"
-#include "sweeps/process_tree.h"
 #include "test/catch.h"
 #include "test/cli/room.h"
 
@@ -69,7 +69,12 @@ TEST_CASE("bad usage and bad input exit with 2 and say what was wrong") {
   refused("run tiny.json --collective-timeout nan", "--collective-timeout: not such a time, got nan");
   refused("sweep tiny.json --resume", "[--resume] which sweep is not said, need --out DIR");
   refused("sweep tiny.json --resume --out nowhere", "[nowhere] nothing to resume");
-  refused("run none.json", "none.json");
+  room.put("twice.json", R"({"model": "gpt-bytes-tiny", "seq": 64, "seq": 32})");
+  room.put("folder/empty", "");
+  refused("run none.json", "[none.json] cannot be read");
+  refused("run twice.json", "[twice.json: $] the key \"seq\" stands twice");
+  refused("run folder", "[folder]");
+  refused("report folder", "[folder/results.json] cannot be read");
   refused("report none.json", "[none.json] cannot be read");
 }
 
@@ -123,7 +128,7 @@ TEST_CASE("an oom and an infeasible layout are outcomes, a hang is a failure") {
   REQUIRE(hung.points.size() == 1);
   CHECK(hung.points[0].outcome == Outcome::timeout);
   CHECK_THAT(hung.points[0].reason, Contains("killed by the time-out of 2.0 s"));
-  CHECK(sweeps::live_descendants(0).empty());
+  CHECK(live_descendants(0).empty());
 }
 
 TEST_CASE("Ctrl-C keeps what is done and tells how to go on") {
@@ -140,7 +145,7 @@ TEST_CASE("Ctrl-C keeps what is done and tells how to go on") {
       Contains("Interrupted: 1 of 2 points are done and kept. To go on: mbench sweep tiny.json --on cpu "
                "--out o --resume --set tp=2 --set strategy=full"));
   CHECK(read_result_file(room / "o/results.json").points.size() == 1);
-  CHECK(sweeps::live_descendants(0).empty());
+  CHECK(live_descendants(0).empty());
 }
 
 TEST_CASE("published figures: a sweep and a report print them beside ours, several reports sum them up") {

@@ -71,6 +71,28 @@ TEST_CASE("compare's exit code and formats, from the command line") {
   }
 }
 
+TEST_CASE("the folder of a sweep stands for its results.json") {
+  const Room room;
+  fs::create_directory(room / "old");
+  fs::create_directory(room / "slow");
+  write_result_file(room / "old/results.json", result(1, "2026-01-01T00:00:00Z", "a"));
+  ResultFile slow = result(1.07, "2026-01-03T00:00:00Z", "c");
+  slow.spec["model"] = "gpt-bytes-tiny";
+  write_result_file(room / "slow/results.json", slow);
+  for (const char* comparison : {"slow --baseline old", "slow/ --baseline old/results.json --confirm slow"}) {
+    const Run run = room.shell(std::string("$M compare ") + comparison);
+    CHECK(run.code == 1);
+    CHECK_THAT(run.out, Contains("regression in 3 of 3 points"));
+  }
+  CHECK(room.shell("$M report slow").out == room.shell("$M report slow/results.json").out);
+  CHECK_THAT(room.shell("$M report slow").out, Contains("gpt-bytes-tiny"));
+  const Run plan = room.shell("$M plan slow");
+  CHECK(plan.code == 0);
+  CHECK_THAT(plan.out, Contains("seq=96"));
+  CHECK(room.shell("$M baseline add old --dir b").code == 0);
+  CHECK(room.shell("$M compare slow --baseline b").code == 1);  // a folder of baselines is still one
+}
+
 TEST_CASE(
     "files that are cut, empty, foreign, not finite or hold a point twice end with exit code 2 and stay as "
     "they are") {

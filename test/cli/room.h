@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "engine/base/json_reader.h"
-#include "sweeps/process.h"
+#include "engine/process/process.h"
 
 namespace mbench::test {
 
@@ -38,7 +38,7 @@ struct Room {
   // Runs a shell line in the folder; $M is the binary.
   Run shell(const std::string& line, double timeout_s = 120) const {
     Run run;
-    sweeps::ProcessRequest request;
+    ProcessRequest request;
     request.argv = {"/bin/sh", "-c", "cd \"$ROOM\" || exit 99; " + line};
     // The GPUs that a machine may have are not for these tests: sweeps would run on them unasked.
     request.env = {{"ROOM", path.string()}, {"M", MBENCH_BINARY}, {"CUDA_VISIBLE_DEVICES", ""}};
@@ -48,8 +48,8 @@ struct Room {
       run.out += std::string(text) + "\n";
       return true;
     };
-    const sweeps::ProcessEnd end = sweeps::run_process(request);
-    run.code = end.how == sweeps::ProcessEnd::How::exited ? end.code : -1;
+    const ProcessEnd end = run_process(request);
+    run.code = end.how == ProcessEnd::How::exited ? end.code : -1;
     run.err = read_text_file(*this / "stderr");
     return run;
   }

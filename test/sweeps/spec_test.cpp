@@ -178,3 +178,16 @@ TEST_CASE("the configurations that come with mbench can be expanded") {
   CHECK(count("gpt345m.json") == 40);
   CHECK(count("bert345m.json") == 40);
 }
+
+TEST_CASE("the folder of a sweep stands for the spec in its results.json") {
+  const Folder folder;
+  fs::create_directory(folder.path / "out");
+  put(folder / "out/results.json",
+      std::string(R"({"schema": "mbench.results/1", "environment": {}, "points": [], "spec": )") + kZip + "}");
+  SpecOptions options;
+  options.path = folder / "out";
+  CHECK(read_spec(options).points.size() == 8);
+  fs::create_directory(folder.path / "empty");
+  options.path = folder / "empty";
+  CHECK_THAT(message_of([&] { read_spec(options); }), Contains("empty/results.json] cannot be read"));
+}

@@ -178,11 +178,20 @@ TEST_CASE("parts of a trace that ranks wrote by themselves join to a whole file"
   CHECK(spans[0].at("dur") == 1e6);
   CHECK(spans[0].at("cat") == "phase");
   CHECK(spans[1].at("ts") == 5e5);
-  CHECK(spans[1].at("name") == "odd \"name\" \\ ");
+  CHECK(spans[1].at("name") == "odd \"name\" \\ \n");
   CHECK(spans[2].at("ts") == 0);
   CHECK(spans[2].at("pid") == 1);
   CHECK(start_of(none) == 0);
   // Ranks of one clock keep their distance.
   const std::string together = chrome_trace({{0, "a", a}, {1, "b", b}});
-  CHECK_THAT(together, Contains("\"name\":\"matmul\",\"ts\":90250000.000"));
+  CHECK_THAT(together, Contains("\"name\":\"matmul\",\"ts\":90250000.0,"));
+}
+
+TEST_CASE("a name or a label that is not UTF-8 leaves the file JSON, and times are told to the nanosecond") {
+  Timeline t;
+  t.add(Track::host, "caf\xe9", 1, 1 + 1.23456789e-3);
+  const json events = json::parse(chrome_trace({{0, "rank \xff", t}})).at("traceEvents");
+  CHECK(events.front().at("args").at("name") == "rank \ufffd");
+  CHECK(events.back().at("name") == "caf\ufffd");
+  CHECK(events.back().at("dur") == 1234.568);
 }

@@ -193,6 +193,38 @@ TEST_CASE("what is wrong with a result file is said with file and place") {
   CHECK(read_result_file(path).points.size() == 1);
 }
 
+TEST_CASE(
+    "a result file that ends early, goes on after its end or says a thing twice is refused with its place") {
+  const Folder folder;
+  const std::string path = folder / "r.json";
+  const auto refusal = [&](std::string_view text) {
+    put(path, text);
+    return message_of([&] { read_result_file(path); });
+  };
+  write_result_file(path, {{{"name", "n"}}, {{"cores", 2}}, {full_result()}});
+  const std::string whole = read_text_file(path);
+  // The last line among them: all of the points stand in it, and only what closes it is missing.
+  for (std::size_t end = whole.size() - 2; end > 0;
+       end -= std::min<std::size_t>(end, end > whole.size() - 40 ? 1 : 97)) {
+    INFO(end);
+    CHECK_THAT(refusal(std::string_view(whole).substr(0, end)),
+               Contains(fmt::format("r.json] cut short: the file ends at byte {}", end)));
+  }
+  CHECK_THAT(refusal(whole + "}"), Contains(fmt::format("not JSON at byte {} (line ", whole.size())));
+  const auto with = [&](std::string_view before, std::string_view more) {
+    std::string text = whole;
+    return text.insert(text.find(before), more);
+  };
+  CHECK_THAT(refusal(with("\"tp\"", "\"tp\": 1, ")),
+             Contains("r.json: $.points] the key \"tp\" stands twice"));
+  CHECK_THAT(refusal(with("\"cores\"", "\"cores\": 1, ")),
+             Contains("r.json: $.environment] the key \"cores\" stands twice"));
+  CHECK_THAT(refusal(with("\"cores\"", "\"far\": 1e999, ")), Contains("not JSON that can be held"));
+  // A number that no integer holds is one after all, to the general parser.
+  put(path, with("\"cores\"", "\"ticks\": 18446744073709551616, "));
+  CHECK(read_result_file(path).environment.at("ticks") == 18446744073709551616.0);
+}
+
 TEST_CASE("when a file cannot be written the old one stands and the message says what was needed") {
   const Folder folder;
   const std::string path = folder / "results.md";

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "engine/spec/tolerance.h"
 #include "test/catch.h"
 #include "test/engine/train/serial_run.h"
 
@@ -81,8 +82,9 @@ TEST_CASE("gradients add up over micro batches: how a batch is cut does not matt
     p.micro_batch = micro;
     const PointResult cut = run_serially(p);
     for (std::size_t i = 0; i < 4; ++i) {
-      CHECK(cut.losses[i] == Approx(whole.losses[i]).epsilon(1e-5));
-      CHECK(cut.gradient_norms[i] == Approx(whole.gradient_norms[i]).epsilon(1e-4));
+      CHECK(cut.losses[i] == Approx(whole.losses[i]).epsilon(loss_tolerance(p.precision, i)));
+      CHECK(cut.gradient_norms[i] ==
+            Approx(whole.gradient_norms[i]).epsilon(gradient_norm_tolerance(p.precision, i).value()));
     }
   }
 }

@@ -23,6 +23,8 @@ TEST_CASE("wide characters take two columns, combining ones none") {
   CHECK(text_width("\uff27\uff30\uff34") == 6);                // full-width Latin
   CHECK(text_width("\U0001f680") == 2);
   CHECK(text_width("\u0e42\u0e21\u0e40\u0e14\u0e25") == 5);  // Thai letters
+  CHECK(text_width("\u2b50\U0001f7e9\U0001f004") == 6);      // a star, a green square, a tile
+  CHECK(text_width("\u0995\u09c1") == 1);                    // Bengali, a vowel sign below
   CHECK(text_width("a\xff\xfe") == 3);                       // no UTF-8
   CHECK(text_width("\xe6\xa8") == 2);                        // cut short
 }

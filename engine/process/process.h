@@ -2,6 +2,8 @@
 // process adopts its orphans, and when it ends, hangs or is interrupted every descendant is ended, TERM first
 // and KILL after two seconds (mpirun puts each rank into a process group of its own, so a group is not
 // enough).
+//
+// The one place that starts programs: a sweep its points, the reports gnuplot. No shell is involved.
 #pragma once
 #include <sys/types.h>
 
@@ -12,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-namespace mbench::sweeps {
+namespace mbench {
 
 // While it lives, SIGINT, SIGTERM and SIGHUP do not end this process but are noted.
 class Interrupt {
@@ -33,11 +35,14 @@ class Interrupt {
 struct ProcessRequest {
   std::vector<std::string> argv;
   std::map<std::string, std::string> env;  // besides what this process has
+  std::string folder;                      // where it runs; that of this process if empty
+  std::string input;                       // what it reads from stdin, of any length
   std::string log;                         // file for its output; none if empty
   double timeout_s = 0;                    // 0: none
   Interrupt* interrupt = nullptr;
   // Gets each line of stdout; those it does not take (returns false) go to the log, as all of stderr does.
   std::function<bool(std::string_view line)> on_line;
+  bool keep_output = false;  // all of stdout goes to ProcessEnd::output, byte by byte, and nowhere else
 };
 
 struct ProcessEnd {
@@ -45,10 +50,11 @@ struct ProcessEnd {
   How how = How::exited;
   int code = 0;  // exit status, signal number or errno, as `how` says
   double seconds = 0;
+  std::string output;             // of stdout, if it was to be kept
   std::vector<std::string> tail;  // the last lines of its log
   std::string trouble;  // what went wrong besides: the log could not be written, a process would not end
 };
 
 ProcessEnd run_process(const ProcessRequest& request);
 
-}  // namespace mbench::sweeps
+}  // namespace mbench

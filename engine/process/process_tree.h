@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-namespace mbench::sweeps {
+namespace mbench {
 
 // Orphans below this process become its children from now on.
 void adopt_orphans();
@@ -17,4 +17,4 @@ std::set<pid_t> live_descendants(pid_t keep);
 // end. The child `keep` is not reaped.
 std::size_t end_descendants(const std::set<pid_t>& spare, pid_t keep, double grace_s);
 
-}  // namespace mbench::sweeps
+}  // namespace mbench

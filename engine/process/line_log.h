@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace mbench::sweeps {
+namespace mbench {
 
 class LineLog {
  public:
@@ -49,4 +49,4 @@ class LineSplitter {
   std::string pending_;
 };
 
-}  // namespace mbench::sweeps
+}  // namespace mbench

@@ -1,21 +1,32 @@
-#include "sweeps/process.h"
+#include "engine/process/process.h"
 
 #include <sys/wait.h>
 
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <thread>
 
-#include "sweeps/line_log.h"
-#include "sweeps/process_tree.h"
-#include "test/sweeps/fixture.h"
+#include "engine/base/json_reader.h"
+#include "engine/process/line_log.h"
+#include "engine/process/process_tree.h"
+#include "test/catch.h"
 
 using namespace mbench;
-using namespace mbench::sweeps;
-using namespace sweeps_test;
+namespace fs = std::filesystem;
 using How = ProcessEnd::How;
 
 namespace {
+
+struct Folder {
+  fs::path path;
+  Folder() {
+    std::string name = (fs::temp_directory_path() / "mbench-process-XXXXXX").string();
+    path = ::mkdtemp(name.data());
+  }
+  ~Folder() { fs::remove_all(path); }
+  std::string operator/(const std::string& name) const { return (path / name).string(); }
+};
 
 ProcessRequest shell(const std::string& script) {
   ProcessRequest request;
@@ -44,6 +55,29 @@ TEST_CASE("a program's lines, log, environment and exit code arrive") {
   CHECK(log.find("two\n") != std::string::npos);
   CHECK(log.find("keep\n") != std::string::npos);
   CHECK(end.trouble.empty());
+}
+
+TEST_CASE("a program reads its input whole, runs in its folder, and what it prints is kept byte by byte") {
+  const Folder folder;
+  std::string long_text(3 << 20, 'x');  // longer than any pipe holds, and than a line may be
+  for (std::size_t i = 0; i < long_text.size(); i += 70001) long_text[i] = static_cast<char>(i % 7);
+  ProcessRequest request = shell("cat; printf 'no end'; echo trouble >&2");
+  request.input = long_text;
+  request.keep_output = true;
+  const ProcessEnd end = run_process(request);
+  CHECK(end.how == How::exited);
+  CHECK((end.output == long_text + "no end"));
+  CHECK(end.tail == std::vector<std::string>{"trouble"});
+
+  ProcessRequest where = shell("pwd; cat");
+  where.folder = fs::canonical(folder.path).string();
+  where.keep_output = true;
+  CHECK(run_process(where).output == where.folder + "\n");  // and without input it waits for none
+  where.folder = folder / "none";
+  const ProcessEnd nowhere = run_process(where);
+  CHECK(nowhere.how == How::not_started);
+  CHECK(nowhere.code == ENOENT);
+  CHECK(run_process(shell("exit 3")).output.empty());
 }
 
 TEST_CASE("a signal and a missing program are told") {

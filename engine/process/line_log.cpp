@@ -1,4 +1,4 @@
-#include "sweeps/line_log.h"
+#include "engine/process/line_log.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace mbench::sweeps {
+namespace mbench {
 namespace {
 constexpr std::size_t kMaxBytes = 16u << 20;
 constexpr std::size_t kTailLines = 40;
@@ -47,4 +47,4 @@ void LineLog::write(std::string_view text) {
   }
 }
 
-}  // namespace mbench::sweeps
+}  // namespace mbench

@@ -1,8 +1,9 @@
-#include "sweeps/process.h"
+#include "engine/process/process.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -14,12 +15,12 @@
 #include <cstring>
 
 #include "engine/base/error.h"
-#include "sweeps/line_log.h"
-#include "sweeps/process_tree.h"
+#include "engine/process/line_log.h"
+#include "engine/process/process_tree.h"
 
 extern char** environ;
 
-namespace mbench::sweeps {
+namespace mbench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -47,6 +48,36 @@ class Pipe {
   std::array<int, 2> ends_{-1, -1};
 };
 
+// What the child reads: a file without a name, for a pipe would fill up. Nothing to read is /dev/null.
+class Input {
+ public:
+  explicit Input(std::string_view text)
+      : fd_(text.empty() ? ::open("/dev/null", O_RDONLY | O_CLOEXEC) : ::memfd_create("input", MFD_CLOEXEC)) {
+    if (fd_ < 0) fail(ErrorKind::internal, "input", "could not be made: {}", std::strerror(errno));
+    if (!text.empty()) write(text);
+  }
+  ~Input() { ::close(fd_); }
+  Input(const Input&) = delete;
+  Input& operator=(const Input&) = delete;
+  int fd() const { return fd_; }
+
+ private:
+  void write(std::string_view text) {
+    while (!text.empty()) {
+      const ssize_t n = ::write(fd_, text.data(), text.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) {
+        const int error = errno;
+        ::close(fd_);
+        fail(ErrorKind::internal, "input", "could not be written: {}", std::strerror(error));
+      }
+      text.remove_prefix(static_cast<std::size_t>(n));
+    }
+    ::lseek(fd_, 0, SEEK_SET);
+  }
+  int fd_;
+};
+
 std::vector<std::string> merged_environment(const std::map<std::string, std::string>& extra) {
   std::vector<std::string> out;
   for (char** entry = environ; *entry; ++entry) {
@@ -65,7 +96,8 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
 }
 
 // The child between fork and exec. What fails is told to the parent as an errno through `report`.
-[[noreturn]] void become(char* const* argv, char** env, int out, int err, int report) {
+[[noreturn]] void become(char* const* argv, char** env, const char* folder, int in, int out, int err,
+                         int report) {
   ::setsid();
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // if this program is killed, its points do not go on alone
   sigset_t none;
@@ -73,25 +105,24 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::signal(SIGPIPE, SIG_DFL);
   ::signal(SIGXFSZ, SIG_DFL);
-  const int input = ::open("/dev/null", O_RDONLY);
-  if (input >= 0) ::dup2(input, STDIN_FILENO);
+  ::dup2(in, STDIN_FILENO);
   ::dup2(out, STDOUT_FILENO);
   ::dup2(err, STDERR_FILENO);
   environ = env;
-  ::execvp(argv[0], argv);
+  if (!*folder || ::chdir(folder) == 0) ::execvp(argv[0], argv);
   const int error = errno;
   const ssize_t told = ::write(report, &error, sizeof error);
   ::_exit(told == sizeof error ? 127 : 126);
 }
 
-// What the child has written so far; false at its end.
+// Hands what the child has written so far to `take`; false at its end.
 template <class F>
-bool drain(int fd, LineSplitter& lines, F&& on_line) {
+bool drain(int fd, F&& take) {
   std::array<char, 16384> buffer;
   while (true) {
     const ssize_t n = ::read(fd, buffer.data(), buffer.size());
     if (n > 0) {
-      lines.add({buffer.data(), static_cast<std::size_t>(n)}, on_line);
+      take(std::string_view(buffer.data(), static_cast<std::size_t>(n)));
       if (n < static_cast<ssize_t>(buffer.size())) return true;
     } else if (n == 0) {
       return false;
@@ -129,6 +160,7 @@ ProcessEnd run_process(const ProcessRequest& request) {
   adopt_orphans();
   const std::set<pid_t> others = live_descendants(0);
   LineLog log(request.log);
+  const Input in(request.input);
   Pipe out, err, report;
   std::vector<std::string> argv_text = request.argv, env_text = merged_environment(request.env);
   std::vector<char*> argv = pointers(argv_text), env = pointers(env_text);
@@ -139,7 +171,9 @@ ProcessEnd run_process(const ProcessRequest& request) {
     end.code = errno;
     return end;
   }
-  if (child == 0) become(argv.data(), env.data(), out.write_end(), err.write_end(), report.write_end());
+  if (child == 0)
+    become(argv.data(), env.data(), request.folder.c_str(), in.fd(), out.write_end(), err.write_end(),
+           report.write_end());
   out.close_write(), err.close_write(), report.close_write();
   int exec_error = 0;
   ssize_t told;
@@ -158,6 +192,13 @@ ProcessEnd run_process(const ProcessRequest& request) {
   const auto from_out = [&](std::string_view line) {
     if (!request.on_line || !request.on_line(line)) log.add(line);
   };
+  const auto take_out = [&](std::string_view bytes) {
+    if (request.keep_output)
+      end.output += bytes;
+    else
+      out_lines.add(bytes, from_out);
+  };
+  const auto take_err = [&](std::string_view bytes) { err_lines.add(bytes, to_log); };
   const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
   int status = 0;
   bool ended = false;
@@ -168,8 +209,8 @@ ProcessEnd run_process(const ProcessRequest& request) {
     // With both pipes closed nothing wakes poll when the child ends, so it looks more often.
     const bool silent = out.read_end() < 0 && err.read_end() < 0;
     ::poll(fds.data(), fds.size(), silent ? 5 : 100);
-    if (fds[0].revents && !drain(out.read_end(), out_lines, from_out)) out.close_read();
-    if (fds[1].revents && !drain(err.read_end(), err_lines, to_log)) err.close_read();
+    if (fds[0].revents && !drain(out.read_end(), take_out)) out.close_read();
+    if (fds[1].revents && !drain(err.read_end(), take_err)) err.close_read();
     ended = ::waitpid(child, &status, WNOHANG) == child;
     if (ended) break;
     if (request.interrupt && request.interrupt->pending()) {
@@ -184,8 +225,8 @@ ProcessEnd run_process(const ProcessRequest& request) {
   end.seconds = elapsed();
   const std::size_t left = end_descendants(others, ended ? 0 : child, kGrace);
   if (!ended) ::waitpid(child, &status, left == 0 ? 0 : WNOHANG);
-  if (out.read_end() >= 0) drain(out.read_end(), out_lines, from_out);
-  if (err.read_end() >= 0) drain(err.read_end(), err_lines, to_log);
+  if (out.read_end() >= 0) drain(out.read_end(), take_out);
+  if (err.read_end() >= 0) drain(err.read_end(), take_err);
   out_lines.flush(from_out);
   err_lines.flush(to_log);
   if (ended) {
@@ -199,4 +240,4 @@ ProcessEnd run_process(const ProcessRequest& request) {
   return end;
 }
 
-}  // namespace mbench::sweeps
+}  // namespace mbench

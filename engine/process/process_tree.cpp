@@ -1,4 +1,4 @@
-#include "sweeps/process_tree.h"
+#include "engine/process/process_tree.h"
 
 #include <signal.h>
 #include <sys/prctl.h>
@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-namespace mbench::sweeps {
+namespace mbench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -93,4 +93,4 @@ std::size_t end_descendants(const std::set<pid_t>& spare, pid_t keep, double gra
   }
 }
 
-}  // namespace mbench::sweeps
+}  // namespace mbench

@@ -1,0 +1,16 @@
+// simdjson in front of nlohmann: a result file of many points is mostly numbers, which it reads several times as fast.
+// Of a text that it does not take it says neither where nor what is wrong. So what it refuses is left to parse_json
+// (json_reader.h), which says that, or reads it after all (a whole number that no integer holds).
+#pragma once
+#include <simdjson.h>
+
+#include <nlohmann/json.hpp>
+
+namespace mbench {
+
+// The same value as nlohmann would read, whole numbers whole. False for an object in which a key stands twice,
+// of which simdjson keeps both.
+bool from_simdjson(simdjson::dom::element value, nlohmann::json& out);
+bool from_simdjson(simdjson::dom::element value, nlohmann::ordered_json& out);
+
+}  // namespace mbench
