@@ -11,11 +11,14 @@ using ops::Matrix;
 
 const RngKey kKey{7, 3, 1};
 
-double& element(Values& v, const Matrix& m, std::int64_t i, std::int64_t r, std::int64_t c) {
-  return v[m.offset + i * m.batch_stride + r * m.ld + c];
+// Element (r, c) of a head: `group` neighbouring ones share a matrix, side by side, or for keys and values the same.
+std::size_t at(const Matrix& m, std::int64_t group, std::int64_t head, std::int64_t r, std::int64_t c) {
+  return static_cast<std::size_t>(m.offset + head / group * m.batch_stride + head % group * m.cols +
+                                  r * m.ld + c);
 }
-double element(const Values& v, const Matrix& m, std::int64_t i, std::int64_t r, std::int64_t c) {
-  return v[m.offset + i * m.batch_stride + r * m.ld + c];
+std::size_t shared_at(const Matrix& m, std::int64_t group, std::int64_t head, std::int64_t r,
+                      std::int64_t c) {
+  return static_cast<std::size_t>(m.offset + head / group * m.batch_stride + r * m.ld + c);
 }
 
 // One query of one head: its probabilities, and what dropout multiplies them by.
@@ -35,7 +38,7 @@ Row row_of(const AttentionShape& s, const Doubles& v, const Matrix& q, const Mat
     if ((s.causal && j > query) || (s.keep && v[s.keep][sample * s.seq + j] == 0)) continue;
     scores[j] = 0;
     for (std::int64_t d = 0; d < s.head_dim; ++d)
-      scores[j] += s.scale * element(qs, q, head, query, d) * element(ks, k, head, j, d);
+      scores[j] += s.scale * qs[at(q, s.group, head, query, d)] * ks[shared_at(k, s.group, head, j, d)];
     top = std::max(top, scores[j]);
     const std::int64_t flat = (head * s.seq + query) * s.seq + j;
     row.factors[j] = dropout_factor(s.dropout, s.map, {s.batch, s.heads, s.seq, s.seq}, flat);
@@ -56,11 +59,11 @@ void reference(const ops::Attention& op, Doubles& v) {
     for (std::int64_t query = 0; query < s.seq; ++query) {
       const Row row = row_of(s, v, op.q, op.k, head, query);
       lse[head * s.seq + query] = row.lse;
-      for (std::int64_t d = 0; d < s.head_dim; ++d) {
+      for (std::int64_t d = 0; d < s.v_dim(); ++d) {
         double sum = 0;
         for (std::int64_t j = 0; j < s.seq; ++j)
-          sum += row.probs[j] * row.factors[j] * element(values, op.v, head, j, d);
-        element(out, op.out, head, query, d) = sum;
+          sum += row.probs[j] * row.factors[j] * values[shared_at(op.v, s.group, head, j, d)];
+        out[at(op.out, s.group, head, query, d)] = sum;
       }
       if (op.probs)
         std::copy(row.probs.begin(), row.probs.end(),
@@ -72,9 +75,11 @@ void reference(const ops::Attention& op, Doubles& v) {
 void reference(const ops::AttentionGrad& op, Doubles& v) {
   const AttentionShape& s = op.shape;
   const Values &qs = v[op.q.data], &ks = v[op.k.data], &values = v[op.v.data], &douts = v[op.dout.data];
-  for (const Matrix* m : {&op.dq, &op.dk, &op.dv})
-    for (std::int64_t i = 0; i < s.batches() * s.seq * s.head_dim; ++i)
-      element(v.out(m->data), *m, i / s.head_dim / s.seq, i / s.head_dim % s.seq, i % s.head_dim) = 0;
+  const auto clear = [&](const Matrix& m, auto place) {
+    for (std::int64_t i = 0; i < s.batches() * s.seq * m.cols; ++i)
+      v.out(m.data)[place(m, s.group, i / m.cols / s.seq, i / m.cols % s.seq, i % m.cols)] = 0;
+  };
+  clear(op.dq, at), clear(op.dk, shared_at), clear(op.dv, shared_at);
   Values &dq = v.out(op.dq.data), &dk = v.out(op.dk.data), &dv = v.out(op.dv.data);
   for (std::int64_t head = 0; head < s.batches(); ++head)
     for (std::int64_t query = 0; query < s.seq; ++query) {
@@ -82,18 +87,18 @@ void reference(const ops::AttentionGrad& op, Doubles& v) {
       Values dprobs(s.seq, 0.0);
       double sum = 0;
       for (std::int64_t j = 0; j < s.seq; ++j) {
-        for (std::int64_t d = 0; d < s.head_dim; ++d) {
-          const double dout = element(douts, op.dout, head, query, d);
-          dprobs[j] += row.factors[j] * dout * element(values, op.v, head, j, d);
-          element(dv, op.dv, head, j, d) += row.factors[j] * row.probs[j] * dout;
+        for (std::int64_t d = 0; d < s.v_dim(); ++d) {
+          const double dout = douts[at(op.dout, s.group, head, query, d)];
+          dprobs[j] += row.factors[j] * dout * values[shared_at(op.v, s.group, head, j, d)];
+          dv[shared_at(op.dv, s.group, head, j, d)] += row.factors[j] * row.probs[j] * dout;
         }
         sum += row.probs[j] * dprobs[j];
       }
       for (std::int64_t j = 0; j < s.seq; ++j) {
         const double dscore = s.scale * row.probs[j] * (dprobs[j] - sum);
         for (std::int64_t d = 0; d < s.head_dim; ++d) {
-          element(dq, op.dq, head, query, d) += dscore * element(ks, op.k, head, j, d);
-          element(dk, op.dk, head, j, d) += dscore * element(qs, op.q, head, query, d);
+          dq[at(op.dq, s.group, head, query, d)] += dscore * ks[shared_at(op.k, s.group, head, j, d)];
+          dk[shared_at(op.dk, s.group, head, j, d)] += dscore * qs[at(op.q, s.group, head, query, d)];
         }
       }
     }
@@ -105,10 +110,18 @@ struct Form {
   float dropout = 0;
   bool keep_probs = false;
   float scale = 0.4f;
+  std::int64_t group = 1, v_dim = 0;  // heads that share keys and values; width of values, 0: head_dim
+  std::int64_t values() const { return v_dim == 0 ? head_dim : v_dim; }
+  std::int64_t packed() const {
+    return (group + 1) * head_dim + values();
+  }  // queries, key and value of a group
+  Shape qkv() const { return {seq, batch, heads / group, packed()}; }
+  Shape context() const { return {seq, batch, heads, values()}; }
   std::string name(DType type) const {
-    return fmt::format("{} {}x{}x{}x{}{}{}{}{}", mbench::name_of(type), batch, heads, seq, head_dim,
-                       causal ? " causal" : "", padded ? " padded" : "",
-                       dropout > 0 ? fmt::format(" dropout {}", dropout) : "",
+    return fmt::format("{} {}x{}x{}x{}{}{}{}{}{}{}", mbench::name_of(type), batch, heads, seq, head_dim,
+                       v_dim > 0 ? fmt::format(", values of {}", v_dim) : "",
+                       group > 1 ? fmt::format(" groups of {}", group) : "", causal ? " causal" : "",
+                       padded ? " padded" : "", dropout > 0 ? fmt::format(" dropout {}", dropout) : "",
                        keep_probs ? " probabilities kept" : "");
   }
 };
@@ -117,75 +130,73 @@ AttentionShape shape_of(Tensors& t, const Form& f) {
   AttentionShape s{f.batch, f.heads, f.seq, f.head_dim, f.scale, f.causal};
   s.dropout = {f.dropout, kKey};
   s.map = {f.heads + 3, 2, 5};
+  s.group = f.group, s.value_dim = f.v_dim;
   Values keep;  // where it is causal too, query 0 sees no key
   for (std::int64_t i = 0; f.padded && i < f.batch * f.seq; ++i) keep.push_back(i % 4 != 0);
   if (f.padded) s.keep = t.values({f.batch, f.seq}, DType::u8, keep);
   return s;
 }
 
-// q, k and v interleaved in one [seq, batch, heads, 3, head_dim] tensor, as a fused projection leaves them.
-Matrix view(const Tensor& packed, const AttentionShape& s, int which, int parts) {
-  const std::int64_t width = s.heads * parts * s.head_dim;
-  return Matrix(packed, s.seq, s.head_dim, s.batch * width, which * s.head_dim, parts * s.head_dim);
+// Of every group of heads its queries, key and value side by side, as a fused projection leaves them.
+struct Packed {
+  Packed(const Tensor& qkv, const AttentionShape& s) : qkv(qkv), s(s) {}
+  Matrix part(std::int64_t first, std::int64_t dim) const {
+    const Shape& shape = qkv.shape();
+    return Matrix(qkv, s.seq, dim, shape[1] * shape[2] * shape[3], first, shape[3]);
+  }
+  Matrix q() const { return part(0, s.head_dim); }
+  Matrix k() const { return part(s.group * s.head_dim, s.head_dim); }
+  Matrix v() const { return part((s.group + 1) * s.head_dim, s.v_dim()); }
+  Tensor qkv;
+  const AttentionShape& s;
+};
+
+Matrix context_view(const Tensor& context, const AttentionShape& s) {
+  const std::int64_t width = s.group * s.v_dim();
+  return Matrix(context, s.seq, s.v_dim(), s.groups() * width, 0, width);
 }
 
 ops::Attention make(Tensors& t, const Form& f, DType type) {
   const AttentionShape s = shape_of(t, f);
   const Shape scores{f.batch, f.heads, f.seq, f.seq};
-  const Tensor qkv = t.in({f.seq, f.batch, f.heads * 3, f.head_dim}, type, -1.5, 1.5),
-               out = t.out({f.seq, f.batch, f.heads, f.head_dim}, type),
-               lse = t.out({f.batch, f.heads, f.seq});
-  return {s,
-          view(qkv, s, 0, 3),
-          view(qkv, s, 1, 3),
-          view(qkv, s, 2, 3),
-          view(out, s, 0, 1),
-          lse,
-          f.keep_probs ? t.out(scores, type) : Tensor()};
+  const Packed in(t.in(f.qkv(), type, -1.5, 1.5), s);
+  const Tensor out = t.out(f.context(), type), lse = t.out({f.batch, f.heads, f.seq});
+  return {
+      s, in.q(), in.k(), in.v(), context_view(out, s), lse, f.keep_probs ? t.out(scores, type) : Tensor()};
 }
 
 ops::AttentionGrad gradient_of(Tensors& t, const ops::Attention& op) {
   const AttentionShape& s = op.shape;
-  const Shape hidden{s.seq, s.batch, s.heads, s.head_dim}, packed{s.seq, s.batch, s.heads * 3, s.head_dim};
   const DType type = op.q.data.dtype();
-  const Tensor dout = t.in(hidden, type), d = t.out(packed, type);
-  return {s,
-          view(dout, s, 0, 1),
-          op.q,
-          op.k,
-          op.v,
-          op.out,
-          op.lse,
-          op.probs,
-          view(d, s, 0, 3),
-          view(d, s, 1, 3),
-          view(d, s, 2, 3)};
+  const Tensor dout = t.in(op.out.data.shape(), type);
+  const Packed d(t.out(op.q.data.shape(), type), s);
+  return {s, context_view(dout, s), op.q, op.k, op.v, op.out, op.lse, op.probs, d.q(), d.k(), d.v()};
 }
 
 // What the forward would have kept is worked out in double here, from the same draws.
 ops::AttentionGrad make_grad(Tensors& t, const Form& f, DType type) {
   const AttentionShape s = shape_of(t, f);
-  const Shape hidden{f.seq, f.batch, f.heads, f.head_dim}, packed{f.seq, f.batch, f.heads * 3, f.head_dim};
-  const Tensor qkv = t.in(packed, type, -1.5, 1.5);
-  ops::Attention forward{s, view(qkv, s, 0, 3), view(qkv, s, 1, 3), view(qkv, s, 2, 3)};
-  Values out(hidden.numel(), 0.0), lse(f.batch * f.heads * f.seq, 0.0), probs;
+  const Tensor qkv = t.in(f.qkv(), type, -1.5, 1.5);
+  const Packed in(qkv, s);
+  ops::Attention forward{s, in.q(), in.k(), in.v()};
+  Values out(f.context().numel(), 0.0), lse(f.batch * f.heads * f.seq, 0.0), probs;
   if (f.keep_probs) probs.assign(f.batch * f.heads * f.seq * f.seq, 0.0);
   if (t.is_real()) {
     const Doubles v(t);
-    const Matrix to = view(qkv, s, 0, 1);
+    const Matrix to = context_view(qkv, s);  // where the elements lie, whatever the tensor
     for (std::int64_t head = 0; head < s.batches(); ++head)
       for (std::int64_t query = 0; query < s.seq; ++query) {
         const Row row = row_of(s, v, forward.q, forward.k, head, query);
         lse[head * s.seq + query] = row.lse;
         for (std::int64_t j = 0; j < s.seq; ++j) {
           if (f.keep_probs) probs[(head * s.seq + query) * s.seq + j] = row.probs[j];
-          for (std::int64_t d = 0; d < s.head_dim; ++d)
-            element(out, to, head, query, d) +=
-                row.probs[j] * row.factors[j] * element(v[qkv], forward.v, head, j, d);
+          for (std::int64_t d = 0; d < s.v_dim(); ++d)
+            out[at(to, s.group, head, query, d)] +=
+                row.probs[j] * row.factors[j] * v[qkv][shared_at(forward.v, s.group, head, j, d)];
         }
       }
   }
-  forward.out = view(t.values(hidden, type, out), s, 0, 1);
+  forward.out = context_view(t.values(f.context(), type, out), s);
   forward.lse = t.values({f.batch, f.heads, f.seq}, DType::f32, lse);
   if (f.keep_probs) forward.probs = t.values({f.batch, f.heads, f.seq, f.seq}, type, probs);
   return gradient_of(t, forward);
@@ -199,6 +210,12 @@ std::vector<Form> masks_and_dropout(Form f, float dropout) {
   }
   return all;
 }
+
+// Heads that share keys and values, fewer groups than threads too; values narrower and wider than queries.
+const Form kGrouped[] = {
+    {2, 6, 41, 8, true, false, 0.1f, false, 0.4f, 3},      {2, 6, 41, 8, true, false, 0.1f, true, 0.4f, 3},
+    {1, 4, 130, 16, false, true, 0, true, 0.25f, 4},       {1, 4, 130, 16, true, false, 0, false, 0.25f, 4},
+    {2, 3, 50, 24, true, false, 0.1f, false, 0.2f, 1, 16}, {1, 4, 50, 8, true, false, 0, true, 0.3f, 2, 40}};
 
 const Form kBench{1, kBenchHeads, kBenchTokens, kBenchHeadDim, true, false, 0, false, 0.125f};
 
@@ -217,6 +234,7 @@ const Cases<ops::Attention> attention(reference, [](CaseList<ops::Attention>& ca
   };
   for (const DType type : kFloatTypes) {
     for (const Form& f : masks_and_dropout({2, 3, 41, 10}, 0.2f)) add(f, type);
+    for (const Form& f : kGrouped) add(f, type);
     for (const bool causal : {true, false}) add({2, 3, 48, 16, causal, !causal, 0.1f, true, 0.25f}, type);
   }
   // Over the borders of the CPU's blocks, with fewer heads than threads too.
@@ -251,6 +269,7 @@ const Cases<ops::AttentionGrad> attention_grad(reference, [](CaseList<ops::Atten
   };
   for (const DType type : kFloatTypes) {
     for (const bool keep_probs : {false, true}) add({2, 2, 50, 8, true, true, 0.1f, keep_probs}, type, 1e-5);
+    for (const Form& f : kGrouped) add(f, type, 1e-5);
     for (const bool causal : {true, false})
       add({2, 3, 48, 16, causal, !causal, 0.1f, true, 0.25f}, type, 1e-5);
   }

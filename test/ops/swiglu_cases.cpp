@@ -1,0 +1,105 @@
+#include "engine/ops/swiglu.h"
+#include "test/ops/cases.h"
+#include "test/ops/shapes.h"
+
+namespace mbench::test {
+namespace {
+
+double sigmoid(double z) {
+  return 1 / (1 + std::exp(-z));
+}
+
+// Gate (part 0) and up (part 1) of output i.
+double pair_of(const Doubles& v, const Tensor& x, const Tensor& bias, std::size_t i, std::size_t part) {
+  const std::size_t at = 2 * i + part;
+  return v[x][at] + (bias ? v[bias][at % v[bias].size()] : 0);
+}
+
+void reference(const ops::SwiGlu& op, Doubles& v) {
+  Values& y = v.out(op.y);
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    const double gate = pair_of(v, op.x, op.bias, i, 0);
+    y[i] = gate * sigmoid(gate) * pair_of(v, op.x, op.bias, i, 1);
+  }
+}
+
+Shape pairs(const Shape& s) {
+  Shape wide = s;
+  wide[-1] *= 2;
+  return wide;
+}
+
+ops::SwiGlu make(Tensors& t, const Shape& s, DType type, bool bias) {
+  const Tensor x = t.in(pairs(s), type, -4, 4);
+  return {x, bias ? t.in({2 * s.cols()}, type) : Tensor(), t.out(s, type)};
+}
+
+void reference(const ops::SwiGluGrad& op, Doubles& v) {
+  const Values& dy = v[op.dy];
+  Values& dx = v.out(op.dx);
+  for (std::size_t i = 0; i < dy.size(); ++i) {
+    const double gate = pair_of(v, op.x, op.bias, i, 0), up = pair_of(v, op.x, op.bias, i, 1),
+                 s = sigmoid(gate);
+    dx[2 * i] = dy[i] * up * (s + gate * s * (1 - s));
+    dx[2 * i + 1] = dy[i] * gate * s;
+  }
+}
+
+ops::SwiGluGrad make_grad(Tensors& t, const Shape& s, DType type, bool bias) {
+  const Tensor dy = t.in(s, type), x = t.in(pairs(s), type, -4, 4);
+  return {dy, x, bias ? t.in({2 * s.cols()}, type) : Tensor(), t.over({x})};
+}
+
+std::string name(DType type, const Shape& s, bool bias) {
+  return label(type, s) + (bias ? " with a bias" : "");
+}
+
+const Cases<ops::SwiGlu> swiglu(reference, [](CaseList<ops::SwiGlu>& cases) {
+  for (const bool bias : {false, true}) {
+    for_types_and(kRows, [&](DType type, const Shape& s) {
+      cases.add(name(type, s, bias), [=](Tensors& t) { return make(t, s, type, bias); }, {.cpu = {2e-6}});
+    });
+    for_types_and(kLargeRows, [&](DType type, const Shape& s) {
+      cases.unemulated(name(type, s, bias), [=](Tensors& t) { return make(t, s, type, bias); },
+                       {.cpu = {2e-6}});
+    });
+    cases.gradient(
+        bias ? "[3, 5] with a bias" : "[3, 5]",
+        [=](Tensors& t) {
+          return make(t, {3, 5}, DType::f32, bias);
+        },
+        [](Tensors& t, const ops::SwiGlu& op) {
+          const ops::SwiGluGrad grad{t.in({3, 5}, DType::f32), op.x, op.bias, t.out({3, 10})};
+          return Backward{grad, {op.y, grad.dy, {{op.x, grad.dx}}}};
+        });
+  }
+  // Gates far from zero: e^-gate is 0 or infinity.
+  for (const DType type : kFloatTypes)
+    cases.add(fmt::format("{} far from zero", name_of(type)), [=](Tensors& t) {
+      const Tensor x = t.values({1, 8}, type, {-200, 1, -30, 1, 30, 1, 200, 1});
+      return ops::SwiGlu{x, Tensor(), t.out({1, 4}, type)};
+    });
+  cases.timed("ffn", [](Tensors& t) { return make(t, {kBenchTokens, 1, 2816}, DType::f32, false); });
+  cases.timed("ffn bf16", [](Tensors& t) { return make(t, {kBenchTokens, 1, 2816}, DType::bf16, false); });
+  cases.enqueued(1, [](Tensors& t) { return make(t, kSmallHidden, DType::bf16, false); });
+  cases.huge("ffn", [](Tensors& t) { return make(t, kHugeHidden, DType::bf16, false); });
+});
+
+const Cases<ops::SwiGluGrad> swiglu_grad(reference, [](CaseList<ops::SwiGluGrad>& cases) {
+  for (const bool bias : {false, true}) {
+    for_types_and(kRows, [&](DType type, const Shape& s) {
+      cases.add(name(type, s, bias), [=](Tensors& t) { return make_grad(t, s, type, bias); },
+                {.cpu = {4e-6}});
+    });
+    for_types_and(kLargeRows, [&](DType type, const Shape& s) {
+      cases.unemulated(name(type, s, bias), [=](Tensors& t) { return make_grad(t, s, type, bias); },
+                       {.cpu = {4e-6}});
+    });
+  }
+  cases.timed("ffn", [](Tensors& t) { return make_grad(t, {kBenchTokens, 1, 2816}, DType::f32, false); });
+  cases.enqueued(1, [](Tensors& t) { return make_grad(t, kSmallHidden, DType::bf16, false); });
+  cases.huge("ffn", [](Tensors& t) { return make_grad(t, kHugeHidden, DType::bf16, false); });
+});
+
+}  // namespace
+}  // namespace mbench::test
