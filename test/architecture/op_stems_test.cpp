@@ -32,8 +32,9 @@ TEST_CASE("an op's files have one stem: the op, the CPU's, the GPU's, its cases"
     // A library's work has a room of its own.
     const fs::path cuda = kRoot / "engine/backend/cuda";
     CHECK((fs::exists(cuda / "kernels" / (stem + ".cuh")) || fs::exists(cuda / stem / (stem + ".cuh"))));
-    const std::string cases = text_of(kRoot / "test/ops" / (stem + "_cases.cpp"));
-    CHECK(cases.find("\"engine/ops/" + stem + ".h\"") != std::string::npos);
+    const fs::path cases_file = kRoot / "test/ops" / (stem + "_cases.cpp");
+    CHECK(fs::exists(cases_file));
+    const std::string cases = text_of(cases_file);
     // Each of the header's ops has its list there, not in another's file.
     for (std::size_t at = header.find("\nstruct "); at != std::string::npos;
          at = header.find("\nstruct ", at + 1)) {

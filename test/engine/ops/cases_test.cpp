@@ -97,7 +97,10 @@ TEST_CASE("every op has cases, rows of the benchmark and large shapes") {
     for (const auto* list : {&op.compared, &op.unemulated})
       for (const Case& c : *list) CHECK(names.insert(c.name).second);
   }
-  CHECK(with == names_of(AllOps()));
+  for (const std::string& op : names_of(AllOps())) {
+    CAPTURE(op);
+    CHECK(with.count(op) == 1);
+  }
 }
 
 TEST_CASE("every op with a gradient of its own is differenced") {
