@@ -2,15 +2,13 @@
 #include "reports/baselines/trend.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 
 #include "cli/cli.h"
-#include "engine/process/process.h"
-#include "engine/spec/result.h"
+#include "reports/plots/gnuplot.h"
 
 namespace mbench::cli {
 namespace {
@@ -27,28 +25,7 @@ void draw(const std::vector<reports::Trend>& trends, const std::string& file) {
     fail(ErrorKind::bad_input, "--plot",
          "too many lines for one picture, got {} points, need at most {}: choose with --point", trends.size(),
          kMostLines);
-  // gnuplot reads data within a script from a file alone.
-  std::string folder = (fs::temp_directory_path() / "mbench-trend-XXXXXX").string();
-  if (!::mkdtemp(folder.data()))
-    fail(ErrorKind::bad_input, "--plot", "no temporary folder could be made in {}, need room there",
-         fs::temp_directory_path().string());
-  const std::string script = (fs::path(folder) / "script").string();
-  write_file_atomically(script, reports::gnuplot_script(trends, file));
-  ProcessRequest request;
-  request.argv = {"gnuplot", script};
-  request.log = (fs::path(folder) / "log").string();
-  request.timeout_s = 60;
-  const ProcessEnd end = run_process(request);
-  std::error_code none;
-  fs::remove_all(folder, none);
-  using How = ProcessEnd::How;
-  if (end.how == How::not_started)
-    fail(ErrorKind::bad_input, "--plot",
-         "gnuplot could not be started, need it installed; the text above needs no plotter");
-  if (end.how != How::exited || end.code != 0)
-    fail(ErrorKind::bad_input, "--plot",
-         "gnuplot did not draw {}, need a file that can be written; it said: {}", file,
-         fmt::join(end.tail, " "));
+  reports::draw_file(reports::trend_plot(trends), file, "--plot");
 }
 
 }  // namespace

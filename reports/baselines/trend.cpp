@@ -72,14 +72,6 @@ Json to_json(const Trend& trend) {
           {"unit", trend.unit}, {"entries", entries},   {"changes", changes}};
 }
 
-// Inside a gnuplot string in single quotes.
-std::string quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text)
-    out += c == '\'' ? std::string("''") : c == '\n' ? std::string(" ") : std::string(1, c);
-  return out + "'";
-}
-
 }  // namespace
 
 std::vector<std::string> labels_of(const std::vector<StoredBaseline>& stored) {
@@ -163,33 +155,27 @@ std::string render_trends(const std::vector<Trend>& trends, const std::string& f
   return out;
 }
 
-std::string gnuplot_script(const std::vector<Trend>& trends, const std::string& file) {
-  const std::size_t dot = file.rfind('.');
-  const std::string kind = dot == std::string::npos ? "" : file.substr(dot + 1);
-  const std::vector<std::string> kinds = {"svg", "png", "pdf"};
-  if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end())
-    fail(ErrorKind::bad_input, "--plot",
-         "no such kind of picture, got \"{}\", need a file that ends in svg, png or pdf", file);
-  std::string out = fmt::format("set terminal {} size {}\nset output {}\n", kind == "pdf" ? "pdfcairo" : kind,
-                                kind == "pdf" ? "24cm,14cm" : "1000,600", quoted(file));
-  out +=
-      "set encoding utf8\nset key outside below noenhanced\nset grid\nset xlabel 'entry, oldest first'\nset "
-      "yrange [0:*]\n";
-  if (!trends.empty())
-    out += fmt::format("set ylabel '{} ({})'\n", trends.front().metric, trends.front().unit);
-  std::string plots;
-  for (std::size_t t = 0; t < trends.size(); ++t) {
-    out += fmt::format("$d{} << EOD\n", t);
-    for (std::size_t i = 0; i < trends[t].values.size(); ++i)
-      out += fmt::format("{} {}\n", i + 1, trends[t].values[i]);
-    out += "EOD\n";
-    plots += fmt::format("{}$d{} using 1:2 with linespoints title {}", plots.empty() ? "" : ", ", t,
-                         quoted(trends[t].label));
-    for (const ChangePoint& change : trends[t].changes)
-      out += fmt::format("set arrow from {0}, graph 0 to {0}, graph 1 nohead dashtype 2\n",
-                         static_cast<double>(change.at) + 0.5);
+Plot trend_plot(const std::vector<Trend>& trends) {
+  check(!trends.empty(), "trend_plot", "no trends, need at least one");
+  const bool is_time = trends.front().metric == "time";
+  Plot plot;
+  plot.name = "trend-" + trends.front().metric;
+  plot.shape = PlotShape::history;
+  plot.title = is_time ? "Median time of each entry" : "Peak memory of each entry";
+  plot.x_label = "entry, oldest first";
+  plot.y_label = fmt::format("{} ({})", trends.front().metric, trends.front().unit);
+  plot.is_broad = true;
+  for (const Trend& trend : trends) {
+    PlotSeries series{trend.label, {}};
+    for (std::size_t i = 0; i < trend.values.size(); ++i)
+      series.points.push_back({static_cast<double>(i + 1), trend.values[i]});
+    plot.series.push_back(std::move(series));
+    // Between the last entry of the old level and the first of the new.
+    for (const ChangePoint& change : trend.changes)
+      plot.changes.push_back(static_cast<double>(change.at) + 0.5);
   }
-  return out + "plot " + plots + "\n";
+  if (!plot.changes.empty()) plot.heading = "dashed: where a level changed";
+  return plot;
 }
 
 }  // namespace mbench::reports

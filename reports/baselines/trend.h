@@ -6,6 +6,7 @@
 
 #include "reports/baselines/baseline_store.h"
 #include "reports/baselines/change_point.h"
+#include "reports/plots/plot.h"
 
 namespace mbench::reports {
 
@@ -26,8 +27,8 @@ std::string sparkline(const std::vector<double>& values);
 // `format`: md (for people) or json.
 std::string render_trends(const std::vector<Trend>& trends, const std::string& format);
 
-// A gnuplot script that draws the trends into `file`, whose ending (svg, png, pdf) names the kind.
-std::string gnuplot_script(const std::vector<Trend>& trends, const std::string& file);
+// All of them in one picture: a line each, over the number of the entry. At least one, of one metric.
+Plot trend_plot(const std::vector<Trend>& trends);
 
 // The fields in which stored points differ, by which people tell them apart; one for each.
 std::vector<std::string> labels_of(const std::vector<StoredBaseline>& stored);

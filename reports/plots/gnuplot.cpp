@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <map>
 
 #include "engine/base/error.h"
 #include "engine/process/process.h"
@@ -41,7 +42,7 @@ Ran run_gnuplot(const std::string& program, const std::string& script, const std
   using How = ProcessEnd::How;
   if (end.how == How::not_started && end.code == ENOENT)
     return {"", fmt::format("No plots: there is no {} on this machine; install it (Debian and Ubuntu: apt "
-                            "install gnuplot-nox) and render the report again.",
+                            "install gnuplot-nox) and draw again.",
                             program)};
   if (end.how == How::not_started)
     return {"", fmt::format("No plots: {} cannot be started: {}.", program, std::strerror(end.code))};
@@ -88,6 +89,20 @@ Drawing draw(const std::vector<Plot>& plots, PlotTarget target, const std::strin
 
 Drawing draw_inline(const std::vector<Plot>& plots, const std::string& program) {
   return draw(plots, PlotTarget::inline_svg, program);
+}
+
+void draw_file(const Plot& plot, const std::string& file, const std::string& where,
+               const std::string& program) {
+  const std::map<std::string, PlotTarget> kinds = {
+      {".svg", PlotTarget::svg}, {".png", PlotTarget::png}, {".pdf", PlotTarget::pdf}};
+  const auto kind = kinds.find(fs::path(file).extension().string());
+  if (kind == kinds.end())
+    fail(ErrorKind::bad_input, where,
+         "no such kind of picture, got \"{}\", need a file that ends in .svg, .png or .pdf", file);
+  const Ran ran = run_gnuplot(program, plot_script(plot, kind->second, file), "");
+  if (!ran.trouble.empty())
+    fail(ErrorKind::bad_input, where,
+         "{} could not be drawn, need gnuplot and a file that can be written. {}", file, ran.trouble);
 }
 
 PlotFiles write_plots(const std::vector<Plot>& plots, const std::string& folder, const std::string& program) {

@@ -1,5 +1,5 @@
 // A plot as data: what is to be drawn, and nothing of how. Builders (build_plot.h, timeline.h) make it from
-// results or a trace by a declaration (plot_declaration.h); plot_script.h says it in gnuplot's words.
+// results or a trace by a declaration (plot_declaration.h), or from a history (baselines/trend.h); plot_script.h says it in gnuplot's words.
 #pragma once
 #include <string>
 #include <vector>
@@ -9,6 +9,7 @@ namespace mbench::reports {
 enum class PlotShape {
   lines,    // y over x, a line for each series
   samples,  // y over x, dots; those that are marked get a ring
+  history,  // y over the number of an entry, from zero; upright lines where a level changed
   boxes     // from x to end in row y: stacked bars, timelines
 };
 
@@ -34,6 +35,7 @@ struct Plot {
   std::string note;                // how to read it
   std::vector<PlotSeries> series;  // at least one
   std::vector<std::string> rows;   // boxes: the name of each row, the first on top
+  std::vector<double> changes;     // history: where on x a level changed
   bool x_is_choice = false;        // x has few values, which are to be the ticks
   bool is_broad = false;           // a timeline
   bool simulated = false;          // some of it is

@@ -36,8 +36,9 @@ std::string colour(std::size_t series) {
   return quoted_for_gnuplot(kColours[series % kColours.size()]);
 }
 
+// Beyond as many series as there are colours no two with the same colour have the same shape.
 int shape(std::size_t series) {
-  return kShapes[series % kShapes.size()];
+  return kShapes[(series + series / kColours.size()) % kShapes.size()];
 }
 
 class Script {
@@ -66,6 +67,12 @@ class Script {
       case PlotShape::samples:
         axis_of_steps();
         draw_samples();
+        break;
+      case PlotShape::history:
+        axis_of_steps();
+        value_axis();
+        draw_changes();
+        draw_lines();
         break;
       case PlotShape::boxes:
         row_axis();
@@ -126,6 +133,9 @@ class Script {
       add("set terminal pngcairo size {},{} noenhanced font 'sans,10' fontscale 2 linewidth 2 pointscale 2 "
           "background '#ffffff'\n",
           2 * width(), 2 * height());
+    else if (target_ == PlotTarget::pdf)  // a pixel of the others is a point here
+      add("set terminal pdfcairo size {:.2f}in,{:.2f}in noenhanced font 'sans,10'\n", width() / 72.0,
+          height() / 72.0);
     else
       add("set terminal svg size {},{} dynamic noenhanced font 'sans-serif,13' linewidth 1{}\n", width(),
           height(), target_ == PlotTarget::svg ? " background '#ffffff'" : "");
@@ -268,6 +278,11 @@ class Script {
     std::string text;
     for (const char c : name.substr(0, end)) text += c == '%' ? "%%" : std::string(1, c);
     return quoted_for_gnuplot(end < name.size() ? text + "\u2026" : text);
+  }
+
+  void draw_changes() {
+    for (const double x : plot_.changes)
+      add("set arrow from {0:.10g}, graph 0 to {0:.10g}, graph 1 nohead dt 2 lc rgb {1}\n", x, ink_);
   }
 
   void draw_lines() {

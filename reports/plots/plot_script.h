@@ -1,4 +1,4 @@
-// A plot in gnuplot's words. Names go in as single-quoted strings, in which gnuplot expands nothing; numbers
+// A plot in gnuplot's words: the one place that writes them. Names go in as single-quoted strings, in which gnuplot expands nothing; numbers
 // go in as data blocks.
 #pragma once
 #include <string>
@@ -10,13 +10,14 @@ namespace mbench::reports {
 enum class PlotTarget {
   svg,         // a file of its own: dark on white
   inline_svg,  // into a page, whose style sheet colours what has the colours kInk and kGrid
-  png          // a file, at twice the size in pixels
+  png,         // a file, at twice the size in pixels
+  pdf          // a file
 };
 
 inline constexpr const char* kInlineInk = "#010101";
 inline constexpr const char* kInlineGrid = "#020202";
 
-// Draws to `output`, a plain file name, or to standard output if it is empty.
+// Draws to the file `output`, or to standard output if it is empty.
 std::string plot_script(const Plot& plot, PlotTarget target, const std::string& output);
 
 // A text as a gnuplot string.

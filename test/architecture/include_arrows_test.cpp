@@ -46,7 +46,7 @@ const std::map<std::string, std::set<std::string>> kArrows = {
     {"reports/page", {"reports/plots", "reports/tables", "reports/records", "engine/spec", "engine/base"}},
     {"reports/gate", {"reports/tables", "reports/records", "engine/spec", "engine/base"}},
     {"reports/baselines",
-     {"reports/gate", "reports/tables", "reports/records", "engine/spec", "engine/base"}},
+     {"reports/gate", "reports/plots", "reports/tables", "reports/records", "engine/spec", "engine/base"}},
     {"cli", {"strategies", "sweeps", "reports", "engine"}},
 };
 

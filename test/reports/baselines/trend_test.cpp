@@ -1,9 +1,15 @@
 // Stored points over time, and whether their level changed.
 #include "reports/baselines/trend.h"
 
+#include <stdlib.h>
+
+#include <filesystem>
 #include <random>
 
 #include "engine/base/error.h"
+#include "engine/base/json_reader.h"
+#include "reports/plots/gnuplot.h"
+#include "reports/plots/plot_script.h"
 #include "test/catch.h"
 #include "test/reports/sample.h"
 
@@ -116,11 +122,52 @@ TEST_CASE("a trend names the revision at which a point became slower") {
   CHECK_THROWS_AS(render_trends(trends, "html"), Error);
 }
 
-TEST_CASE("the gnuplot script holds every value and survives quotes") {
-  auto trends = trends_of({stored({100, 110, 105})}, "time");
+TEST_CASE("a trend's picture holds every value, marks every change and survives quotes") {
+  auto trends = trends_of({stored(levels(1, {{8, 100}, {8, 107}}, 0.003)), stored({100, 110, 105})}, "time");
   trends[0].label = "it's";
-  const std::string script = gnuplot_script(trends, "o'ut.svg");
+  trends[1].label = "100 %_{x}";
+  const Plot plot = trend_plot(trends);
+  CHECK(plot.y_label == "time (ms)");
+  REQUIRE(plot.series.size() == 2);
+  CHECK(plot.series[0].points.size() == 16);
+  CHECK(plot.changes == std::vector<double>{8.5});
+  const std::string script = plot_script(plot, PlotTarget::svg, "o'ut.svg");
   CHECK_THAT(script, Contains("set terminal svg") && Contains("'o''ut.svg'") && Contains("'it''s'") &&
-                         Contains("\n2 110\n"));
-  CHECK_THROWS_AS(gnuplot_script(trends, "out.gif"), Error);
+                         Contains("\n2 110 0\n") && Contains("set yrange [0:*]") &&
+                         Contains("set arrow from 8.5, graph 0 to 8.5, graph 1 nohead"));
+  CHECK_THAT(script, !Contains("logscale"));
+  CHECK_THAT(plot_script(trend_plot(trends_of({stored({1, 2})}, "memory")), PlotTarget::pdf, "a.pdf"),
+             Contains("set terminal pdfcairo") && Contains("'memory (MiB)'"));
+}
+
+TEST_CASE("a trend is drawn into a file of the kind that its name says, or it is said why not") {
+  const Plot plot = trend_plot(trends_of({stored(levels(1, {{8, 100}, {8, 107}}, 0.003))}, "time"));
+  const auto refusal = [&](const std::string& file, const std::string& program) -> std::string {
+    try {
+      draw_file(plot, file, "--plot", program);
+    } catch (const Error& e) {
+      CHECK(e.kind() == ErrorKind::bad_input);
+      return e.what();
+    }
+    return "";
+  };
+  CHECK_THAT(refusal("out.gif", "gnuplot"), Contains("[--plot] no such kind of picture, got \"out.gif\""));
+  CHECK_THAT(refusal("out", "gnuplot"), Contains("need a file that ends in .svg, .png or .pdf"));
+  CHECK_THAT(refusal("out.svg", "no-such-gnuplot"),
+             Contains("[--plot] out.svg could not be drawn") && Contains("gnuplot-nox"));
+  if (draw_inline({plot}).svg.empty()) {
+    WARN("not checked: there is no gnuplot on this machine");
+    return;
+  }
+  std::string name = (std::filesystem::temp_directory_path() / "mbench-trend-XXXXXX").string();
+  const std::string folder = ::mkdtemp(name.data());
+  const std::pair<const char*, const char*> kinds[] = {{"svg", "<svg"}, {"png", "PNG"}, {"pdf", "%PDF"}};
+  for (const auto& [kind, head] : kinds) {
+    INFO(kind);
+    const std::string file = folder + "/it's." + kind;
+    CHECK(refusal(file, "gnuplot").empty());
+    CHECK_THAT(read_text_file(file).substr(0, 1000), Contains(head));
+  }
+  CHECK_THAT(refusal(folder + "/none/out.svg", "gnuplot"), Contains("cannot open file"));
+  std::filesystem::remove_all(folder);
 }

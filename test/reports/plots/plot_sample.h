@@ -52,7 +52,7 @@ inline ResultFile layouts() {
 
 // A plot as lines of text: all that is in it.
 inline std::string text_of_plot(const Plot& plot) {
-  static const char* shapes[] = {"lines", "samples", "boxes"};
+  static const char* shapes[] = {"lines", "samples", "history", "boxes"};
   std::string out =
       fmt::format("{} [{}]\n{}: {}\nx: {}; y: {}\n{}\n", plot.name, shapes[static_cast<int>(plot.shape)],
                   plot.title, plot.heading, plot.x_label, plot.y_label, plot.note);
