@@ -63,7 +63,7 @@ TEST_CASE("transformer layer: gradients by differences, and recompute changes no
 
 // The differences above see no recompute: here with it, for one graph of each family.
 TEST_CASE("transformer layer with recompute: gradients by differences") {
-  for (const std::string family : {"gpt", "bert"}) {
+  for (const std::string family : {"gpt", "bert", "llama"}) {
     for (const Recompute mode : {Recompute::selective, Recompute::full}) {
       Point p = ModuleTest::small(family);
       p.recompute = mode;
@@ -71,4 +71,30 @@ TEST_CASE("transformer layer with recompute: gradients by differences") {
       pass(p, true);
     }
   }
+}
+
+// Parts in combinations that no family has.
+TEST_CASE("transformer layer of other parts: gradients by differences") {
+  const auto check = [](const std::string& what, auto change) {
+    for (const Graph graph : {Graph::eager, Graph::fused}) {
+      Point p = ModuleTest::small("llama");
+      ModelParts parts = p.model.parts();
+      change(p.model, parts);
+      p.model.own_parts = parts;
+      p.graph = graph;
+      INFO(what << ", graph " << name_of(graph));
+      pass(p, true);
+    }
+  };
+  check("biases", [](ModelSpec&, ModelParts& parts) { parts.bias = true; });
+  check("squared ReLU, half of a head turned", [](ModelSpec&, ModelParts& parts) {
+    parts.activation = Activation::squared_relu;
+    parts.rope.fraction = 0.5;
+  });
+  check("layer norm, GELU without bias", [](ModelSpec&, ModelParts& parts) {
+    parts.norm = NormKind::layer_norm;
+    parts.activation = Activation::gelu;
+  });
+  check("one head of keys and values", [](ModelSpec& m, ModelParts&) { m.kv_heads = 1; });
+  check("heads wider than hidden / heads", [](ModelSpec& m, ModelParts&) { m.head_size = 6; });
 }

@@ -76,6 +76,37 @@ TEST_CASE("linear with bias and GELU: gradients by differences, fused and eager 
   CHECK(results[0] == results[1]);  // the CPU runs the same ops either way
 }
 
+TEST_CASE("the activations that products do not fuse: gradients by differences, with a bias and without") {
+  for (const Activation kind : {Activation::swiglu, Activation::squared_relu})
+    for (const bool bias : {false, true}) {
+      INFO(name_of(kind) << ", bias " << bias);
+      ModuleTest t(ModuleTest::small("llama"));
+      const std::int64_t wide = kind == Activation::swiglu ? 14 : 7;
+      const auto spec = [&](const char* name, std::int64_t in, std::int64_t out, Role role) {
+        return LinearSpec{.name = name, .in = in, .out = out, .role = role, .bias = bias, .stddev = 0.02f};
+      };
+      const Linear first(t.store, t.plan, spec("first", 5, wide, Role::column)),
+          second(t.store, t.plan, spec("second", 7, 4, Role::row));
+      const ActivationFunction activation(kind);
+      t.allocate_parameters();
+      const Tensor x = t.random({6, 2, 5}), weights = t.random({6, 2, 4});
+      Linear::Saved saved_first, saved_second;
+      ActivationFunction::Saved saved;
+      const auto forward = [&] {
+        return second.forward_with_bias(
+            t.context, activation.forward(t.context, first, x, saved_first, saved), saved_second);
+      };
+      const auto f = [&] { return t.dot(weights, forward()); };
+      forward();
+      const Tensor dwide =
+          activation.backward(t.context, first, second, t.copy(weights), saved_second, saved);
+      CHECK(!saved.x);
+      const Tensor dx = first.backward(t.context, dwide, saved_first);
+      t.check_gradient("x", f, x, dx);
+      t.check_parameters(f);
+    }
+}
+
 TEST_CASE("linear on a weight that lives elsewhere has no bias") {
   ModuleTest t(ModuleTest::small("gpt"));
   Parameter* table = add_word_table(t.store, t.plan, {"table", 7, 5, Role::vocabulary, 0.02f});

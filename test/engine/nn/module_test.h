@@ -38,10 +38,11 @@ class ModuleTest {
     context.step = 3;
   }
 
-  // Small, but with more than one of everything; dropout on.
+  // Small, but with more than one of everything; dropout on. LLaMA's heads share keys and values.
   static Point small(const std::string& family) {
     Point p;
     p.model = {"small", family, 2, 16, 2, 24, 21, 8};
+    if (family == "llama") p.model.heads = 4, p.model.kv_heads = 2;
     p.seq = 6;
     p.micro_batch = 2;
     p.global_batch = 2;
@@ -146,7 +147,7 @@ class ModuleTest {
 // Where a family, a graph and an attention core differ, for tests that run all of them.
 inline std::vector<Point> every_graph() {
   std::vector<Point> points;
-  for (const std::string family : {"gpt", "bert"})
+  for (const std::string family : {"gpt", "bert", "llama"})
     for (const Graph graph : {Graph::eager, Graph::fused})
       for (const AttentionKind attention : {AttentionKind::core, AttentionKind::flash})
         for (const double dropout : {0.0, 0.25}) {

@@ -81,3 +81,43 @@ TEST_CASE("the list of weights: GPT's and BERT's, in the order in which a rank h
   CHECK(bert[2] == "embedding.token_type");
   CHECK(bert.back() == "lm_head.bias");
 }
+
+TEST_CASE("rotary frequencies, and LLaMA 3.1's slower ones") {
+  RopeSpec rope;
+  CHECK(rope.turned(64) == 64);
+  rope.fraction = 0.5;
+  CHECK(rope.turned(64) == 32);
+  CHECK(rope.turned(10) == 4);
+  rope.fraction = 1;
+  const std::vector<float> plain = rope.frequencies(8);
+  REQUIRE(plain.size() == 4);
+  CHECK(plain[0] == 1);
+  CHECK(plain[1] == Approx(0.1));
+  CHECK(plain[3] == Approx(0.001));
+  // As Hugging Face's transformers computes them for Llama 3.1 (rope_theta 500000, factor 8, 1, 4, 8192, heads of 128).
+  const RopeSpec& long_context = find_preset("llama-3.1-405b", "test").parts().rope;
+  const std::vector<float> slowed = long_context.frequencies(128);
+  REQUIRE(slowed.size() == 64);
+  RopeSpec quick = long_context;
+  quick.factor = 1;
+  const std::vector<float> unscaled = quick.frequencies(128);
+  CHECK(slowed[0] == 1);
+  CHECK(slowed[28] == Approx(unscaled[28]));      // wavelength 1,956, below 8192 / 4
+  CHECK(slowed[40] == Approx(unscaled[40] / 8));  // 22,908, above 8192
+  CHECK(slowed[63] == Approx(unscaled[63] / 8));
+  CHECK(slowed[31] < unscaled[31]);  // 3,620, between them
+  CHECK(slowed[31] > unscaled[31] / 8);
+  const auto read = [](const std::string& rope_text) {
+    return read_model(nlohmann::json::parse(R"({"preset": "llama-2-7b", "rope": )" + rope_text + "}"),
+                      "m: $");
+  };
+  CHECK(read(R"({"base": 10000})") == find_preset("llama-2-7b", "test"));
+  const ModelSpec other = read(R"({"base": 1000, "scaling": {"factor": 4}})");
+  CHECK(other.parts().rope.factor == 4);
+  CHECK(read_model(nlohmann::json::parse(write_model(other).dump()), "m: $") == other);
+  CHECK_THROWS_WITH(read(R"({"base": 10000, "fractoin": 0.5})"),
+                    Catch::Contains("m: $.rope") && Catch::Contains("fraction"));
+  CHECK_THROWS_WITH(
+      read(R"({"scaling": {"factor": 4, "low_frequency_factor": 4}})"),
+      Catch::Contains("high_frequency_factor") && Catch::Contains("need more than the low one"));
+}

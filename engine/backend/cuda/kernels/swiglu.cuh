@@ -11,9 +11,25 @@ __device__ inline float sigmoid_for(float z) {
   return divide_for<T>(1.0f, 1.0f + exp_for<T>(-z));
 }
 
+// V pairs. A single one may lie where no vector of two fits.
 template <int V, class T>
-__device__ Floats<2 * V> bias_of_pairs(const T* bias, std::int64_t col) {
-  return bias != nullptr ? load<2 * V>(bias + 2 * col) : filled<2 * V>(0);
+__device__ inline Floats<2 * V> load_pairs(const T* from) {
+  if constexpr (V > 1) return load<2 * V>(from);
+  return {{load<1>(from).v[0], load<1>(from + 1).v[0]}};
+}
+template <int V, class T>
+__device__ inline void store_pairs(T* to, const Floats<2 * V>& pairs) {
+  if constexpr (V > 1) {
+    store(to, pairs);
+  } else {
+    to[0] = from_f32<T>(pairs.v[0]);
+    to[1] = from_f32<T>(pairs.v[1]);
+  }
+}
+
+template <int V, class T>
+__device__ inline Floats<2 * V> bias_of_pairs(const T* bias, std::int64_t col) {
+  return bias != nullptr ? load_pairs<V>(bias + 2 * col) : filled<2 * V>(0);
 }
 
 template <class T>
@@ -30,7 +46,7 @@ struct SwiGluEach {
   template <int V>
   __device__ void apply(const Floats<2 * V>& b, std::int64_t row, std::int64_t col) const {
     const std::int64_t at = row * cols + col;
-    const Floats<2 * V> pairs = load<2 * V>(x + 2 * at);
+    const Floats<2 * V> pairs = load_pairs<V>(x + 2 * at);
     Floats<V> out;
 #pragma unroll
     for (int k = 0; k < V; ++k) {
@@ -56,7 +72,7 @@ struct SwiGluGradEach {
   template <int V>
   __device__ void apply(const Floats<2 * V>& b, std::int64_t row, std::int64_t col) const {
     const std::int64_t at = row * cols + col;
-    Floats<2 * V> pairs = load<2 * V>(x + 2 * at);
+    Floats<2 * V> pairs = load_pairs<V>(x + 2 * at);
     const Floats<V> d = load<V>(dy + at);
 #pragma unroll
     for (int k = 0; k < V; ++k) {
@@ -65,7 +81,7 @@ struct SwiGluGradEach {
       pairs.v[2 * k] = d.v[k] * up * s * (1.0f + gate * (1.0f - s));
       pairs.v[2 * k + 1] = d.v[k] * gate * s;
     }
-    store(dx + 2 * at, pairs);
+    store_pairs<V>(dx + 2 * at, pairs);
   }
 };
 
