@@ -2,6 +2,10 @@
 // Of a text that it does not take it says neither where nor what is wrong. So what it refuses is left to parse_json
 // (json_reader.h), which says that, or reads it after all (a whole number that no integer holds).
 #pragma once
+// simdjson's parser has another layout with it, and flags such as -fopenmp set it: the same in every source.
+#ifndef SIMDJSON_THREADS_ENABLED
+#define SIMDJSON_THREADS_ENABLED 1
+#endif
 #include <simdjson.h>
 
 #include <nlohmann/json.hpp>
