@@ -75,5 +75,35 @@ BENCHMARK_CAPTURE(Simulate, gpt_405b_1024_devices, large_point(), "H200-SXM5-141
     ->Unit(benchmark::kMillisecond)
     ->UseRealTime();
 
+// The points of configs/gpt345m.json, one after the other: plan and simulation.
+void SimulateASweep(benchmark::State& state) {
+  const Machine machine = find_machine("V100-SXM2-16GB", "bench");
+  const Framework framework = find_framework("mbench", "bench");
+  std::vector<Point> points;
+  for (const auto& [tp, pp] : {std::pair{4, 2}, std::pair{8, 1}})
+    for (const std::int64_t seq : {512, 1024, 1536, 2048})
+      for (const bool sequence_parallel : {false, true})
+        for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+          if (sequence_parallel && recompute == Recompute::full) continue;
+          Point p = small_point();
+          p.precision = Precision::fp16;
+          p.graph = Graph::eager;
+          p.tp = tp, p.pp = pp, p.seq = seq;
+          p.model.positions = 2048;
+          p.sequence_parallel = sequence_parallel;
+          p.recompute = recompute;
+          points.push_back(p);
+        }
+  for (auto _ : state)
+    for (const Point& p : points) {
+      try {
+        benchmark::DoNotOptimize(simulate_point(p, strategies::make_plan(p), machine, framework, 8));
+      } catch (const OutOfMemory&) {  // a row of the table as well
+      }
+    }
+  state.counters["points"] = static_cast<double>(points.size());
+}
+BENCHMARK(SimulateASweep)->Unit(benchmark::kMillisecond);
+
 }  // namespace
 }  // namespace mbench

@@ -26,16 +26,18 @@ void Simulator::check(const Point& point) {
 Simulation Simulator::simulate(const Point& point, bool trace) {
   const Plan plan = strategies::make_plan(point);
   return simulate_point(point, plan, machine_of(point), framework_of(point),
-                        parse_simulated(point.device, "device").count, trace);
+                        parse_simulated(point.device, "device").count, {.trace = trace});
 }
 
-PointResult Simulator::run(const Point& point) {
+Simulation Simulator::attempt(const Point& point, bool trace) {
   try {
-    return simulate(point).result;
+    return simulate(point, trace);
   } catch (const Error& e) {
     const auto outcome = outcome_of(e.kind());
     if (!outcome) throw;
-    return not_run(point, *outcome, e.what());
+    Simulation none;
+    none.result = not_run(point, *outcome, e.what());
+    return none;
   }
 }
 

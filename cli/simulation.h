@@ -14,7 +14,9 @@ class Simulator {
   // bad_input where the point's machine or framework cannot be read.
   void check(const Point& point);
   // The result, its outcome oom, infeasible or unsupported where the step cannot be.
-  PointResult run(const Point& point);
+  PointResult run(const Point& point) { return attempt(point, false).result; }
+  // With the timelines of a step that can be, if they are asked for.
+  Simulation attempt(const Point& point, bool trace);
   // Throws instead.
   Simulation simulate(const Point& point, bool trace = false);
   const Machine& machine_of(const Point& point);

@@ -19,9 +19,8 @@ std::string trace_path(const std::string& file, const sweeps::Spec& spec, const 
 }
 
 PointResult simulate_with_trace(Simulator& simulator, const Point& point, const std::string& path) {
-  PointResult result = simulator.run(point);
-  if (result.outcome != Outcome::ok) return result;
-  const Simulation simulation = simulator.simulate(point, true);
+  const Simulation simulation = simulator.attempt(point, true);
+  if (simulation.result.outcome != Outcome::ok) return simulation.result;
   std::vector<RankTimeline> ranks;
   const int stages = static_cast<int>(simulation.timeline_by_stage.size());
   const int ranks_per_stage = static_cast<int>(point.world()) / stages;
@@ -34,7 +33,7 @@ PointResult simulate_with_trace(Simulator& simulator, const Point& point, const 
                      simulation.timeline_by_stage[static_cast<std::size_t>(s)]});
   }
   write_file_atomically(path, chrome_trace(ranks));
-  return result;
+  return simulation.result;
 }
 
 void write_trace(const std::string& path, const Timeline& mine, int stage, Group& all) {

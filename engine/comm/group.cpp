@@ -18,7 +18,7 @@ class Stopwatch {
     const double end = device_.now();
     seconds_ += end - start_;
     if (Timeline* t = device_.timeline(); t && device_.immediate())
-      t->add(Track::communication, fmt::format("{} {}", what_, group_), start_, end);
+      t->add({Track::communication, group_}, fmt::format("{} {}", what_, group_), start_, end);
   }
 
  private:

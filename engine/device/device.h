@@ -78,7 +78,7 @@ class Device {
 class Span {
  public:
   template <class Name>
-  Span(Device& device, Track track, const Name& make_name) : device_(device), track_(track) {
+  Span(Device& device, Track::Kind track, const Name& make_name) : device_(device), track_(track) {
     if (!device.timeline()) return;
     name_ = std::string(make_name());
     begin_ = device.now();
@@ -91,7 +91,7 @@ class Span {
 
  private:
   Device& device_;
-  Track track_;
+  Track::Kind track_;
   std::string name_;
   double begin_ = 0;
 };

@@ -1,5 +1,6 @@
 // What ran when on one rank: spans in seconds of the device's clock, on named tracks. Filled only while a
-// trace is asked for; written as a Chrome trace by engine/run/trace.h.
+// trace is asked for; written as a Chrome trace by engine/run/trace.h. A track is a stream of the device, in whose
+// order its work runs, or the phases of a step as the host goes through them.
 #pragma once
 #include <string>
 #include <string_view>
@@ -7,7 +8,23 @@
 
 namespace mbench {
 
-enum class Track { phase, compute, communication, host };
+struct Track {
+  enum Kind { phase, compute, communication };
+  Kind kind;
+  // Of communication: whose collectives these are, since each group has a stream of its own. Empty where it is the
+  // compute stream that waits for them.
+  std::string group;
+
+  Track(Kind k, std::string_view of = {}) : kind(k), group(of) {}
+  std::string name() const {  // "communication tp"
+    return group.empty() ? std::string(name_of(kind)) : std::string(name_of(kind)) + " " + group;
+  }
+  static std::string_view name_of(Kind kind) {
+    constexpr std::string_view names[] = {"phase", "compute", "communication"};
+    return names[kind];
+  }
+  bool operator==(const Track&) const = default;
+};
 
 struct TimelineSpan {
   Track track;
@@ -17,7 +34,7 @@ struct TimelineSpan {
 
 class Timeline {
  public:
-  void add(Track track, std::string_view name, double begin, double end) {
+  void add(const Track& track, std::string_view name, double begin, double end) {
     spans_.push_back({track, std::string(name), begin, end});
   }
   const std::vector<TimelineSpan>& spans() const { return spans_; }

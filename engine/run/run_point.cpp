@@ -151,16 +151,34 @@ void add_readings(const Readings& mine, Group& all, PointResult& r) {
     r.reason = fmt::format("the clock was held down: {}", fmt::join(faults, ", "));
 }
 
-// What a rank tells the others of its run.
-struct Figures {
-  MemoryUse peak;
-  std::size_t reserved = 0, library = 0;
-  double communication_fraction = 0, bubble_fraction = 0;  // of the measured time
-  double matmul_flops = 0;                                 // of a step, executed
-  double peak_flops = 0;                                   // of the device, per second
-};
-
 }  // namespace
+
+void sum_up(const Point& p, const std::vector<RankFigures>& ranks, const std::vector<double>& slowest,
+            const std::string& peak_source, PointResult& r) {
+  const auto merged = [&](const char* metric, const auto& figure) {
+    return merge_ranks(metric, of_ranks(ranks, figure));
+  };
+  r.peak_memory_by_rank_mib = of_ranks(ranks, [](const RankFigures& f) { return mib(f.peak.total); });
+  r.peak_memory_mib = merge_ranks("peak_memory_mib", r.peak_memory_by_rank_mib);
+  r.reserved_memory_mib = merged("reserved_memory_mib", [](const RankFigures& f) { return mib(f.reserved); });
+  if (!r.simulated)
+    r.library_memory_mib = merged("library_memory_mib", [](const RankFigures& f) { return mib(f.library); });
+  r.communication_fraction =
+      merged("communication_fraction", std::mem_fn(&RankFigures::communication_fraction));
+  r.bubble_fraction = merged("bubble_fraction", std::mem_fn(&RankFigures::bubble_fraction));
+  const double slowest_peak = merged("peak_tflops", std::mem_fn(&RankFigures::peak_flops)).value_or(0);
+  double executed = 0;
+  for (const RankFigures& f : ranks) executed += f.matmul_flops;
+  // The anatomy is that of the first of the fullest ranks.
+  const auto fullest = std::max_element(
+      ranks.begin(), ranks.end(),
+      [](const RankFigures& a, const RankFigures& b) { return a.peak.total < b.peak.total; });
+  r.memory_anatomy_mib = anatomy_of(fullest->peak);
+  r.parameters = parameter_count(p.model, p.tp);
+  if (r.outcome != Outcome::ok || slowest.empty()) return;
+  add_time(p, slowest, r);
+  add_utilisation(p, executed, slowest_peak, peak_source, r);
+}
 
 PointResult run_point(const Point& p, const Plan& plan, Device& device, World& world,
                       const RunOptions& options) {
@@ -181,7 +199,7 @@ PointResult run_point(const Point& p, const Plan& plan, Device& device, World& w
   add_readings(mine.readings, all, r);
   const double peak = options.measure_peak_flops ? options.measure_peak_flops(0.1) : 0;
 
-  Figures figures;
+  RankFigures figures;
   figures.peak = device.memory().peak();
   figures.reserved = device.memory().reserved();
   if (mine.seconds > 0) {
@@ -192,7 +210,7 @@ PointResult run_point(const Point& p, const Plan& plan, Device& device, World& w
       mine.meter.matmul_flops / std::max<double>(1, static_cast<double>(mine.step_seconds.size()));
   figures.peak_flops = peak;
   figures.library = device.library_bytes();
-  const std::vector<Figures> ranks = gather_all(all, figures);
+  const std::vector<RankFigures> ranks = gather_all(all, figures);
 
   std::vector<double> slowest(mine.step_seconds.size(), 0);
   for (const std::vector<double>& times : gather_all(all, mine.step_seconds)) {
@@ -200,28 +218,7 @@ PointResult run_point(const Point& p, const Plan& plan, Device& device, World& w
           slowest.size());
     for (std::size_t i = 0; i < times.size(); ++i) slowest[i] = std::max(slowest[i], times[i]);
   }
-  const auto merged = [&](const char* metric, const auto& figure) {
-    return merge_ranks(metric, of_ranks(ranks, figure));
-  };
-  r.peak_memory_by_rank_mib = of_ranks(ranks, [](const Figures& f) { return mib(f.peak.total); });
-  r.peak_memory_mib = merge_ranks("peak_memory_mib", r.peak_memory_by_rank_mib);
-  r.reserved_memory_mib = merged("reserved_memory_mib", [](const Figures& f) { return mib(f.reserved); });
-  if (device.real())
-    r.library_memory_mib = merged("library_memory_mib", [](const Figures& f) { return mib(f.library); });
-  r.communication_fraction = merged("communication_fraction", std::mem_fn(&Figures::communication_fraction));
-  r.bubble_fraction = merged("bubble_fraction", std::mem_fn(&Figures::bubble_fraction));
-  const double slowest_peak = merged("peak_tflops", std::mem_fn(&Figures::peak_flops)).value_or(0);
-  double executed = 0;
-  for (const Figures& f : ranks) executed += f.matmul_flops;
-  // The anatomy is that of the first of the fullest ranks.
-  const auto fullest = std::max_element(ranks.begin(), ranks.end(), [](const Figures& a, const Figures& b) {
-    return a.peak.total < b.peak.total;
-  });
-  r.memory_anatomy_mib = anatomy_of(fullest->peak);
-  r.parameters = parameter_count(p.model, p.tp);
-  if (r.outcome != Outcome::ok || slowest.empty()) return r;
-  add_time(p, slowest, r);
-  add_utilisation(p, executed, slowest_peak, options.peak_source, r);
+  sum_up(p, ranks, slowest, options.peak_source, r);
   return r;
 }
 

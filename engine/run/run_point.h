@@ -26,6 +26,20 @@ struct RunOptions {
   Timeline* timeline = nullptr;
 };
 
+// What a rank tells of its run.
+struct RankFigures {
+  MemoryUse peak;
+  std::size_t reserved = 0, library = 0;
+  double communication_fraction = 0, bubble_fraction = 0;  // of the measured time
+  double matmul_flops = 0;                                 // of a step, executed
+  double peak_flops = 0;                                   // of the device, per second
+};
+
+// Sums the figures of all ranks up, in their order; `slowest`: seconds of each measured step on the slowest of them. The
+// record has its outcome and whether it is simulated.
+void sum_up(const Point& point, const std::vector<RankFigures>& ranks, const std::vector<double>& slowest,
+            const std::string& peak_source, PointResult& record);
+
 // The record is complete on rank 0. A loss that is not finite (but for skipped fp16 steps) is outcome
 // `wrong`. Throws OutOfMemory and Error on the rank they happen on; the caller must then end the job, since
 // other ranks wait.

@@ -10,8 +10,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr const char* kTracks[] = {"phase", "compute", "communication", "host"};
-
 // In a label or a name may stand anything; what is not UTF-8 is replaced.
 std::string text_of(const ordered_json& event) {
   return event.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
@@ -21,17 +19,21 @@ ordered_json name_of_process(int rank, const std::string& label) {
   return {{"ph", "M"}, {"pid", rank}, {"tid", 0}, {"name", "process_name"}, {"args", {{"name", label}}}};
 }
 
-ordered_json name_of_thread(int rank, int track) {
-  return {{"ph", "M"},
-          {"pid", rank},
-          {"tid", track},
-          {"name", "thread_name"},
-          {"args", {{"name", kTracks[track]}}}};
+ordered_json name_of_thread(int rank, std::size_t track, const std::string& name) {
+  return {{"ph", "M"}, {"pid", rank}, {"tid", track}, {"name", "thread_name"}, {"args", {{"name", name}}}};
 }
 
 // To the nanosecond.
 double microseconds(double seconds) {
   return std::nearbyint(seconds * 1e6 * 1e3) / 1e3;
+}
+
+// Phases above the compute stream above the streams of groups, those in the order in which they were first used.
+std::vector<Track> tracks_of(const Timeline& timeline) {
+  std::vector<Track> tracks{Track::phase, Track::compute};
+  for (const TimelineSpan& s : timeline.spans())
+    if (std::find(tracks.begin(), tracks.end(), s.track) == tracks.end()) tracks.push_back(s.track);
+  return tracks;
 }
 
 }  // namespace
@@ -44,18 +46,19 @@ double start_of(const Timeline& timeline) {
 
 std::string chrome_events(const RankTimeline& rank, double zero) {
   std::string out = text_of(name_of_process(rank.rank, rank.label));
-  for (int t = 0; t < 4; ++t) out += ",\n" + text_of(name_of_thread(rank.rank, t));
-  for (const TimelineSpan& s : rank.timeline.spans()) {
-    const int track = static_cast<int>(s.track);
+  const std::vector<Track> tracks = tracks_of(rank.timeline);
+  for (std::size_t t = 0; t < tracks.size(); ++t)
+    out += ",\n" + text_of(name_of_thread(rank.rank, t, tracks[t].name()));
+  for (const TimelineSpan& s : rank.timeline.spans())
     out += ",\n" + text_of({{"ph", "X"},
                             {"pid", rank.rank},
-                            {"tid", track},
-                            {"cat", kTracks[track]},
+                            {"tid", std::find(tracks.begin(), tracks.end(), s.track) - tracks.begin()},
+                            {"cat", Track::name_of(s.track.kind)},
                             {"name", s.name},
                             {"ts", microseconds(s.begin - zero)},
                             {"dur", microseconds(s.end - s.begin)}});
-  }
-  return out;
+}
+return out;
 }
 
 std::string chrome_file(const std::vector<std::string>& events) {

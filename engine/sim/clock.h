@@ -1,9 +1,14 @@
-// The clocks of one simulated rank. Two of them: the host enqueues and pays for every call, the compute
-// stream executes in order. What is enqueued starts when both the host has got that far and the stream is
-// free; the host waits for the stream only where a real one would.
+// The clocks of one simulated rank: the host enqueues and pays for every call, and each stream of the device executes
+// what it was given in order: the compute stream, and one for the collectives of each group, as communicators of NCCL
+// have. What is enqueued starts when both the host has got that far and the stream is free; the host waits for the
+// compute stream only where a real one would. A stream's name is its track in a trace.
 #pragma once
 #include <algorithm>
 #include <cmath>
+#include <string_view>
+#include <vector>
+
+#include "engine/device/timeline.h"
 
 namespace mbench {
 
@@ -43,9 +48,24 @@ class VirtualClock {
     wait_until(begin + seconds + std::max(0.0, beside) * times_.overlap_slowdown);
     return {begin, compute_};
   }
+  // A stream for the collectives of a group; its number.
+  int add_stream(std::string_view group) {
+    streams_.push_back({{Track::communication, group}});
+    return static_cast<int>(streams_.size()) - 1;
+  }
+  const Track& track(int stream) const { return at(stream).track; }
+  // The host enqueues a collective: when it could begin, were this the only rank. It waits for the compute stream.
+  double enqueue(int stream) {
+    host_ += times_.collective;
+    return std::max(now(), at(stream).free);
+  }
+  // It begins then.
+  Interval occupy(int stream, double begin, double seconds) {
+    return {begin, at(stream).free = begin + seconds};
+  }
   // A collective that runs beside the kernels to come.
   void overlap(Interval collective) { beside_ = collective; }
-  // The stream goes on no earlier than that.
+  // The compute stream goes on no earlier than that.
   void wait_until(double time) {
     compute_ = std::max(compute_, time);
     if (times_.immediate) host_ = std::max(host_, compute_);
@@ -78,8 +98,16 @@ class VirtualClock {
   }
 
  private:
+  struct Stream {
+    Track track;
+    double free = 0;  // when what it was given will be done
+  };
+  Stream& at(int stream) { return streams_[static_cast<std::size_t>(stream)]; }
+  const Stream& at(int stream) const { return streams_[static_cast<std::size_t>(stream)]; }
+
   HostTimes times_;
   double host_ = 0, compute_ = 0;
+  std::vector<Stream> streams_;   // beside the compute stream
   double step_ = 0, loader_ = 0;  // when the step began; what its inputs take the loader
   Interval beside_;               // the collective started last that the stream did not wait for
 };

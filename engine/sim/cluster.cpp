@@ -6,7 +6,6 @@
 #include "engine/sim/world.h"
 
 namespace mbench {
-namespace {
 
 HostTimes host_times(const Point& p, const Machine& m, const Framework& f) {
   HostTimes t;
@@ -26,11 +25,29 @@ HostTimes host_times(const Point& p, const Machine& m, const Framework& f) {
   return t;
 }
 
+namespace {
+
 // Peer-to-peer access can be switched off, as NCCL's users do.
 bool direct_links(const Point& point) {
   const auto off = point.env.find("NCCL_P2P_DISABLE");
   return off == point.env.end() || off->second == "0";
 }
+
+}  // namespace
+
+Links links_of(const Point& point, const Machine& machine) {
+  return Links(machine, direct_links(point));
+}
+
+std::unique_ptr<sim::CostModel> costs_of(const Point& point, const Machine& machine,
+                                         const Framework& framework) {
+  // The ranks of a node share its processor where that is the device.
+  const int ranks_on_node = std::min<int>(static_cast<int>(point.world()), machine.devices_per_node);
+  const double share = machine.immediate ? 1.0 / ranks_on_node : 1;
+  return std::make_unique<sim::CostModel>(machine, framework, share, point.precision);
+}
+
+namespace {
 
 class Cluster final : public SimulatedCluster {
  public:
@@ -39,7 +56,7 @@ class Cluster final : public SimulatedCluster {
       : point_(point),
         machine_(machine),
         framework_(framework),
-        links_(machine, direct_links(point)),
+        links_(links_of(point, machine)),
         network_(stages, ranks_per_stage),
         clocks_(static_cast<std::size_t>(stages), VirtualClock(host_times(point, machine, framework))) {
     const int size = stages * ranks_per_stage;
@@ -48,13 +65,9 @@ class Cluster final : public SimulatedCluster {
   }
 
   std::unique_ptr<Device> open_device(int stage, std::size_t memory_limit) override {
-    // The ranks of a node share its processor where that is the device.
-    const int ranks_on_node = std::min<int>(static_cast<int>(point_.world()), machine_.devices_per_node);
-    const double share = machine_.immediate ? 1.0 / ranks_on_node : 1;
-    return std::make_unique<sim::SimDevice>(
-        machine_.name, memory_limit,
-        std::make_unique<sim::CostModel>(machine_, framework_, share, point_.precision),
-        clocks_[static_cast<std::size_t>(stage)]);
+    return std::make_unique<sim::SimDevice>(machine_.name, memory_limit,
+                                            costs_of(point_, machine_, framework_),
+                                            clocks_[static_cast<std::size_t>(stage)]);
   }
   World& world(int stage) override { return worlds_[static_cast<std::size_t>(stage)]; }
   void leave(int stage) override { network_.leave(stage); }

@@ -4,10 +4,20 @@
 #include <memory>
 
 #include "engine/comm/group.h"
-#include "engine/sim/machine.h"
+#include "engine/sim/clock.h"
+#include "engine/sim/cost_model.h"
+#include "engine/sim/links.h"
 #include "engine/spec/point.h"
 
 namespace mbench {
+
+// What the point's host pays for its calls.
+HostTimes host_times(const Point& point, const Machine& machine, const Framework& framework);
+// The machine's links, as far as the point's environment leaves them.
+Links links_of(const Point& point, const Machine& machine);
+// What kernels take on the device that a rank has, or has a share of.
+std::unique_ptr<sim::CostModel> costs_of(const Point& point, const Machine& machine,
+                                         const Framework& framework);
 
 // The ranks of a simulated job: one for each pipeline stage, to be run in a thread of its own. They wait for
 // each other in their groups, so each must leave() when it ends.

@@ -3,6 +3,9 @@
 #include <algorithm>
 
 #include "engine/sim/device.h"
+#include "engine/sim/recorder.h"
+#include "engine/sim/replay.h"
+#include "engine/sim/replay_memory.h"
 #include "engine/sim/world.h"
 #include "engine/train/trainer.h"
 
@@ -16,21 +19,45 @@ std::unique_ptr<World> lone_world(int rank, int size) {
   return std::make_unique<SimWorld>(rank, size);
 }
 
-MemoryForecast forecast_memory(const Plan& plan, std::size_t memory_limit) {
+namespace {
+
+// A step of each class of ranks, one op after the other.
+MemoryForecast run_all(const Plan& plan, std::size_t memory_limit) {
   MemoryForecast forecast;
-  const int stages = plan.mesh.size(Axis::pp), ranks_per_stage = plan.mesh.world() / stages;
-  for (int stage = 0; stage < stages; ++stage) {
-    // The first rank of the stage stands for all of it: tp and dp peers hold the same shapes.
+  for (const sim::RankClasses::Class& c : sim::rank_classes(plan, 0).classes) {
     const auto device = open_counting_device(memory_limit);
-    const auto world = lone_world(stage * ranks_per_stage, plan.mesh.world());
+    const auto world = lone_world(c.rank, plan.mesh.world());
     Trainer trainer(plan, *device, *world, nullptr);
+    device->meter().reset();
     trainer.step();
-    forecast.peak_by_stage.push_back(device->memory().peak());
-    forecast.reserved_by_stage.push_back(device->memory().reserved());
-    forecast.total_reserved += device->memory().reserved() * static_cast<std::size_t>(ranks_per_stage);
-    forecast.matmul_flops += device->meter().matmul_flops * ranks_per_stage;
-    forecast.launches = std::max(forecast.launches, device->meter().launches);
+    forecast.add(device->memory().peak(), device->memory().reserved(), c.ranks, device->meter().matmul_flops,
+                 device->meter().launches);
   }
+  return forecast;
+}
+
+}  // namespace
+
+void MemoryForecast::add(const MemoryUse& peak, std::size_t reserved, int ranks, double flops,
+                         std::uint64_t step_launches) {
+  peak_by_stage.push_back(peak);
+  reserved_by_stage.push_back(reserved);
+  total_reserved += reserved * static_cast<std::size_t>(ranks);
+  matmul_flops += flops * ranks;
+  launches = std::max(launches, step_launches);
+}
+
+MemoryForecast forecast_memory(const Plan& plan, std::size_t memory_limit) {
+  const auto recording = sim::record(plan, 0, nullptr, nullptr);
+  if (!recording) return run_all(plan, memory_limit);
+  const auto memory = sim::replay_memory(plan, *recording, memory_limit);
+  for (const sim::ReplayedMemory& m : memory)
+    if (m.full) std::rethrow_exception(m.full);
+  const auto times = sim::replay_time(plan, *recording, HostTimes(), nullptr);
+  MemoryForecast forecast;
+  for (std::size_t i = 0; i < memory.size(); ++i)
+    forecast.add(memory[i].peak, memory[i].reserved, recording->classes.classes[i].ranks,
+                 times[i].matmul_flops, times[i].launches);
   return forecast;
 }
 

@@ -20,6 +20,8 @@ struct MemoryForecast {
   std::size_t total_reserved = 0;  // over all ranks
   double matmul_flops = 0;         // of one step, executed by all ranks, recompute included
   std::uint64_t launches = 0;      // of one step, of the busiest rank
+  // A class of so many ranks.
+  void add(const MemoryUse& peak, std::size_t reserved, int ranks, double flops, std::uint64_t step_launches);
 };
 // `memory_limit`: bytes a rank may hold, 0 for no limit. Throws OutOfMemory, naming the allocation, where it is too
 // small.

@@ -1,11 +1,12 @@
 // A device without values: the allocator counts, ops cost but do not compute. What a rank allocates here is,
 // byte for byte, what it allocates on a real device, because all of it is decided by the same host code. With
-// a machine, ops advance a virtual clock by what they would take there.
+// a machine, ops advance a virtual clock by what they would take there, or are recorded for a replay.
 #pragma once
 #include "engine/ops/epilogue.h"
 #include "engine/ops/ops.h"
 #include "engine/sim/clock.h"
 #include "engine/sim/cost_model.h"
+#include "engine/sim/tape.h"
 
 namespace mbench::sim {
 
@@ -23,6 +24,8 @@ class SimDevice final : public Device {
   explicit SimDevice(std::size_t memory_limit);
   SimDevice(std::string name, std::size_t memory_limit, std::unique_ptr<CostModel> costs,
             VirtualClock& clock);
+  // What calls would do to a clock is added to whichever tape *tape points at. Null costs: ops take no time.
+  SimDevice(std::unique_ptr<CostModel> costs, Tape** tape);
 
   OpTable& ops() override { return ops_; }
   std::string name() const override { return name_; }
@@ -30,7 +33,7 @@ class SimDevice final : public Device {
   void write(const Tensor&, std::span<const std::byte>) override;
   float read(const Tensor&, float declared) override;
   void read(const Tensor&, std::span<std::byte>) override;
-  double synchronize() override { return clock_ ? clock_->synchronize() : 0; }
+  double synchronize() override;
   double now() const override { return clock_ ? clock_->now() : 0; }
   bool immediate() const override { return false; }
   void host_work(HostWork work) override;
@@ -43,6 +46,7 @@ class SimDevice final : public Device {
  private:
   template <class Op>
   void charge(const Op& op) {
+    if (tape_) return record_kernel(costs_ ? seconds_of(*costs_, op) : 0, op.cost());
     if (!clock_) return;
     const Interval span = clock_->kernel(seconds_of(*costs_, op));
     if (timeline()) timeline()->add(Track::compute, Op::name, span.begin, span.end);
@@ -69,8 +73,11 @@ class SimDevice final : public Device {
     return costs.attention_seconds(op.cost(), op.q.data.dtype(), true);
   }
 
+  void record_kernel(double seconds, const Cost& cost);
+
   std::string name_;
   std::unique_ptr<CostModel> costs_;
+  Tape** tape_ = nullptr;
   VirtualClock* clock_ = nullptr;
   TableOf<SimDevice> ops_;
 };

@@ -1,10 +1,15 @@
 #include "engine/sim/simulate.h"
 
+#include <algorithm>
 #include <exception>
+#include <optional>
 #include <system_error>
 #include <thread>
 
 #include "engine/sim/cluster.h"
+#include "engine/sim/recorder.h"
+#include "engine/sim/replay.h"
+#include "engine/sim/replay_memory.h"
 
 namespace mbench {
 namespace {
@@ -44,11 +49,24 @@ struct Stage {
   bool stopped = false;  // because another stage ended
 };
 
-}  // namespace
+// An out-of-memory names its rank; any other error is thrown as it is.
+[[noreturn]] void throw_full(const std::exception_ptr& error, int rank) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const OutOfMemory& e) {
+    throw OutOfMemory(ErrorKind::out_of_memory, fmt::format("rank {}", rank), e.what());
+  }
+}
 
-Simulation simulate_point(const Point& p, const Plan& plan, const Machine& machine,
-                          const Framework& framework, int devices, bool trace) {
-  check_possible(p, machine, devices);
+void add_memory(Simulation& simulation, const MemoryUse& peak, std::size_t reserved, int ranks) {
+  simulation.peak_by_stage.push_back(peak);
+  simulation.reserved_by_stage.push_back(reserved);
+  simulation.total_reserved += reserved * static_cast<std::uint64_t>(ranks);
+}
+
+// Every op of every micro batch, a thread for each stage.
+Simulation run_all(const Point& p, const Plan& plan, const Machine& machine, const Framework& framework,
+                   bool trace) {
   const int stages = plan.mesh.size(Axis::pp), ranks_per_stage = plan.mesh.world() / stages;
   const auto cluster = open_cluster(p, machine, framework, stages, ranks_per_stage);
   std::vector<Stage> stage(static_cast<std::size_t>(stages));
@@ -89,24 +107,69 @@ Simulation simulate_point(const Point& p, const Plan& plan, const Machine& machi
 
   for (int s = 0; s < stages; ++s) {
     if (!stage[s].error || stage[s].stopped) continue;
-    try {
-      std::rethrow_exception(stage[s].error);
-    } catch (const OutOfMemory& e) {
-      throw OutOfMemory(ErrorKind::out_of_memory, fmt::format("rank {}", s * ranks_per_stage), e.what());
-    }
+    throw_full(stage[s].error, s * ranks_per_stage);
   }
   Simulation simulation;
   simulation.result = std::move(stage[0].result);
-  const double outside = static_cast<double>(machine.memory_outside_allocator >> 20);
-  if (const auto& reserved = simulation.result.reserved_memory_mib)
-    simulation.result.device_memory_mib = *reserved + outside;
   for (Stage& s : stage) {
-    simulation.peak_by_stage.push_back(s.peak);
-    simulation.reserved_by_stage.push_back(s.reserved);
-    simulation.total_reserved += s.reserved * static_cast<std::uint64_t>(ranks_per_stage);
+    add_memory(simulation, s.peak, s.reserved, ranks_per_stage);
     if (trace) simulation.timeline_by_stage.push_back(std::move(s.timeline));
   }
   return simulation;
+}
+
+// From the recorded micro batches; nothing where they do not stand for all, or where it takes a run to know which of
+// several ranks is full first.
+std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine& machine,
+                                 const Framework& framework) {
+  const Links links = links_of(p, machine);
+  const auto recording = sim::record(
+      plan, machine.devices_per_node, [&] { return costs_of(p, machine, framework); }, &links);
+  if (!recording) return std::nullopt;
+  const auto& classes = recording->classes.classes;
+  const auto memory = sim::replay_memory(plan, *recording, memory_limit(p, machine));
+  const auto is_full = [](const sim::ReplayedMemory& m) { return m.full != nullptr; };
+  if (const auto full = std::find_if(memory.begin(), memory.end(), is_full); full != memory.end()) {
+    if (!full->full_before_waits && std::count_if(memory.begin(), memory.end(), is_full) > 1)
+      return std::nullopt;
+    throw_full(full->full, classes[static_cast<std::size_t>(full - memory.begin())].rank);
+  }
+  const auto times = sim::replay_time(plan, *recording, host_times(p, machine, framework), &links);
+
+  Simulation simulation;
+  PointResult& r = simulation.result;
+  r.point = p;
+  r.id = point_id(p);
+  r.world = plan.mesh.world();
+  r.device = machine.name;
+  r.simulated = true;
+  std::vector<RankFigures> ranks;
+  double slowest = 0;
+  for (const int c : recording->classes.of_rank) {
+    const sim::ReplayedMemory& m = memory[static_cast<std::size_t>(c)];
+    const sim::ReplayedTime& t = times[static_cast<std::size_t>(c)];
+    slowest = std::max(slowest, t.step);
+    ranks.push_back({m.peak, m.reserved, 0, t.step > 0 ? t.communication / t.step : 0,
+                     t.step > 0 ? t.bubble / t.step : 0, t.matmul_flops, peak_of(p, machine)});
+  }
+  sum_up(p, ranks, {slowest}, machine.peak_source(p.precision), r);
+  for (std::size_t i = 0; i < classes.size(); ++i)
+    add_memory(simulation, memory[i].peak, memory[i].reserved, classes[i].ranks);
+  return simulation;
+}
+
+}  // namespace
+
+Simulation simulate_point(const Point& p, const Plan& plan, const Machine& machine,
+                          const Framework& framework, int devices, const SimulateOptions& options) {
+  check_possible(p, machine, devices);
+  std::optional<Simulation> simulation;
+  if (options.replay && !options.trace) simulation = replay(p, plan, machine, framework);
+  if (!simulation) simulation = run_all(p, plan, machine, framework, options.trace);
+  const double outside = static_cast<double>(machine.memory_outside_allocator >> 20);
+  if (const auto& reserved = simulation->result.reserved_memory_mib)
+    simulation->result.device_memory_mib = *reserved + outside;
+  return std::move(*simulation);
 }
 
 }  // namespace mbench

@@ -1,5 +1,12 @@
 // Trains one step of a point on a simulated machine: the engine's own code, on devices that count and virtual
-// clocks. One rank of each pipeline stage runs; it stands for its tensor- and data-parallel peers.
+// clocks. One rank of each class of equal ranks runs (rank_classes.h): of a dense layout, of each pipeline stage.
+//
+// What a micro batch costs follows from shapes and from where the groups of ranks stand, not from which one it is. So
+// the engine runs the first and the last micro batch of a step, once for classes that hold the same, and what it would
+// do to clocks and allocator is recorded (recorder.h). The recording is replayed in the order of each stage's schedule:
+// the clocks by the same arithmetic (replay.h), the allocator block by block by its own policy (replay_memory.h).
+// Results are the same bits as those of running every op, which is what a trace does, and whatever a recording has no
+// word for.
 #pragma once
 #include "engine/run/run_point.h"
 #include "engine/sim/machine.h"
@@ -14,9 +21,14 @@ struct Simulation {
   std::vector<Timeline> timeline_by_stage;  // empty unless asked for
 };
 
+struct SimulateOptions {
+  bool trace = false;
+  bool replay = true;  // false: every op of every micro batch is run, to the same result
+};
+
 // Throws what a stage threw (OutOfMemory naming the rank; of several stages the first), unsupported where the
 // machine lacks the precision, infeasible where `devices` are too few.
 Simulation simulate_point(const Point& point, const Plan& plan, const Machine& machine,
-                          const Framework& framework, int devices, bool trace = false);
+                          const Framework& framework, int devices, const SimulateOptions& options = {});
 
 }  // namespace mbench

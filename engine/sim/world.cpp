@@ -53,8 +53,7 @@ class SimPending final : public Pending {
   double end_;
 };
 
-// A group has a stream of its own, as communicators of NCCL do; collectives wait for the compute stream, and
-// it for them unless they were only started.
+// Collectives wait for the compute stream, and it for them unless they were only started.
 class SimGroup final : public Group {
  public:
   SimGroup(Device& device, const std::string& name, int rank, std::vector<int> members, SimNetwork& network,
@@ -64,6 +63,7 @@ class SimGroup final : public Group {
         network_(network),
         links_(links),
         clock_(clock),
+        stream_(clock.add_stream(name)),
         reach_(links.reach(members_)) {
     for (const int m : members_)
       if (const int s = network_.stage_of(m); stages_.empty() || stages_.back() != s) stages_.push_back(s);
@@ -195,14 +195,12 @@ class SimGroup final : public Group {
   // Enqueues a collective and returns when it ends: all members have got there, and the group's stream is
   // free.
   double collective(std::string_view what, double seconds) {
-    clock_.host(clock_.times().collective);
-    const double begin = do_host_max(std::max(clock_.now(), stream_));
-    stream_ = begin + seconds;
-    trace(what, begin, stream_);
-    return stream_;
+    const Interval span = clock_.occupy(stream_, do_host_max(clock_.enqueue(stream_)), seconds);
+    trace(what, span.begin, span.end);
+    return span.end;
   }
 
-  // A collective that the stream does not wait for yet.
+  // A collective that the compute stream does not wait for yet.
   std::unique_ptr<Pending> started(std::string_view what, double seconds) {
     const double end = collective(what, seconds);
     clock_.overlap({end - seconds, end});
@@ -211,16 +209,16 @@ class SimGroup final : public Group {
 
   void trace(std::string_view what, double begin, double end) {
     if (Timeline* t = device().timeline())
-      t->add(Track::communication, fmt::format("{} {}", what, name()), begin, end);
+      t->add(clock_.track(stream_), fmt::format("{} {}", what, name()), begin, end);
   }
 
   std::vector<int> members_;
   SimNetwork& network_;
   const Links& links_;
   VirtualClock& clock_;
+  int stream_;
   Links::Reach reach_;
-  std::vector<int> stages_;  // of the members, in order
-  double stream_ = 0;
+  std::vector<int> stages_;                   // of the members, in order
   std::map<std::pair<int, int>, Box> boxes_;  // by sender and tag
 };
 

@@ -159,11 +159,17 @@ float Trainer::mean_loss() {
                             static_cast<double>(plan_.training.micro_batches * plan_.mesh.size(Axis::dp)));
 }
 
-StepResult Trainer::step() {
+StepResult Trainer::step(const Watcher& before) {
   device_.host_work(HostWork::step);
   run(device_, ops::Fill{store_.gradients(), 0});
-  backwards_left_.assign(chunks_.size(), static_cast<int>(plan_.training.micro_batches));
-  for (const Action& action : plan_.schedule[stage_]) perform(action);
+  backwards_left_.assign(chunks_.size(), 0);
+  for (const Action& action : plan_.schedule[stage_])
+    if (action.kind == Action::Kind::backward) ++backwards_left_[action.chunk];
+  for (const Action& action : plan_.schedule[stage_]) {
+    if (before) before(&action);
+    perform(action);
+  }
+  if (before) before(nullptr);
   for (auto& [key, sending] : sending_)
     if (sending.pending) sending.pending->wait();
   sending_.clear();

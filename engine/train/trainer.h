@@ -1,6 +1,7 @@
 // One rank's part of a training run: builds the model that the Plan gives it and runs optimizer steps by the
 // stage's schedule.
 #pragma once
+#include <functional>
 #include <map>
 #include <memory>
 #include <vector>
@@ -21,8 +22,10 @@ class Trainer {
  public:
   // `data` may be null on a simulated device.
   Trainer(const Plan& plan, Device& device, World& world, const TokenSource* data);
+  // Is told of each action of the schedule before it is performed, and with null once all have been.
+  using Watcher = std::function<void(const Action*)>;
   // One optimizer step. Its losses stay on the device.
-  StepResult step();
+  StepResult step(const Watcher& before = {});
   // The mean of the last step's losses over the global batch, the same on every rank; NaN on a simulated device. A read
   // and a reduction on the host over the whole job: not part of a step.
   float mean_loss();

@@ -30,15 +30,15 @@ TEST_CASE("every layout gives the serial run's losses and gradient norms") {
   REQUIRE(layouts().size() >= 40);
   for (const Layout& layout : layouts()) {
     const PointResult& serial = serial_run(layout);
-    const PointResult result = run_layout(point_of(layout));
+    const PointResult result = run_layout(layout.point);
     if (!first_rank()) continue;
     INFO(describe(layout));
     CHECK(result.outcome == Outcome::ok);
     REQUIRE(result.losses.size() == 5);
     for (std::size_t i = 0; i < 5; ++i) {
       INFO("step " << i);
-      const double loss = kShareOfTable * loss_tolerance(layout.precision, i);
-      const double norm = kShareOfTable * gradient_norm_tolerance(layout.precision, i).value();
+      const double loss = kShareOfTable * loss_tolerance(layout.point.precision, i);
+      const double norm = kShareOfTable * gradient_norm_tolerance(layout.point.precision, i).value();
       CHECK(result.losses[i] == Approx(serial.losses[i]).epsilon(loss));
       CHECK(result.gradient_norms[i] == Approx(serial.gradient_norms[i]).epsilon(norm));
     }
@@ -49,13 +49,13 @@ TEST_CASE("every layout gives the serial run's losses and gradient norms") {
 TEST_CASE("recompute changes no bit") {
   for (const Graph graph : {Graph::eager, Graph::fused}) {
     for (const std::string family : {"gpt", "bert"}) {
-      Layout layout{"recompute", family, 2, 2, 2, true};
-      layout.dropout = 0.1;
-      layout.graph = graph;
-      const PointResult kept = run_layout(point_of(layout));
+      Layout layout = layout_of("recompute", family, 2, 2, 2, true);
+      layout.point.dropout = 0.1;
+      layout.point.graph = graph;
+      const PointResult kept = run_layout(layout.point);
       for (const Recompute mode : {Recompute::selective, Recompute::full}) {
-        layout.recompute = mode;
-        const PointResult again = run_layout(point_of(layout));
+        layout.point.recompute = mode;
+        const PointResult again = run_layout(layout.point);
         if (!first_rank()) continue;
         INFO(describe(layout));
         CHECK(again.losses == kept.losses);
@@ -68,10 +68,10 @@ TEST_CASE("recompute changes no bit") {
 
 TEST_CASE("two runs of one point give the same bits") {
   for (const Precision precision : {Precision::f32, Precision::bf16, Precision::fp16}) {
-    Layout layout{"repeat", "gpt", 2, 2, 2, true};
-    layout.dropout = 0.1;
-    layout.precision = precision;
-    const PointResult first = run_layout(point_of(layout)), second = run_layout(point_of(layout));
+    Layout layout = layout_of("repeat", "gpt", 2, 2, 2, true);
+    layout.point.dropout = 0.1;
+    layout.point.precision = precision;
+    const PointResult first = run_layout(layout.point), second = run_layout(layout.point);
     if (!first_rank()) continue;
     CHECK(first.losses == second.losses);
     CHECK(first.gradient_norms == second.gradient_norms);

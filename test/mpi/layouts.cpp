@@ -20,18 +20,17 @@ const Table& table() {
   return read;
 }
 
+Point point_from(const nlohmann::json& fields, const std::string& name) {
+  return point_from_json(fields, table().path + ": " + name);
+}
+
 // As JSON's merge patch has it: a row's object (of the model) changes the keys that it names.
 Layout read_layout(const nlohmann::json& row) {
   const std::string name = row.at("name");
   nlohmann::json fields = table().root.at("common");
   fields.merge_patch(row);
   fields.erase("name");
-  const Point p = point_from_json(fields, table().path + ": " + name);
-  const Layout layout{
-      name,       p.model.family,   p.tp,        p.pp,      p.dp,    p.sequence_parallel, p.recompute,
-      p.schedule, p.virtual_stages, p.precision, p.dropout, p.graph, p.attention};
-  check(point_of(layout) == p, table().path, "{} names a field that struct Layout has not", name);
-  return layout;
+  return {name, point_from(fields, name)};
 }
 
 }  // namespace
@@ -45,36 +44,31 @@ const std::vector<Layout>& layouts() {
   return all;
 }
 
-std::string describe(const Layout& l) {
-  return fmt::format("{}: {} tp{} pp{} dp{}{} {} {} {} dropout {} {} {}", l.name, l.family, l.tp, l.pp, l.dp,
-                     l.sequence_parallel ? " sp" : "", name_of(l.recompute), name_of(l.schedule),
-                     name_of(l.precision), l.dropout, name_of(l.graph), name_of(l.attention));
+Layout layout_of(const std::string& name, const std::string& family, std::int64_t tp, std::int64_t pp,
+                 std::int64_t dp, bool sequence_parallel) {
+  Layout l{name, point_from(table().root.at("common"), "$.common")};
+  l.point.model.family = family;
+  l.point.tp = tp, l.point.pp = pp, l.point.dp = dp;
+  l.point.sequence_parallel = sequence_parallel;
+  return l;
 }
 
-Point point_of(const Layout& l) {
-  Point p = point_from_json(table().root.at("common"), table().path + ": $.common");
-  p.model.family = l.family;
-  p.tp = l.tp, p.pp = l.pp, p.dp = l.dp;
-  p.sequence_parallel = l.sequence_parallel;
-  p.recompute = l.recompute;
-  p.schedule = l.schedule;
-  p.virtual_stages = l.virtual_stages;
-  p.precision = l.precision;
-  p.dropout = l.dropout;
-  p.graph = l.graph;
-  p.attention = l.attention;
-  return p;
+std::string describe(const Layout& l) {
+  const Point& p = l.point;
+  return fmt::format("{}: {} tp{} pp{} dp{}{} {} {} {} dropout {} {} {}", l.name, p.model.family, p.tp, p.pp,
+                     p.dp, p.sequence_parallel ? " sp" : "", name_of(p.recompute), name_of(p.schedule),
+                     name_of(p.precision), p.dropout, name_of(p.graph), name_of(p.attention));
 }
 
 Point serial_point_of(const Layout& l) {
-  Layout serial = l;
-  serial.tp = serial.pp = serial.dp = serial.virtual_stages = 1;
-  serial.sequence_parallel = false;
-  serial.recompute = Recompute::none;
-  serial.schedule = ScheduleKind::one_f_one_b;
-  serial.graph = Graph::fused;
-  serial.attention = AttentionKind::core;
-  return point_of(serial);
+  Point p = l.point;
+  p.tp = p.pp = p.dp = p.virtual_stages = 1;
+  p.sequence_parallel = false;
+  p.recompute = Recompute::none;
+  p.schedule = ScheduleKind::one_f_one_b;
+  p.graph = Graph::fused;
+  p.attention = AttentionKind::core;
+  return p;
 }
 
 }  // namespace mbench::test

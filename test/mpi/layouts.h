@@ -10,24 +10,15 @@ namespace mbench::test {
 
 struct Layout {
   std::string name;
-  std::string family = "gpt";
-  std::int64_t tp = 1, pp = 1, dp = 1;
-  bool sequence_parallel = false;
-  Recompute recompute = Recompute::none;
-  ScheduleKind schedule = ScheduleKind::one_f_one_b;
-  std::int64_t virtual_stages = 1;
-  Precision precision = Precision::f32;
-  double dropout = 0;
-  Graph graph = Graph::fused;
-  AttentionKind attention = AttentionKind::core;
+  Point point;
 };
 
 const std::vector<Layout>& layouts();
-std::string describe(const Layout& layout);
-
-// The point of a layout: a small model of 8 layers and 8 heads with a vocabulary that every tp pads
+// Of the common part of the table: a small model of 8 layers and 8 heads with a vocabulary that every tp pads
 // differently.
-Point point_of(const Layout& layout);
+Layout layout_of(const std::string& name, const std::string& family, std::int64_t tp, std::int64_t pp,
+                 std::int64_t dp, bool sequence_parallel);
+std::string describe(const Layout& layout);
 // The same training on one rank, nothing recomputed.
 Point serial_point_of(const Layout& layout);
 

@@ -43,7 +43,7 @@ TEST_CASE("counted and simulated memory equal the CPU's byte for byte on every r
   const Machine machine = find_machine("A100-SXM4-80GB", "test");
   const Framework framework = find_framework("mbench", "test");
   for (const Layout& layout : layouts()) {
-    const Point point = point_of(layout);
+    const Point point = layout.point;
     MpiWorld world(static_cast<int>(point.world()));
     double different = 0, grew = 0, simulated_different = 0;
     if (world.member()) {

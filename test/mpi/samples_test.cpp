@@ -21,8 +21,8 @@ PointResult run_with(const Point& point, const RunOptions& options) {
 }
 
 Point two_ranks() {
-  Layout layout{"samples", "gpt", 1, 2};
-  Point p = point_of(layout);
+  Layout layout = layout_of("samples", "gpt", 1, 2, 1, false);
+  Point p = layout.point;
   p.iterations = 6;
   p.warmup = 1;
   return p;

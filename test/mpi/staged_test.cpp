@@ -25,12 +25,12 @@ PointResult run_staged(const Point& point) {
 TEST_CASE("messages through host memory change no bit") {
   for (const Precision precision : {Precision::f32, Precision::bf16})
     for (const ScheduleKind schedule : {ScheduleKind::one_f_one_b, ScheduleKind::interleaved}) {
-      Layout layout{"staged", "gpt", 2, 2, 2, true};
-      layout.precision = precision;
-      layout.schedule = schedule;
-      layout.virtual_stages = schedule == ScheduleKind::interleaved ? 2 : 1;
-      layout.dropout = 0.1;
-      const PointResult direct = run_layout(point_of(layout)), staged = run_staged(point_of(layout));
+      Layout layout = layout_of("staged", "gpt", 2, 2, 2, true);
+      layout.point.precision = precision;
+      layout.point.schedule = schedule;
+      layout.point.virtual_stages = schedule == ScheduleKind::interleaved ? 2 : 1;
+      layout.point.dropout = 0.1;
+      const PointResult direct = run_layout(layout.point), staged = run_staged(layout.point);
       if (!first_rank()) continue;
       CHECK(staged.outcome == Outcome::ok);
       REQUIRE(staged.losses.size() == 5);

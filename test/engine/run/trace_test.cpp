@@ -39,10 +39,10 @@ json trace_of(const Simulation& s) {
   return json::parse(chrome_trace(ranks));
 }
 
-std::vector<TimelineSpan> on_track(const Timeline& timeline, Track track) {
+std::vector<TimelineSpan> on_track(const Timeline& timeline, Track::Kind kind) {
   std::vector<TimelineSpan> spans;
   for (const TimelineSpan& s : timeline.spans())
-    if (s.track == track) spans.push_back(s);
+    if (s.track.kind == kind) spans.push_back(s);
   return spans;
 }
 
@@ -60,7 +60,7 @@ TEST_CASE("a trace is JSON in which every event is whole and every rank and trac
   const json trace = trace_of(traced(pipeline()));
   CHECK(trace.at("displayTimeUnit") == "ms");
   std::map<int, std::string> processes;
-  std::set<std::pair<int, int>> threads;
+  std::map<std::pair<int, int>, std::string> threads;
   int spans = 0;
   double first = 1e300;
   for (const json& e : trace.at("traceEvents")) {
@@ -69,7 +69,7 @@ TEST_CASE("a trace is JSON in which every event is whole and every rank and trac
       const std::string name = e.at("args").at("name");
       CHECK_FALSE(name.empty());
       if (e.at("name") == "process_name") processes[pid] = name;
-      if (e.at("name") == "thread_name") threads.insert({pid, tid});
+      if (e.at("name") == "thread_name") CHECK(threads.insert({{pid, tid}, name}).second);
       continue;
     }
     CHECK(e.at("ph") == "X");
@@ -82,7 +82,19 @@ TEST_CASE("a trace is JSON in which every event is whole and every rank and trac
     ++spans;
   }
   CHECK(processes == std::map<int, std::string>{{0, "stage \"0\""}, {2, "stage \"1\""}});
-  CHECK(threads.size() == 8);
+  const std::map<std::pair<int, int>, std::string> tracks{{{0, 0}, "phase"},
+                                                          {{0, 1}, "compute"},
+                                                          {{0, 2}, "communication tp"},
+                                                          {{0, 3}, "communication pp"},
+                                                          {{0, 4}, "communication first and last stage"},
+                                                          {{0, 5}, "communication tp x pp"},
+                                                          {{2, 0}, "phase"},
+                                                          {{2, 1}, "compute"},
+                                                          {{2, 2}, "communication pp"},
+                                                          {{2, 3}, "communication tp"},
+                                                          {{2, 4}, "communication first and last stage"},
+                                                          {{2, 5}, "communication tp x pp"}};
+  CHECK(threads == tracks);
   CHECK(spans > 100);
   CHECK(first == 0);
 }
@@ -106,6 +118,23 @@ TEST_CASE("no two kernels of a rank run at the same time, and all of them within
     CHECK(busy < step);
     CHECK(end - start_of(timeline) <= step * (1 + 1e-9));
   }
+}
+
+TEST_CASE("a stream for the collectives of a group does one thing at a time, beside the others") {
+  Point p = pipeline();
+  p.tp = 1, p.pp = 1, p.dp = 8, p.global_batch = 8;
+  p.model.layers = 48;
+  const Simulation s = traced(p);
+  REQUIRE(s.timeline_by_stage.size() == 1);
+  std::map<std::string, double> end;
+  for (const TimelineSpan& span : s.timeline_by_stage[0].spans()) {
+    if (span.track.kind == Track::phase) continue;
+    double& free = end[span.track.name()];
+    CHECK(span.begin >= free);
+    free = span.end;
+  }
+  CHECK(end.contains("compute"));
+  CHECK(end.contains("communication dp"));
 }
 
 TEST_CASE("a receive on the second stage begins after the first has sent, and ends after it begins") {

@@ -64,6 +64,26 @@ TEST_CASE("a kernel is slower for as long as a collective runs beside it") {
   CHECK(alone.kernel(10).end == 11);
 }
 
+TEST_CASE(
+    "a collective waits for the compute stream and for those before it on its own stream, not on another's") {
+  HostTimes t;
+  t.collective = 1;
+  VirtualClock clock(t);
+  const int tp = clock.add_stream("tp"), dp = clock.add_stream("dp");
+  CHECK(clock.track(tp).name() == "communication tp");
+  CHECK(clock.track(dp) == Track(Track::communication, "dp"));
+  clock.kernel(10);
+  CHECK(clock.enqueue(tp) == 10);
+  const Interval first = clock.occupy(tp, 10, 5);
+  CHECK(first.begin == 10);
+  CHECK(first.end == 15);
+  CHECK(clock.enqueue(tp) == 15);
+  CHECK(clock.enqueue(dp) == 10);
+  CHECK(clock.now() == 10);
+  clock.host(20);
+  CHECK(clock.enqueue(dp) == 24);
+}
+
 TEST_CASE("where the device is the host, a call has ended when it returns") {
   HostTimes t = times();
   t.immediate = true;

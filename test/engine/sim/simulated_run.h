@@ -53,7 +53,7 @@ inline Framework ideal_framework() {
 
 inline Simulation simulated(const Point& point, const Machine& machine, const Framework& framework,
                             int devices = 4096, bool trace = false) {
-  return simulate_point(point, strategies::make_plan(point), machine, framework, devices, trace);
+  return simulate_point(point, strategies::make_plan(point), machine, framework, devices, {.trace = trace});
 }
 
 inline Simulation simulated(const Point& point, const std::string& machine,

@@ -1,0 +1,259 @@
+#include "engine/sim/recorder.h"
+
+#include <algorithm>
+
+#include "engine/sim/device.h"
+#include "engine/sim/recording_world.h"
+#include "engine/train/trainer.h"
+
+namespace mbench::sim {
+namespace {
+
+using Kind = ClockEvent::Kind;
+
+// What an action took and gave back, block by block.
+class Blocks final : public AllocationObserver {
+ public:
+  struct Block {
+    std::size_t size;
+    Category category;
+    std::uint32_t name;
+    std::size_t made_in;
+    std::size_t freed_in = kNever;
+  };
+  struct Event {
+    std::size_t block;
+    bool taken;
+  };
+  static constexpr std::size_t kNever = ~std::size_t{0};
+
+  void next_action() { events_.emplace_back(); }
+  void allocated(const std::byte* at, std::size_t size, Category category, std::string_view what) override {
+    live_[at] = blocks_.size();
+    events_.back().push_back({blocks_.size(), true});
+    blocks_.push_back({size, category, name(what), events_.size() - 1});
+  }
+  void released(const std::byte* at) override {
+    if (ended_) return;
+    const auto it = live_.find(at);
+    blocks_[it->second].freed_in = events_.size() - 1;
+    events_.back().push_back({it->second, false});
+    live_.erase(it);
+  }
+  void end() { ended_ = true; }
+
+  const std::vector<Block>& blocks() const { return blocks_; }
+  const std::vector<std::vector<Event>>& events() const { return events_; }  // [action]
+  std::vector<std::string> names;
+
+ private:
+  std::uint32_t name(std::string_view what) {
+    const auto at = static_cast<std::size_t>(std::find(names.begin(), names.end(), what) - names.begin());
+    if (at == names.size()) names.emplace_back(what);
+    return static_cast<std::uint32_t>(at);
+  }
+  std::vector<Block> blocks_;
+  std::vector<std::vector<Event>> events_;
+  std::unordered_map<const std::byte*, std::size_t> live_;
+  bool ended_ = false;
+};
+
+bool is_send(Action::Kind k) {
+  return k == Action::Kind::send_activation || k == Action::Kind::send_gradient;
+}
+
+// The recorded actions: setup, the step's begin, those of the schedule, the step's end.
+class Session {
+ public:
+  Session(const Plan& plan, int stage) : stage_(static_cast<std::size_t>(stage)), plan_(plan) {
+    const int last = static_cast<int>(plan.training.micro_batches) - 1;
+    Schedule& mine = plan_.schedule[stage_];
+    std::erase_if(mine, [&](const Action& a) { return a.micro != 0 && a.micro != last; });
+    tapes_.resize(mine.size() + 3);
+  }
+
+  void run(int rank, const RankClasses& classes, std::unique_ptr<CostModel> costs, const Links* links) {
+    SimDevice device(std::move(costs), &all_.now);
+    device.memory().observe(&blocks_);
+    RecordingWorld world(rank, classes, links, all_);
+    next();
+    Trainer trainer(plan_, device, world, nullptr);
+    next();
+    trainer.step([&](const Action*) { next(); });
+    blocks_.end();
+  }
+
+  std::optional<StepTapes> result() {
+    if (all_.unknown || !write_memory()) return std::nullopt;
+    StepTapes out;
+    out.setup = std::move(tapes_.front());
+    out.begin = std::move(tapes_[1]);
+    out.end = std::move(tapes_.back());
+    const int last = static_cast<int>(plan_.training.micro_batches) - 1;
+    for (std::size_t i = 0; i < schedule().size(); ++i) {
+      const Action& a = schedule()[i];
+      StepTapes::Of& both = out.actions[{a.kind, a.chunk}];
+      if (a.micro == last) both.last = tapes_[i + 2];
+      if (a.micro == 0) both.first = std::move(tapes_[i + 2]);
+    }
+    for (const auto& [key, both] : out.actions)
+      if (last > 0 && !stands_for_all(key.first, both, last)) return std::nullopt;
+    out.groups = std::move(all_.groups);
+    out.names = std::move(blocks_.names);
+    out.pendings = all_.pendings;
+    out.kept = kept_;
+    return out;
+  }
+
+ private:
+  const Schedule& schedule() const { return plan_.schedule[stage_]; }
+  void next() {
+    all_.now = &tapes_.at(blocks_.events().size());
+    blocks_.next_action();
+  }
+
+  // Null for setup, begin and end.
+  const Action* action(std::size_t i) const {
+    return i >= 2 && i - 2 < schedule().size() ? &schedule()[i - 2] : nullptr;
+  }
+
+  // How a block lives decides its name. False where a block's life is none that is known.
+  bool write_memory() {
+    using M = MemoryEvent::Kind;
+    enum class Life { scratch, saved, sent, kept };
+    std::vector<Life> lives;
+    for (const Blocks::Block& b : blocks_.blocks()) {
+      const Action* from = action(b.made_in);
+      const Action* to = b.freed_in == Blocks::kNever ? nullptr : action(b.freed_in);
+      const bool at_end = b.freed_in == tapes_.size() - 1;
+      if (b.freed_in == b.made_in)
+        lives.push_back(Life::scratch);
+      else if (from && to && !is_send(to->kind) && from->micro == to->micro && from->chunk == to->chunk)
+        lives.push_back(Life::saved);
+      else if (from && (at_end || (to && is_send(to->kind))))
+        lives.push_back(Life::sent);
+      else
+        lives.push_back(Life::kept);
+    }
+    std::vector<std::uint32_t> number(lives.size());
+    std::map<std::pair<Action::Kind, std::pair<int, int>>, std::uint32_t> to_send;
+    for (std::size_t i = 0; i < tapes_.size(); ++i) {
+      Tape& tape = tapes_[i];
+      std::uint32_t scratch = 0, saved = 0;
+      for (const Blocks::Event& e : blocks_.events()[i]) {
+        const Blocks::Block& b = blocks_.blocks()[e.block];
+        const Action* maker = action(b.made_in);
+        MemoryEvent event{};
+        if (maker) event.maker = maker->kind;
+        if (e.taken) event.category = b.category, event.size = b.size, event.name = b.name;
+        switch (lives[e.block]) {
+          case Life::scratch:
+            event.kind = e.taken ? M::take_scratch : M::free_scratch;
+            if (e.taken) number[e.block] = scratch++;
+            break;
+          case Life::saved:
+          case Life::sent:
+            event.kind = e.taken ? M::take_saved : M::free_saved;
+            if (e.taken) number[e.block] = saved++;
+            break;
+          case Life::kept:
+            event.kind = e.taken ? M::take_kept : M::free_kept;
+            if (e.taken) number[e.block] = kept_++;
+            tape.keeps = true;
+            break;
+        }
+        event.block = number[e.block];
+        if (lives[e.block] == Life::sent) {
+          const Action::Kind kind = maker->kind;
+          if (kind != Action::Kind::forward && kind != Action::Kind::backward) return false;
+          const Action::Kind way =
+              kind == Action::Kind::forward ? Action::Kind::send_activation : Action::Kind::send_gradient;
+          if (e.taken) {
+            if (!to_send.insert({{way, {maker->chunk, maker->micro}}, event.block}).second) return false;
+          } else {
+            if (action(i) && action(i)->kind != way) return false;
+            if (action(i)) continue;  // the send itself says so
+            event.kind = M::free_sent;
+          }
+        }
+        tape.memory.push_back(event);
+      }
+    }
+    for (std::size_t i = 0; i < tapes_.size(); ++i) {
+      const Action* a = action(i);
+      if (!a || !is_send(a->kind)) continue;
+      const auto it = to_send.find({a->kind, {a->chunk, a->micro}});
+      if (it == to_send.end() || !tapes_[i].memory.empty()) return false;
+      MemoryEvent event{};
+      event.kind = M::send;
+      event.maker = a->kind == Action::Kind::send_activation ? Action::Kind::forward : Action::Kind::backward;
+      event.block = it->second;
+      tapes_[i].memory.push_back(event);
+      to_send.erase(it);
+    }
+    return to_send.empty();
+  }
+
+  // Whether what lies between the first and the last micro batch does as they do.
+  static bool stands_for_all(Action::Kind kind, const StepTapes::Of& both, int last) {
+    const bool backward = kind == Action::Kind::backward;
+    // What is only done once is not done again: no block of the tape that is replayed is kept.
+    if (last > 1 && (backward ? both.first : both.last).keeps) return false;
+    // A buffer that all share may grow in the first one, more than once: what is kept or scratch there is its own.
+    const bool first_grows = both.first.keeps;
+    const auto lasting = [first_grows](const Tape& t) {
+      using M = MemoryEvent::Kind;
+      std::vector<MemoryEvent> events = t.memory;
+      std::erase_if(events, [first_grows](const MemoryEvent& e) {
+        return e.kind == M::take_kept || e.kind == M::free_kept ||
+               (first_grows && (e.kind == M::take_scratch || e.kind == M::free_scratch));
+      });
+      return events;
+    };
+    if (lasting(both.first) != lasting(both.last)) return false;
+    // The last backward starts to reduce gradients besides.
+    const auto timed = [&](const Tape& t) {
+      std::vector<ClockEvent> events = t.clock;
+      std::erase_if(events, [&](const ClockEvent& e) { return backward && e.kind == Kind::start; });
+      for (ClockEvent& e : events) e.pending = 0;
+      return events;
+    };
+    return timed(both.first) == timed(both.last);
+  }
+
+  std::size_t stage_;
+  Plan plan_;
+  RecordedGroups all_;
+  Blocks blocks_;
+  std::vector<Tape> tapes_;
+  std::uint32_t kept_ = 0;
+};
+
+// Both ends are recorded: the first micro batch goes first, the last last, in every chunk.
+bool in_order(const Schedule& schedule, int micro_batches) {
+  std::map<std::pair<Action::Kind, int>, int> next;
+  for (const Action& a : schedule)
+    if (next[{a.kind, a.chunk}]++ != a.micro) return false;
+  return std::all_of(next.begin(), next.end(), [&](const auto& n) { return n.second == micro_batches; });
+}
+
+}  // namespace
+
+std::optional<Recording> record(const Plan& plan, int devices_per_node, const MakeCosts& costs,
+                                const Links* links) {
+  Recording all{rank_classes(plan, devices_per_node), {}};
+  for (const RankClasses::Class& c : all.classes.classes) {
+    if (!in_order(plan.schedule[static_cast<std::size_t>(c.stage)],
+                  static_cast<int>(plan.training.micro_batches)))
+      return std::nullopt;
+    if (all.tapes.contains(c.kind)) continue;
+    Session session(plan, c.stage);
+    session.run(c.rank, all.classes, costs ? costs() : nullptr, links);
+    auto tapes = session.result();
+    if (!tapes) return std::nullopt;
+    all.tapes.emplace(c.kind, std::move(*tapes));
+  }
+  return all;
+}
+
+}  // namespace mbench::sim

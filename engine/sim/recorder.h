@@ -1,0 +1,25 @@
+// Runs the engine's own code for one rank, once, and records what it does: the first and the last micro batch of a step,
+// which stand for all (StepTapes). What they do not stand for is not replayed: record() says so by returning nothing.
+#pragma once
+#include <functional>
+#include <optional>
+
+#include "engine/plan/plan.h"
+#include "engine/sim/cost_model.h"
+#include "engine/sim/links.h"
+#include "engine/sim/rank_classes.h"
+#include "engine/sim/tape.h"
+
+namespace mbench::sim {
+
+struct Recording {
+  RankClasses classes;
+  std::map<int, StepTapes> tapes;  // of each kind of class
+};
+
+// `costs` makes the cost model of a kind's device. Null `costs` and `links`: nothing takes time.
+using MakeCosts = std::function<std::unique_ptr<CostModel>()>;
+std::optional<Recording> record(const Plan& plan, int devices_per_node, const MakeCosts& costs,
+                                const Links* links);
+
+}  // namespace mbench::sim

@@ -1,0 +1,133 @@
+#include "engine/sim/recording_world.h"
+
+#include <algorithm>
+
+namespace mbench::sim {
+namespace {
+
+using Kind = ClockEvent::Kind;
+
+class RecordedPending final : public Pending {
+ public:
+  RecordedPending(RecordedGroups& recorded, std::uint32_t number) : recorded_(recorded), number_(number) {}
+  void wait() override {
+    ClockEvent event{Kind::wait};
+    event.pending = number_;
+    recorded_.now->clock.push_back(event);
+  }
+
+ private:
+  RecordedGroups& recorded_;
+  std::uint32_t number_;
+};
+
+class SentAlready final : public Pending {
+ public:
+  void wait() override {}
+};
+
+// A receive is one event: what overlaps with it is not known to tapes.
+class RecordedReceive final : public Pending {
+ public:
+  explicit RecordedReceive(RecordedGroups& recorded)
+      : recorded_(recorded), tape_(recorded.now), events_(tape_->clock.size()) {}
+  void wait() override {
+    if (recorded_.now != tape_ || tape_->clock.size() != events_) recorded_.unknown = true;
+  }
+
+ private:
+  RecordedGroups& recorded_;
+  const Tape* tape_;
+  std::size_t events_;
+};
+
+class RecordingGroup final : public Group {
+ public:
+  RecordingGroup(Device& device, const std::string& name, int rank, const std::vector<int>& members,
+                 const Links* links, RecordedGroups& recorded, std::uint16_t number)
+      : Group(device, name, rank, static_cast<int>(members.size())),
+        links_(links),
+        recorded_(recorded),
+        number_(number) {
+    if (links_) reach_ = links_->reach(members);
+  }
+
+ protected:
+  void do_all_reduce(const Tensor& x, ReduceOp) override { add(Kind::collective, all_reduce(x)); }
+  std::unique_ptr<Pending> do_start_all_reduce(const Tensor& x) override { return start(all_reduce(x)); }
+  void do_all_gather(const Tensor&, const Tensor& out) override { add(Kind::collective, all_gather(out)); }
+  void do_reduce_scatter(const Tensor& in, const Tensor&) override { add(Kind::collective, all_gather(in)); }
+  std::unique_ptr<Pending> do_start_all_gather(const Tensor&, const Tensor& out) override {
+    return start(all_gather(out));
+  }
+  std::unique_ptr<Pending> do_start_reduce_scatter(const Tensor& in, const Tensor&) override {
+    return start(all_gather(in));
+  }
+  void do_broadcast(const Tensor& x, int) override {
+    add(Kind::collective, links_ ? links_->broadcast(bytes(x), reach_) : 0);
+  }
+  std::unique_ptr<Pending> do_start_send(const Tensor&, int, int) override {
+    add(Kind::send, 0);
+    return std::make_unique<SentAlready>();
+  }
+  std::unique_ptr<Pending> do_start_receive(const Tensor& x, int, int) override {
+    add(Kind::receive, 0).flops = bytes(x);
+    return std::make_unique<RecordedReceive>(recorded_);
+  }
+  // What it takes depends on how the ranks' rows differ.
+  void do_all_to_all(const Tensor&, const Tensor&, const Rows&) override { recorded_.unknown = true; }
+  std::unique_ptr<Pending> do_start_all_to_all(const Tensor&, const Tensor&, const Rows&) override {
+    recorded_.unknown = true;
+    return std::make_unique<SentAlready>();
+  }
+  void do_barrier() override { add(Kind::barrier, 0); }
+  // Values of the host decide what is done, and here there are none.
+  double do_host_max(double value) override {
+    recorded_.unknown = true;
+    return value;
+  }
+  std::vector<Bytes> do_host_gather(std::span<const std::byte> mine, int) override {
+    recorded_.unknown = true;
+    return std::vector<Bytes>(static_cast<std::size_t>(size()), Bytes(mine.begin(), mine.end()));
+  }
+
+ private:
+  static double bytes(const Tensor& x) { return static_cast<double>(x.bytes()); }
+  double all_reduce(const Tensor& x) const { return links_ ? links_->all_reduce(bytes(x), reach_) : 0; }
+  double all_gather(const Tensor& x) const { return links_ ? links_->all_gather(bytes(x), reach_) : 0; }
+  ClockEvent& add(Kind kind, double seconds) {
+    ClockEvent event{kind, number_};
+    event.seconds = seconds;
+    return recorded_.now->clock.emplace_back(event);
+  }
+  std::unique_ptr<Pending> start(double seconds) {
+    add(Kind::start, seconds).pending = recorded_.pendings;
+    return std::make_unique<RecordedPending>(recorded_, recorded_.pendings++);
+  }
+
+  const Links* links_;
+  RecordedGroups& recorded_;
+  std::uint16_t number_;
+  Links::Reach reach_;
+};
+
+}  // namespace
+
+std::unique_ptr<Group> RecordingWorld::group(Device& device, const std::string& name,
+                                             const std::vector<int>& members) {
+  if (members.empty()) return nullptr;
+  const auto me = std::find(members.begin(), members.end(), rank_);
+  check(me != members.end(), "sim", "rank {} is not a member of group {}", rank_, name);
+  TapeGroup group{name, static_cast<int>(members.size()), {}};
+  for (const int m : members) {
+    const int c = classes_.of_rank[static_cast<std::size_t>(m)];
+    if (std::find(group.classes.rbegin(), group.classes.rend(), c) == group.classes.rend())
+      group.classes.push_back(c);
+  }
+  recorded_.groups.push_back(std::move(group));
+  return std::make_unique<RecordingGroup>(device, name, static_cast<int>(me - members.begin()), members,
+                                          links_, recorded_,
+                                          static_cast<std::uint16_t>(recorded_.groups.size() - 1));
+}
+
+}  // namespace mbench::sim

@@ -1,0 +1,35 @@
+// Groups of a rank that is recorded: what they would do to its clock is written on a tape, and nothing waits.
+#pragma once
+#include "engine/comm/group.h"
+#include "engine/sim/links.h"
+#include "engine/sim/rank_classes.h"
+#include "engine/sim/tape.h"
+
+namespace mbench::sim {
+
+// Everything that the groups of one rank write to.
+struct RecordedGroups {
+  Tape* now = nullptr;  // the tape that is written
+  std::vector<TapeGroup> groups;
+  std::uint32_t pendings = 0;
+  bool unknown = false;  // something was done that no tape has a word for
+};
+
+class RecordingWorld final : public World {
+ public:
+  // Null `links`: nothing takes time. All must outlive it.
+  RecordingWorld(int rank, const RankClasses& classes, const Links* links, RecordedGroups& recorded)
+      : rank_(rank), classes_(classes), links_(links), recorded_(recorded) {}
+  int rank() const override { return rank_; }
+  int size() const override { return static_cast<int>(classes_.of_rank.size()); }
+  std::unique_ptr<Group> group(Device& device, const std::string& name,
+                               const std::vector<int>& members) override;
+
+ private:
+  int rank_;
+  const RankClasses& classes_;
+  const Links* links_;
+  RecordedGroups& recorded_;
+};
+
+}  // namespace mbench::sim

@@ -1,0 +1,22 @@
+// A simulated step without running it: the virtual clocks of all classes of ranks, from their tapes and schedules.
+//
+// One thread: each class goes on until it waits for a message or a meeting, then the next one does. When depends on whom
+// is fixed (a Kahn network), so the order makes no difference, and the clocks do exactly what they would do in threads.
+#pragma once
+#include "engine/sim/clock.h"
+#include "engine/sim/recorder.h"
+
+namespace mbench::sim {
+
+struct ReplayedTime {
+  double step = 0;                       // seconds
+  double communication = 0, bubble = 0;  // of them, as Meter counts
+  double matmul_flops = 0;
+  std::uint64_t launches = 0;
+};
+
+// Of each class. Null `links`: messages take no time.
+std::vector<ReplayedTime> replay_time(const Plan& plan, const Recording& recording, const HostTimes& times,
+                                      const Links* links);
+
+}  // namespace mbench::sim

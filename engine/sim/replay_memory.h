@@ -1,0 +1,21 @@
+// What a rank allocates in a step, from its tapes and its schedule: the allocator's own policy on every block, in order.
+// Where blocks lie does not repeat from micro batch to micro batch as soon as several are under way, and with it how far
+// the arena grows: nothing is left out then.
+#pragma once
+#include <exception>
+
+#include "engine/sim/recorder.h"
+
+namespace mbench::sim {
+
+struct ReplayedMemory {
+  MemoryUse peak;
+  std::size_t reserved = 0;
+  std::exception_ptr full;         // OutOfMemory, where the limit is too small
+  bool full_before_waits = false;  // before the rank has waited for another
+};
+
+// Of each class. `limit`: bytes that a rank may hold, 0 for no limit.
+std::vector<ReplayedMemory> replay_memory(const Plan& plan, const Recording& recording, std::size_t limit);
+
+}  // namespace mbench::sim

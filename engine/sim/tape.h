@@ -1,0 +1,89 @@
+// What one rank does in a step, recorded: for the clocks and for the allocator, apart from each other, since neither
+// asks the other. Written by recorder.h, read by replay.h.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/device/arena.h"
+#include "engine/plan/schedule.h"
+
+namespace mbench::sim {
+
+struct ClockEvent {
+  enum class Kind : std::uint8_t {
+    kernel,       // seconds, flops
+    collective,   // group, seconds: the stream waits for it
+    start,        // group, seconds, pending: it does not yet
+    wait,         // pending
+    send,         // a message of the action
+    receive,      // bytes; the message of the action
+    synchronize,  // the host waits for the stream
+    barrier,      // group
+    micro_batch,  // this and what follows: HostWork
+    recompute,
+    step,
+    next_step
+  } kind;
+  std::uint16_t group = 0;
+  std::uint32_t pending = 0;
+  double seconds = 0;
+  double flops = 0;  // of a kernel, those of matrix products; of a receive, the bytes
+  bool operator==(const ClockEvent&) const = default;
+};
+
+// Blocks are named by who made them, so that the same events hold for every micro batch.
+struct MemoryEvent {
+  enum class Kind : std::uint8_t {
+    take_scratch,  // freed by the action that made it
+    free_scratch,
+    take_saved,  // freed by a later action on the same micro batch and chunk, or sent by one
+    free_saved,  // of the action of kind `maker`
+    take_kept,   // lives longer: parameters, a buffer that all share
+    free_kept,
+    send,  // the block of `maker` is handed to the message, and that of the message before it is freed
+    free_sent
+  } kind;
+  Category category{};
+  Action::Kind maker{};  // of free_saved and send
+  std::uint32_t block = 0;
+  std::uint32_t name = 0;  // of the allocation, for the message of an out-of-memory
+  std::size_t size = 0;    // rounded
+  bool operator==(const MemoryEvent&) const = default;
+};
+
+struct Tape {
+  std::vector<ClockEvent> clock;
+  std::vector<MemoryEvent> memory;
+  bool keeps = false;  // makes or frees a block that is kept: once, not in every micro batch
+};
+
+// A group of the ranks that are simulated: those of one class talk to their own peers, or classes meet.
+struct TapeGroup {
+  std::string name;
+  int size = 1;
+  std::vector<int> classes;  // of the members, in order; one: nobody waits
+};
+
+// A step of a class of ranks. The first and the last micro batch are as they were recorded; those between do what the
+// first did backward (before the gradients were reduced) and the last did forward.
+struct StepTapes {
+  Tape setup, begin, end;
+  struct Of {
+    Tape first, last;
+  };
+  std::map<std::pair<Action::Kind, int>, Of> actions;  // by kind and chunk
+  std::vector<TapeGroup> groups;
+  std::vector<std::string> names;
+  std::uint32_t pendings = 0, kept = 0;
+
+  const Tape& of(const Action& a, int micro_batches) const {
+    const Of& both = actions.at({a.kind, a.chunk});
+    if (a.micro == 0) return both.first;
+    const bool backward = a.kind == Action::Kind::backward;
+    return a.micro == micro_batches - 1 || !backward ? both.last : both.first;
+  }
+};
+
+}  // namespace mbench::sim

@@ -1,0 +1,164 @@
+// A replay of recorded micro batches gives what running every op gives, to the last bit.
+#include "engine/sim/replay.h"
+
+#include <optional>
+
+#include "engine/sim/counting.h"
+#include "engine/sim/replay_memory.h"
+#include "engine/spec/result.h"
+#include "sweeps/spec.h"
+#include "test/catch.h"
+#include "test/engine/sim/simulated_run.h"
+
+using namespace mbench;
+using namespace mbench::test;
+
+namespace {
+
+// All that a simulation tells, or why it tells nothing. Doubles are written with all their digits.
+std::string told(const Point& p, const Machine& machine, const Framework& framework, bool replay) {
+  try {
+    const Simulation s = simulate_point(p, strategies::make_plan(p), machine, framework, 1 << 20,
+                                        {.trace = false, .replay = replay});
+    std::string text = result_to_json(s.result).dump();
+    for (std::size_t i = 0; i < s.peak_by_stage.size(); ++i) {
+      text += fmt::format("\n{} of {}:", s.peak_by_stage[i].total, s.reserved_by_stage[i]);
+      for (const std::size_t bytes : s.peak_by_stage[i].by_category) text += fmt::format(" {}", bytes);
+    }
+    return text + fmt::format("\n{}", s.total_reserved);
+  } catch (const Error& e) {
+    return fmt::format("{}: {}", static_cast<int>(e.kind()), e.what());
+  }
+}
+
+void check_same(const Point& p, const Machine& machine, const Framework& framework) {
+  REQUIRE(sim::record(strategies::make_plan(p), machine.devices_per_node, nullptr, nullptr));
+  const std::string run = told(p, machine, framework, false), replayed = told(p, machine, framework, true);
+  CHECK(replayed == run);
+}
+
+Point pipeline(std::int64_t pp, std::int64_t micro_batches) {
+  Point p;
+  p.model = {"small", "gpt", 16, 256, 4, 1024, 1000, 256};
+  p.seq = 256;
+  p.precision = Precision::bf16;
+  p.pp = pp, p.micro_batch = 1, p.global_batch = micro_batches;
+  return p;
+}
+
+}  // namespace
+
+TEST_CASE("a replay of every layout is the run of it, bit by bit, in time and memory") {
+  const std::string path = MBENCH_SOURCE_DIR "/test/mpi/layouts.json";
+  const nlohmann::json table = parse_json(read_text_file(path), path);
+  const Machine machine = find_machine("A100-SXM4-80GB", "test");
+  for (const char* framework : {"mbench", "megatron"}) {
+    const Framework host = find_framework(framework, "test");
+    for (const nlohmann::json& row : table.at("layouts")) {
+      nlohmann::json fields = table.at("common");
+      fields.merge_patch(row);
+      fields.erase("name");
+      Point p = point_from_json(fields, path);
+      for (const std::int64_t more :
+           {1, 5}) {  // as many micro batches, so that some lie between the first and the last
+        p.global_batch *= more;
+        INFO(row.dump() << ", global batch " << p.global_batch << ", framework " << framework);
+        check_same(p, machine, host);
+      }
+    }
+  }
+}
+
+TEST_CASE("a replay of long pipelines, on nodes that cut them anyhow, is the run of them") {
+  Machine machine = find_machine("A100-SXM4-80GB", "test");
+  const Framework framework = find_framework("megatron", "test");
+  for (const int per_node : {1, 3, 8}) {
+    machine.devices_per_node = per_node;
+    for (const ScheduleKind schedule :
+         {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved})
+      for (const Graph graph : {Graph::eager, Graph::fused})
+        for (const Recompute recompute : {Recompute::none, Recompute::full}) {
+          Point p = pipeline(4, 48);
+          p.schedule = schedule;
+          p.virtual_stages = schedule == ScheduleKind::interleaved ? 2 : 1;
+          p.graph = graph;
+          p.recompute = recompute;
+          INFO(per_node << " a node, " << name_of(schedule) << ", " << name_of(graph) << ", "
+                        << name_of(recompute));
+          check_same(p, machine, framework);
+          p.tp = 2, p.dp = 2, p.sequence_parallel = true;
+          p.global_batch *= 2;
+          check_same(p, machine, framework);
+        }
+  }
+}
+
+TEST_CASE("a replay of many micro batches on one stage is the run of them") {
+  for (const ScheduleKind schedule : {ScheduleKind::gpipe, ScheduleKind::one_f_one_b})
+    for (const Graph graph : {Graph::eager, Graph::fused})
+      for (const std::int64_t micro_batches : {1, 2, 3, 4, 40}) {
+        Point p = pipeline(1, micro_batches);
+        p.schedule = schedule;
+        p.graph = graph;
+        INFO(name_of(schedule) << ", " << name_of(graph) << ", " << micro_batches << " micro batches");
+        check_same(p, find_machine("A100-SXM4-80GB", "test"), find_framework("mbench", "test"));
+      }
+}
+
+TEST_CASE("a replay of stages that hold different numbers of layers is the run of them") {
+  // 405 thousand million parameters: 126 layers on 16 stages, 8 or 7 each.
+  Point p;
+  p.model = {"large", "gpt", 126, 16384, 128, 65536, 128256, 4096};
+  p.seq = 4096;
+  p.precision = Precision::bf16;
+  p.attention = AttentionKind::flash;
+  p.dropout = 0;
+  p.sequence_parallel = true;
+  p.tp = 8, p.pp = 16, p.dp = 8, p.micro_batch = 1, p.global_batch = 8 * 40;
+  check_same(p, find_machine("H200-SXM5-141GB", "test"), find_framework("mbench", "test"));
+}
+
+TEST_CASE("a replay of published runs is the run of them") {
+  for (const char* name :
+       {"megatron-345m-bert-tp2-pp2", "megatron-345m-gpt2-tp8-pp1", "megatron-530b-a100"}) {
+    sweeps::SpecOptions options;
+    options.path = fmt::format("{}/configs/published/{}.json", MBENCH_SOURCE_DIR, name);
+    options.device = "sim:4096xA100-SXM4-80GB";
+    const Machine machine = find_machine("A100-SXM4-80GB", "test");
+    const sweeps::Spec spec = sweeps::read_spec(options);
+    for (std::size_t i = 0; i < spec.points.size(); i += 7) {
+      INFO(spec.points[i].label);
+      check_same(spec.points[i].point, machine, find_framework(spec.points[i].point.framework, "test"));
+    }
+  }
+}
+
+TEST_CASE("a replay is out of memory where the run is, with the same words") {
+  const Machine machine = find_machine("A100-SXM4-80GB", "test");
+  const Framework framework = find_framework("mbench", "test");
+  Point p = pipeline(4, 32);
+  const Simulation fits = simulate_point(p, strategies::make_plan(p), machine, framework, 4);
+  for (std::size_t stage = 0; stage < 4; ++stage)
+    for (const std::size_t less : {std::size_t{0}, std::size_t{1}, fits.reserved_by_stage[stage] / 3,
+                                   fits.reserved_by_stage[stage] * 9 / 10}) {
+      p.memory_limit = fits.reserved_by_stage[stage] - less;
+      INFO(p.memory_limit);
+      check_same(p, machine, framework);
+    }
+}
+
+TEST_CASE("a forecast of memory is what a simulation without time takes") {
+  Point p = pipeline(4, 24);
+  p.graph = Graph::eager;
+  const Plan plan = strategies::make_plan(p);
+  const MemoryForecast forecast = forecast_memory(plan);
+  const Simulation run =
+      simulate_point(p, plan, find_machine("A100-SXM4-80GB", "test"), find_framework("mbench", "test"), 4,
+                     {.trace = false, .replay = false});
+  REQUIRE(forecast.peak_by_stage.size() == 4);
+  for (std::size_t s = 0; s < 4; ++s) {
+    CHECK(forecast.peak_by_stage[s].by_category == run.peak_by_stage[s].by_category);
+    CHECK(forecast.reserved_by_stage[s] == run.reserved_by_stage[s]);
+  }
+  CHECK(forecast.total_reserved == run.total_reserved);
+}
