@@ -5,13 +5,11 @@
 //   launch_bench                      on the first GPU
 //   launch_bench --device counting    on a device that only counts: the front's share alone, anywhere
 //
-// kinds:  ops of so many kernels each, through the front (check, meter, virtual table) and the backend.
-// `raw_ns` is a
-//         launch of an empty kernel without arguments, or a product of the same size by cuBLASLt;
-//         `overhead_ns` the median of (engine - raw) over the batches, per launch.
+// kinds:  ops of so many kernels each, through the front (check, meter, virtual table) and the backend. `raw_ns` is
+//         a launch of an empty kernel without arguments, or a product of the same size by cuBLASLt; `overhead_ns`
+//         the median of (engine - raw) over the batches, per launch.
 // steps:  whole training steps of a tiny model, their wall time over the ops they ran: modules, allocator and
-// schedule
-//         are in it, and so is every wait for the device, so that on a GPU it is an upper bound.
+//         schedule are in it, and so is every wait for the device, so that on a GPU it is an upper bound.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>

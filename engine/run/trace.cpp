@@ -57,8 +57,7 @@ std::string chrome_events(const RankTimeline& rank, double zero) {
                             {"name", s.name},
                             {"ts", microseconds(s.begin - zero)},
                             {"dur", microseconds(s.end - s.begin)}});
-}
-return out;
+  return out;
 }
 
 std::string chrome_file(const std::vector<std::string>& events) {

@@ -13,9 +13,8 @@ class Channel {
  public:
   // With the others that come with the same id. All of them call it at once.
   Channel(std::shared_ptr<Watch> watch, const std::string& name, const ncclUniqueId& id, int rank, int size);
-  // With those ranks of the parent's that give the same color; it shares the parent's buffers. All of the
-  // parent's ranks call it at once, those that are in no part by
-  // stay_out_of_split().
+  // With those ranks of the parent's that give the same color; it shares the parent's buffers. All of the parent's
+  // ranks call it at once, those that are in no part by stay_out_of_split().
   Channel(Channel& parent, const std::string& name, int color, int key);
   static void stay_out_of_split(Channel& parent, const std::string& name);
   // As the first, without waiting for the others: it is not to be used before made() has said so.

@@ -46,8 +46,7 @@ TEST_CASE("model FLOPs by hand") {
   CHECK(model_flops(preset("gpt2-124m", 1024, 1)) == 874944921600.0);
   CHECK(model_flops_causal(preset("gpt2-124m", 1024, 1)) == 816962863104.0);
   CHECK(model_flops(preset("gpt-1.3b", 1024, 512)) == 4440349791485952.0);
-  // BERT 345M, 4 samples of 512: 512 * (6 * (24 * 12 * 1024^2 + 1024 * 30522 + 1024^2) + 12 * 24 * 1024 *
-  // 512)
+  // BERT 345M, 4 samples of 512: 512 * (6 * (24 * 12 * 1024^2 + 1024 * 30522 + 1024^2) + 12 * 24 * 1024 * 512)
   // + 6 * (1024^2 + 2 * 1024) a sample.
   CHECK(model_flops(preset("bert-345m", 512, 4)) == 4417055145984.0);
   CHECK(model_flops_causal(preset("bert-345m", 512, 4)) == model_flops(preset("bert-345m", 512, 4)));

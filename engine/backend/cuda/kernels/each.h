@@ -5,9 +5,9 @@
 //     static constexpr int kWidth = width_of<T>();             // elements of a vector
 //     bool aligned() const;                                    // host: whether vectors may be used
 //     template <int V> __device__ void apply(int64 i) const;   // flat: elements i ... i + V - 1
-//     template <int V> __device__ auto column(int64 col) const;                   // rows: what a thread
-//     keeps of template <int V> __device__ void apply(const auto& kept, row, col) const;   // its columns;
-//     one row's part
+//     // rows: what a thread keeps of its columns, and one row's part
+//     template <int V> __device__ auto column(int64 col) const;
+//     template <int V> __device__ void apply(const auto& kept, int64 row, int64 col) const;
 //   };
 #pragma once
 #include <algorithm>
