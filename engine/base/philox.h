@@ -2,7 +2,8 @@
 // 1, 2, 3" (SC11). A draw depends on (seed, site, step, element) alone, never on who draws it or in which
 // order, so a dropout mask or an initial weight is the same in every layout and on every device.
 //
-// Element e of a site takes word e % 4 of the block whose counter is {e/4 low, e/4 high, site, step}.
+// Element e of a site takes word e % 4 of the block whose counter is {e/4 low, e/4 high, site low, step} under the key
+// {seed low, seed high ^ site high}: the names of a model are hashed to 64 bits, and no two of them share a draw.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -13,8 +14,13 @@ namespace mbench {
 // optimizer steps (0 for what is drawn once).
 struct RngKey {
   std::uint64_t seed = 0;
-  std::uint32_t site = 0;
+  std::uint64_t site = 0;
   std::uint32_t step = 0;
+
+  // What the counter and the key of Philox take of it.
+  constexpr std::uint32_t counter_site() const { return static_cast<std::uint32_t>(site); }
+  constexpr std::uint32_t key_low() const { return static_cast<std::uint32_t>(seed); }
+  constexpr std::uint32_t key_high() const { return static_cast<std::uint32_t>((seed ^ site) >> 32); }
 };
 
 struct Philox {
@@ -23,8 +29,8 @@ struct Philox {
 
   static constexpr std::array<std::uint32_t, 4> block(const RngKey& key, std::uint64_t index) {
     std::uint32_t c0 = static_cast<std::uint32_t>(index), c1 = static_cast<std::uint32_t>(index >> 32);
-    std::uint32_t c2 = key.site, c3 = key.step;
-    std::uint32_t k0 = static_cast<std::uint32_t>(key.seed), k1 = static_cast<std::uint32_t>(key.seed >> 32);
+    std::uint32_t c2 = key.counter_site(), c3 = key.step;
+    std::uint32_t k0 = key.key_low(), k1 = key.key_high();
     for (int round = 0; round < 10; ++round) {
       const std::uint64_t p0 = std::uint64_t{kMul0} * c0, p1 = std::uint64_t{kMul1} * c2;
       c0 = static_cast<std::uint32_t>(p1 >> 32) ^ c1 ^ k0;

@@ -33,7 +33,7 @@ class Attention final : public Mixer {
   AttentionSpec spec_;
   Axes head_axes_;  // along which the heads are split
   Linear qkv_, proj_;
-  std::uint32_t dropout_site_;
+  std::uint64_t dropout_site_;
   std::unique_ptr<AttentionCore> core_;
   Checkpoint core_checkpoint_;
 };

@@ -39,7 +39,7 @@ void multiply(Context& c, const AttentionSizes& n, const ops::Matrix& a, const o
 // dropout are kept, 5 bytes an element in 16 bit.
 class EagerCore final : public AttentionCore {
  public:
-  Tensor forward(Context& c, const MicroBatch& batch, std::uint32_t site, const AttentionSizes& n,
+  Tensor forward(Context& c, const MicroBatch& batch, std::uint64_t site, const AttentionSizes& n,
                  const AttentionParts& parts, Saved& saved) const override {
     // Megatron's baddbmm takes a buffer of the scores' size as its (unused) input and writes to a new tensor.
     if (c.graph().global_buffer) c.buffer.get(c.device, n.scores(), c.dtype());
@@ -65,7 +65,7 @@ class EagerCore final : public AttentionCore {
     return context;
   }
 
-  void backward(Context& c, const MicroBatch& batch, std::uint32_t site, const AttentionSizes& n,
+  void backward(Context& c, const MicroBatch& batch, std::uint64_t site, const AttentionSizes& n,
                 const Tensor& dcontext, const AttentionParts& parts, const AttentionParts& gradients,
                 Saved& saved) const override {
     const ops::Matrix dout = heads_of(dcontext, n);
@@ -90,7 +90,7 @@ class EagerCore final : public AttentionCore {
   }
 
  private:
-  static ops::DropoutSpec dropout(const Context& c, std::uint32_t site) {
+  static ops::DropoutSpec dropout(const Context& c, std::uint64_t site) {
     return {c.dropout(), rng_key(c, site)};
   }
 };
@@ -100,7 +100,7 @@ class FusedCore final : public AttentionCore {
  public:
   explicit FusedCore(bool keep_probabilities) : keep_probabilities_(keep_probabilities) {}
 
-  Tensor forward(Context& c, const MicroBatch& batch, std::uint32_t site, const AttentionSizes& n,
+  Tensor forward(Context& c, const MicroBatch& batch, std::uint64_t site, const AttentionSizes& n,
                  const AttentionParts& parts, Saved& saved) const override {
     saved.lse = c.device.empty({n.batch, n.local_heads, n.seq}, DType::f32, Category::activations,
                                "attention row statistics");
@@ -111,7 +111,7 @@ class FusedCore final : public AttentionCore {
     return saved.context;
   }
 
-  void backward(Context& c, const MicroBatch& batch, std::uint32_t site, const AttentionSizes& n,
+  void backward(Context& c, const MicroBatch& batch, std::uint64_t site, const AttentionSizes& n,
                 const Tensor& dcontext, const AttentionParts& parts, const AttentionParts& gradients,
                 Saved& saved) const override {
     run(c.device, ops::AttentionGrad{shape(c, batch, site, n), heads_of(dcontext, n), parts.q, parts.k,
@@ -121,7 +121,7 @@ class FusedCore final : public AttentionCore {
   }
 
  private:
-  static ops::AttentionShape shape(const Context& c, const MicroBatch& batch, std::uint32_t site,
+  static ops::AttentionShape shape(const Context& c, const MicroBatch& batch, std::uint64_t site,
                                    const AttentionSizes& n) {
     return {n.batch,
             n.local_heads,

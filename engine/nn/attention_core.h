@@ -38,10 +38,10 @@ class AttentionCore {
   };
   virtual ~AttentionCore() = default;
   // Returns [seq, batch, local heads * v_dim]. `site` names the dropout.
-  virtual Tensor forward(Context& context, const MicroBatch& batch, std::uint32_t site,
+  virtual Tensor forward(Context& context, const MicroBatch& batch, std::uint64_t site,
                          const AttentionSizes& sizes, const AttentionParts& parts, Saved& saved) const = 0;
   // Writes the gradients of Q, K and V; frees what was saved.
-  virtual void backward(Context& context, const MicroBatch& batch, std::uint32_t site,
+  virtual void backward(Context& context, const MicroBatch& batch, std::uint64_t site,
                         const AttentionSizes& sizes, const Tensor& dcontext, const AttentionParts& parts,
                         const AttentionParts& gradients, Saved& saved) const = 0;
 };

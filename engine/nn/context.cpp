@@ -31,12 +31,12 @@ std::int64_t Context::seq0() const {
   return first;
 }
 
-RngKey rng_key(const Context& context, std::uint32_t site) {
+RngKey rng_key(const Context& context, std::uint64_t site) {
   return {context.plan.training.seed, site, static_cast<std::uint32_t>(context.step)};
 }
 
-std::uint32_t site_of(const std::string& name) {
-  return static_cast<std::uint32_t>(fnv1a(name));
+std::uint64_t site_of(const std::string& name) {
+  return fnv1a(name);
 }
 
 }  // namespace mbench

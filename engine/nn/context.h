@@ -57,7 +57,7 @@ struct MicroBatch {
 };
 
 // The key of a random draw at a named site of the model, e.g. "layers.3.attention.dropout".
-RngKey rng_key(const Context& context, std::uint32_t site);
-std::uint32_t site_of(const std::string& name);
+RngKey rng_key(const Context& context, std::uint64_t site);
+std::uint64_t site_of(const std::string& name);
 
 }  // namespace mbench

@@ -19,7 +19,7 @@ class InputEmbedding {
   std::int64_t first_word(const Context& context) const;
   Parameter *word_, *position_ = nullptr, *token_type_ = nullptr;
   Transition sum_;
-  std::uint32_t site_;
+  std::uint64_t site_;
 };
 
 // The table of words, laid out as the plan says for a vocabulary.

@@ -81,10 +81,8 @@ void ParameterStore::initialise(const Parameter& p) {
     if (p.spec.constant != 0) run(device_, ops::Fill{target, p.spec.constant});
     return;
   }
-  ops::RandomNormal draw{target,
-                         p.spec.stddev,
-                         {plan_.training.seed, static_cast<std::uint32_t>(fnv1a(p.name())), 0},
-                         p.spec.shape.cols()};
+  ops::RandomNormal draw{
+      target, p.spec.stddev, {plan_.training.seed, fnv1a(p.name()), 0}, p.spec.shape.cols()};
   // Where this rank's part begins; of two axes that cut one dim the outer one cuts first.
   std::int64_t first[2] = {0, 0}, extent[2] = {p.spec.shape.rows(), p.spec.shape.cols()};
   for (int i = kAxes; i-- > 0;) {

@@ -19,7 +19,7 @@ class ResidualDropout {
   Tensor backward(Context& context, const MicroBatch& batch, const Tensor& dy, Saved& saved) const;
 
  private:
-  std::uint32_t site_;
+  std::uint64_t site_;
 };
 
 ops::HiddenMap hidden_map(const Context& context, const MicroBatch& batch);

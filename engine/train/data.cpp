@@ -13,8 +13,7 @@ namespace {
 struct Draw {
   RngKey key;
   Draw(std::uint64_t seed, std::string_view what, std::int64_t step)
-      : key{seed, static_cast<std::uint32_t>(fnv1a("data." + std::string(what))),
-            static_cast<std::uint32_t>(step)} {}
+      : key{seed, fnv1a("data." + std::string(what)), static_cast<std::uint32_t>(step)} {}
   std::uint32_t operator()(std::int64_t element) const {
     return Philox::word(key, static_cast<std::uint64_t>(element));
   }

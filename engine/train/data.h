@@ -1,8 +1,7 @@
 // Where tokens come from. A sample is a function of (step, index within the global batch) alone, so every
 // layout trains on the same data.
 //
-// Draws use Philox with the run's seed, site fnv1a("data.<what>") (low 32 bits) and the step; w(what, e) is
-// word e.
+// Draws use Philox with the run's seed, site fnv1a("data.<what>") and the step; w(what, e) is word e.
 //   synthetic:   token p of sample g = w(tokens, g * (seq + 1) + p) mod vocab, p in [0, seq]
 //   text, tokens: the seq + 1 tokens from position (w(start, g) * (n - seq)) >> 32 of the n tokens of the file
 // next_token: inputs are tokens [0, seq), labels tokens [1, seq], every weight 1.

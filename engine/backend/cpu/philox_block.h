@@ -40,8 +40,8 @@ inline Lanes multiply_low(Lanes a, Lanes b) {
 
 // What stays the same from block to block: the keys of the rounds, site and step.
 struct PhiloxKeys {
-  explicit PhiloxKeys(const RngKey& key) : site(Lanes{} + key.site), step(Lanes{} + key.step) {
-    auto low = static_cast<std::uint32_t>(key.seed), high = static_cast<std::uint32_t>(key.seed >> 32);
+  explicit PhiloxKeys(const RngKey& key) : site(Lanes{} + key.counter_site()), step(Lanes{} + key.step) {
+    std::uint32_t low = key.key_low(), high = key.key_high();
     for (int round = 0; round < 10; ++round) {
       k0[round] = Lanes{} + low;
       k1[round] = Lanes{} + high;

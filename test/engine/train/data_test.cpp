@@ -69,7 +69,7 @@ void check_ramp(const std::string& data, std::int64_t n, std::int64_t vocab) {
     for (std::int64_t sample = 0; sample < 4; ++sample) {
       std::vector<std::int64_t> out(seq + 1);
       source->fill(step, sample, seq, out.data());
-      const RngKey key{seed, static_cast<std::uint32_t>(fnv1a("data.start")),
+      const RngKey key{seed, fnv1a("data.start"),
                        static_cast<std::uint32_t>(step)};
       const auto word = std::uint64_t{Philox::word(key, static_cast<std::uint64_t>(sample))};
       const auto start = static_cast<std::int64_t>((word * static_cast<std::uint64_t>(n - seq)) >> 32);

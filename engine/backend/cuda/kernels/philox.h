@@ -11,8 +11,8 @@ struct Words {
 
 __device__ inline Words philox_block(const RngKey& key, std::uint64_t index) {
   std::uint32_t c0 = static_cast<std::uint32_t>(index), c1 = static_cast<std::uint32_t>(index >> 32);
-  std::uint32_t c2 = key.site, c3 = key.step;
-  std::uint32_t k0 = static_cast<std::uint32_t>(key.seed), k1 = static_cast<std::uint32_t>(key.seed >> 32);
+  std::uint32_t c2 = key.counter_site(), c3 = key.step;
+  std::uint32_t k0 = key.key_low(), k1 = key.key_high();
 #pragma unroll
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t p0 = static_cast<std::uint64_t>(Philox::kMul0) * c0;
