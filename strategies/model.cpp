@@ -11,7 +11,6 @@ MaybeRefusal missing_part(const ModelSpec& m) {
   const auto missing = [&](std::string_view field, std::string_view got, std::string_view need) {
     return not_built_in(fmt::format("{} {} (model {}, family {})", field, got, m.name, m.family), need);
   };
-  if (parts.norm_place != NormPlace::pre) return missing("norm_place", name_of(parts.norm_place), "pre");
   if (parts.attention_form != AttentionForm::multi_head)
     return missing("attention_form", name_of(parts.attention_form), "multi_head");
   // Masks are made by the objective: words to come are hidden where the next one is predicted, padding where masked ones are.

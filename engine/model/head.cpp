@@ -27,7 +27,7 @@ Parameter* tied_table(ParameterStore& store, const Plan& plan, const HeadSpec& s
 WordHead::WordHead(ParameterStore& store, const Plan& plan, const HeadSpec& spec, Parameter* word)
     : transform_(spec.transform
                      ? std::optional<Transform>(Transform{Linear(store, plan, spec.transform->dense),
-                                                          ActivationFunction(Activation::gelu),
+                                                          ActivationFunction(spec.transform->activation),
                                                           Norm(store, plan, spec.transform->norm)})
                      : std::nullopt),
       logits_(spec.logits.tied ? Linear(store, plan, spec.logits, tied_table(store, plan, spec, word))
@@ -82,14 +82,14 @@ void OrderHead::backward(Context& c, const MicroBatch& batch, const Tensor& dx, 
   run(c.device, ops::Add{target, dfirst, target});
 }
 
-Head::Head(ParameterStore& store, const Plan& plan, const HeadSpec& spec, Parameter* word)
-    : norm_(store, plan, spec.norm) {
+Head::Head(ParameterStore& store, const Plan& plan, const HeadSpec& spec, Parameter* word) {
+  if (spec.norm) norm_.emplace(store, plan, *spec.norm);
   if (spec.order) order_.emplace(store, plan, *spec.order);
   words_.emplace(store, plan, spec, word);
 }
 
 void Head::forward(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {
-  const Tensor normed = norm_.forward(c, x, saved.norm);
+  const Tensor normed = norm_ ? norm_->forward(c, x, saved.norm) : x;
   Tensor order_loss;
   if (order_) {
     order_loss = c.device.empty({1}, DType::f32, Category::activations, "sentence-order loss");
@@ -102,7 +102,7 @@ void Head::forward(Context& c, const MicroBatch& batch, const Tensor& x, Saved& 
 Tensor Head::backward(Context& c, const MicroBatch& batch, Saved& saved) const {
   const Tensor dnormed = words_->backward(c, batch, saved.words);
   if (order_) order_->backward(c, batch, dnormed, saved.order);
-  return norm_.backward(c, dnormed, Tensor(), saved.norm);
+  return norm_ ? norm_->backward(c, dnormed, Tensor(), saved.norm) : dnormed;
 }
 
 }  // namespace mbench

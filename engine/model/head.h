@@ -71,7 +71,7 @@ class Head {
   Tensor backward(Context& context, const MicroBatch& batch, Saved& saved) const;
 
  private:
-  Norm norm_;
+  std::optional<Norm> norm_;
   std::optional<OrderHead> order_;
   std::optional<WordHead> words_;  // always there; made last
 };

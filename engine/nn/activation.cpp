@@ -17,6 +17,11 @@ Tensor ActivationFunction::forward(Context& c, const Linear& first, const Tensor
       run(c.device, ops::BiasGelu{saved.x, first.bias(), y});
       return y;
     }
+    case Activation::gelu_erf: {
+      const Tensor y = c.activation(shape, "gelu output");
+      run(c.device, ops::GeluErf{saved.x, first.bias(), y});
+      return y;
+    }
     case Activation::squared_relu: {
       const Tensor y = c.activation(shape, "squared ReLU output");
       run(c.device, ops::SquaredRelu{saved.x, first.bias(), y});
@@ -47,6 +52,9 @@ Tensor ActivationFunction::backward(Context& c, const Linear& first, const Tenso
   switch (kind_) {
     case Activation::gelu:
       run(c.device, ops::BiasGeluGrad{gradient, saved.x, bias, gradient});
+      return gradient;
+    case Activation::gelu_erf:
+      run(c.device, ops::GeluErfGrad{gradient, saved.x, bias, gradient});
       return gradient;
     case Activation::squared_relu:
       run(c.device, ops::SquaredReluGrad{gradient, saved.x, bias, gradient});

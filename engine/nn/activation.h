@@ -1,4 +1,4 @@
-// The activation between two linear layers: GELU in their products where the graph fuses epilogues; else, and the others
+// The activation between two linear layers: GELU (in its tanh form) in their products where the graph fuses epilogues; else, and the others
 // always, by ops of its own.
 #pragma once
 #include "engine/nn/linear.h"

@@ -28,6 +28,7 @@ InputEmbedding::InputEmbedding(ParameterStore& store, const Plan& plan, const Em
   };
   if (spec.position) position_ = add(*spec.position);
   if (spec.token_type) token_type_ = add(*spec.token_type);
+  if (spec.norm) norm_.emplace(store, plan, *spec.norm);
 }
 
 Tensor InputEmbedding::forward(Context& c, const MicroBatch& batch, Saved& saved) const {
@@ -43,6 +44,7 @@ Tensor InputEmbedding::forward(Context& c, const MicroBatch& batch, Saved& saved
   };
   if (position_) add(batch.positions, *position_);
   if (token_type_) add(batch.token_types, *token_type_);
+  if (norm_) y = norm_->forward(c, y, saved.norm);
   const float p = c.dropout();
   if (p == 0) return y;
   if (c.graph().stored_masks)
@@ -51,10 +53,11 @@ Tensor InputEmbedding::forward(Context& c, const MicroBatch& batch, Saved& saved
   return y;
 }
 
-void InputEmbedding::backward(Context& c, const MicroBatch& batch, const Tensor& dy, Saved& saved) const {
+void InputEmbedding::backward(Context& c, const MicroBatch& batch, Tensor dy, Saved& saved) const {
   const float p = c.dropout();
   if (p > 0)
     run(c.device, ops::DropoutGrad{dy, dy, saved.mask, {p, rng_key(c, site_)}, hidden_map(c, batch)});
+  if (norm_) dy = norm_->backward(c, dy, Tensor(), saved.norm);
   saved = {};
   const auto add = [&](const Tensor& ids, const Parameter& table) {
     run(c.device, ops::EmbeddingGrad{ids.slice(c.seq0(), c.local_seq()), dy, table.gradient});

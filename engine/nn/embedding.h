@@ -1,6 +1,10 @@
-// Input embedding: word + position + token type, as far as the model has them, then dropout.
+// Input embedding: word + position + token type, as far as the model has them, a norm where layers have theirs last,
+// then dropout.
 #pragma once
+#include <optional>
+
 #include "engine/nn/context.h"
+#include "engine/nn/norm.h"
 #include "engine/nn/parameters.h"
 
 namespace mbench {
@@ -8,16 +12,19 @@ namespace mbench {
 class InputEmbedding {
  public:
   struct Saved {
+    Norm::Saved norm;
     Tensor mask;
   };
   InputEmbedding(ParameterStore& store, const Plan& plan, const EmbeddingSpec& spec);
   Tensor forward(Context& context, const MicroBatch& batch, Saved& saved) const;
-  void backward(Context& context, const MicroBatch& batch, const Tensor& dy, Saved& saved) const;
+  // dy is the callee's to overwrite.
+  void backward(Context& context, const MicroBatch& batch, Tensor dy, Saved& saved) const;
   Parameter* word() const { return word_; }
 
  private:
   std::int64_t first_word(const Context& context) const;
   Parameter *word_, *position_ = nullptr, *token_type_ = nullptr;
+  std::optional<Norm> norm_;
   Transition sum_;
   std::uint64_t site_;
 };

@@ -1,18 +1,34 @@
 #include "engine/nn/layer.h"
 
+#include "engine/ops/ops.h"
+
 namespace mbench {
 
-Branch::Branch(ParameterStore& store, const Plan& plan, const BranchSpec& spec, Regions drop)
-    : norm_(store, plan, spec.norm),
+Branch::Branch(ParameterStore& store, const Plan& plan, const BranchSpec& spec, NormPlace place, Regions drop)
+    : place_(place),
+      norm_(store, plan, spec.norm),
       mixer_(make_mixer(store, plan, spec, drop)),
       residual_(spec.name + ".residual.dropout") {}
 
 Tensor Branch::forward(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {
+  if (place_ == NormPlace::post) {
+    const Tensor mixed = mixer_->forward(c, batch, x, saved.mixer);
+    return norm_.forward(c, residual_.forward(c, batch, mixed, mixer_->bias(), x, saved.residual),
+                         saved.norm);
+  }
   const Tensor mixed = mixer_->forward(c, batch, norm_.forward(c, x, saved.norm), saved.mixer);
   return residual_.forward(c, batch, mixed, mixer_->bias(), x, saved.residual);
 }
 
 Tensor Branch::backward(Context& c, const MicroBatch& batch, const Tensor& dy, Saved& saved) const {
+  if (place_ == NormPlace::post) {
+    const Tensor dsum = norm_.backward(c, dy, Tensor(), saved.norm);
+    const Tensor dx =
+        mixer_->backward(c, batch, residual_.backward(c, batch, dsum, saved.residual), saved.mixer);
+    saved.mixer.reset();
+    run(c.device, ops::Add{dx, dsum, dx});
+    return dx;
+  }
   const Tensor dnormed =
       mixer_->backward(c, batch, residual_.backward(c, batch, dy, saved.residual), saved.mixer);
   saved.mixer.reset();
@@ -21,10 +37,8 @@ Tensor Branch::backward(Context& c, const MicroBatch& batch, const Tensor& dy, S
 
 Layer::Layer(ParameterStore& store, const Plan& plan, const LayerSpec& spec, Regions drop)
     : checkpoint_(drop.has(Region::layer)) {
-  if (spec.norm_place != NormPlace::pre)
-    fail(ErrorKind::unsupported, "layer", "norm_place {} is not built into this binary, need pre",
-         name_of(spec.norm_place));
-  for (const BranchSpec& branch : spec.branches) branches_.emplace_back(store, plan, branch, drop);
+  for (const BranchSpec& branch : spec.branches)
+    branches_.emplace_back(store, plan, branch, spec.norm_place, drop);
 }
 
 Tensor Layer::run_branches(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {

@@ -1,4 +1,5 @@
-// A layer is residual branches, one after the other: y = x + dropout(mixer(norm(x)) + bias).
+// A layer is residual branches, one after the other: y = x + dropout(mixer(norm(x)) + bias), or, with the norms last,
+// y = norm(x + dropout(mixer(x) + bias)).
 #pragma once
 #include "engine/nn/mixer.h"
 #include "engine/nn/norm.h"
@@ -14,12 +15,13 @@ class Branch {
     std::unique_ptr<Mixer::Saved> mixer;
     ResidualDropout::Saved residual;
   };
-  Branch(ParameterStore& store, const Plan& plan, const BranchSpec& spec, Regions drop);
+  Branch(ParameterStore& store, const Plan& plan, const BranchSpec& spec, NormPlace place, Regions drop);
   Tensor forward(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const;
-  // dy, the gradient of the sum, is the gradient of the path that by-passes the mixer too.
+  // The gradient of the sum is that of the path that by-passes the mixer too.
   Tensor backward(Context& context, const MicroBatch& batch, const Tensor& dy, Saved& saved) const;
 
  private:
+  NormPlace place_;
   Norm norm_;
   std::unique_ptr<Mixer> mixer_;
   ResidualDropout residual_;

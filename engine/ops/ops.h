@@ -17,6 +17,7 @@
 #include "engine/ops/cross_entropy.h"
 #include "engine/ops/dropout.h"
 #include "engine/ops/embedding.h"
+#include "engine/ops/gelu_erf.h"
 #include "engine/ops/layer_norm.h"
 #include "engine/ops/matmul.h"
 #include "engine/ops/random_normal.h"
@@ -40,7 +41,7 @@ using AllOps =
            ops::EmbeddingGrad, ops::RowMax, ops::ExpSum, ops::CrossEntropyLoss, ops::CrossEntropyGrad,
            ops::Adam, ops::SumSquares, ops::Add, ops::Copy, ops::Fill, ops::RandomNormal, ops::Tanh,
            ops::TanhGrad, ops::CopyBlocks, ops::RmsNorm, ops::RmsNormGrad, ops::Rotary, ops::SwiGlu,
-           ops::SwiGluGrad, ops::SquaredRelu, ops::SquaredReluGrad>;
+           ops::SwiGluGrad, ops::SquaredRelu, ops::SquaredReluGrad, ops::GeluErf, ops::GeluErfGrad>;
 
 template <class Op>
 class OpSlot {

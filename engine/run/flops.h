@@ -1,7 +1,8 @@
-// Model FLOPs of one training step, the numerator of MFU. Formula version 1:
+// Model FLOPs of one training step, the numerator of MFU. Formula version 2:
 // 6 FLOPs for every weight of every matrix product and token (logits in, embedding look-up out), plus
-// attention, 12 * layers * heads * head_dim * seq a token (full square). The causal variant halves the
-// attention term.
+// attention, 6 * layers * heads * (width of queries and keys + width of values) * seq a token (full square): version 1's
+// 12 * layers * heads * head_dim * seq where both are as wide. Of routed experts a token meets its active ones. The causal
+// variant halves the attention term.
 #pragma once
 #include <cstdint>
 
@@ -9,10 +10,10 @@
 
 namespace mbench {
 
-inline constexpr int kFlopFormulaVersion = 1;
+inline constexpr int kFlopFormulaVersion = 2;
 inline constexpr const char* kFlopFormula =
     "6 per weight of every matmul and token (logits in, embedding look-up out) + "
-    "12*layers*heads*head_dim*seq per token";
+    "6*layers*heads*(qk_dim+v_dim)*seq per token";
 
 // Of the whole step over all ranks. The vocabulary counts as it is, without padding.
 double model_flops(const Point& point);

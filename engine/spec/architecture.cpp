@@ -80,6 +80,7 @@ EmbeddingSpec embedding_of(const ModelSpec& m, std::int64_t vocab) {
     e.position = TableSpec{"embedding.position", m.positions, m.hidden, Role::whole, kStddev};
   if (parts.token_types > 0)
     e.token_type = TableSpec{"embedding.token_type", parts.token_types, m.hidden, Role::whole, kStddev};
+  if (parts.norm_place == NormPlace::post) e.norm = norm_of(m, "embedding.norm");
   return e;
 }
 
@@ -95,13 +96,15 @@ HeadSpec head_of(const ModelSpec& m, std::int64_t vocab) {
   const ModelParts& parts = m.parts();
   const std::int64_t h = m.hidden;
   HeadSpec head;
-  head.norm = norm_of(m, "final_norm");
+  if (parts.norm_place == NormPlace::pre) head.norm = norm_of(m, "final_norm");
   const bool masked = parts.objective == Objective::masked_words_and_order;
   if (masked) {
     head.order = HeadSpec::Order{{"pooler", h, h, Role::whole, true, kStddev, Meets::first_token},
                                  {"binary_head", h, 2, Role::whole, true, kStddev, Meets::first_token}};
-    head.transform =
-        HeadSpec::Transform{{"lm_head.dense", h, h, Role::whole, true, kStddev}, norm_of(m, "lm_head.norm")};
+    head.transform = HeadSpec::Transform{
+        {"lm_head.dense", h, h, Role::whole, true, kStddev},
+        parts.activation == Activation::gelu_erf ? Activation::gelu_erf : Activation::gelu,
+        norm_of(m, "lm_head.norm")};
   }
   head.logits = {"lm_head",           h, vocab, Role::column, masked, kStddev, Meets::every_token,
                  parts.tied_embedding};
@@ -163,6 +166,7 @@ std::vector<WeightSpec> weights_of(const EmbeddingSpec& e) {
   std::vector<WeightSpec> list = {weight_of(e.word)};
   if (e.position) list.push_back(weight_of(*e.position));
   if (e.token_type) list.push_back(weight_of(*e.token_type));
+  if (e.norm) add(list, *e.norm);
   return list;
 }
 
@@ -177,7 +181,7 @@ std::vector<WeightSpec> weights_of(const LayerSpec& layer) {
 
 std::vector<WeightSpec> weights_of(const HeadSpec& head) {
   std::vector<WeightSpec> list;
-  add(list, head.norm);
+  if (head.norm) add(list, *head.norm);
   if (head.order) {
     add(list, head.order->pooler);
     add(list, head.order->classifier);

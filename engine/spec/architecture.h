@@ -101,6 +101,7 @@ struct LayerSpec {
 struct EmbeddingSpec {
   TableSpec word;
   std::optional<TableSpec> position, token_type;
+  std::optional<NormSpec> norm;  // of their sum, where layers have their norms last
 };
 
 // Predicts words: final norm, an optional transform (dense, GELU, norm), logits. With `order`, a classifier of two
@@ -111,9 +112,10 @@ struct HeadSpec {
   };
   struct Transform {
     LinearSpec dense;
+    Activation activation = Activation::gelu;
     NormSpec norm;
   };
-  NormSpec norm;
+  std::optional<NormSpec> norm;  // where layers have their norms first
   std::optional<Order> order;
   std::optional<Transform> transform;
   LinearSpec logits;

@@ -12,8 +12,10 @@ using nlohmann::json;
 constexpr Choices<NormKind, 2> kNorms = {
     {{"layer_norm", NormKind::layer_norm}, {"rms_norm", NormKind::rms_norm}}};
 constexpr Choices<NormPlace, 2> kNormPlaces = {{{"pre", NormPlace::pre}, {"post", NormPlace::post}}};
-constexpr Choices<Activation, 3> kActivations = {
-    {{"gelu", Activation::gelu}, {"swiglu", Activation::swiglu}, {"squared_relu", Activation::squared_relu}}};
+constexpr Choices<Activation, 4> kActivations = {{{"gelu", Activation::gelu},
+                                                  {"gelu_erf", Activation::gelu_erf},
+                                                  {"swiglu", Activation::swiglu},
+                                                  {"squared_relu", Activation::squared_relu}}};
 constexpr Choices<PositionKind, 2> kPositions = {
     {{"learned", PositionKind::learned}, {"rotary", PositionKind::rotary}}};
 constexpr Choices<AttentionForm, 2> kAttentionForms = {

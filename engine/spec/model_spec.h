@@ -14,10 +14,15 @@
 namespace mbench {
 
 enum class NormKind { layer_norm, rms_norm };
-enum class NormPlace { pre, post };                    // before a branch, or after its residual sum
-enum class Activation { gelu, swiglu, squared_relu };  // of the feed-forward block
-enum class PositionKind { learned, rotary };           // a table added to the embedding, or a turn of Q and K
-enum class AttentionForm { multi_head, latent };       // keys and values as they are, or of low rank
+enum class NormPlace { pre, post };  // before a branch, or after its residual sum
+enum class Activation {
+  gelu,
+  gelu_erf,
+  swiglu,
+  squared_relu
+};                                                // of the feed-forward block; gelu is its tanh form
+enum class PositionKind { learned, rotary };      // a table added to the embedding, or a turn of Q and K
+enum class AttentionForm { multi_head, latent };  // keys and values as they are, or of low rank
 enum class Objective { next_token, masked_words_and_order };  // what the loss is: see train/data.h
 
 std::string_view name_of(NormKind);

@@ -95,6 +95,10 @@ TEST_CASE("transformer layer of other parts: gradients by differences") {
     parts.norm = NormKind::layer_norm;
     parts.activation = Activation::gelu;
   });
+  check("norms last, GELU by erf", [](ModelSpec&, ModelParts& parts) {
+    parts.norm_place = NormPlace::post;
+    parts.activation = Activation::gelu_erf;
+  });
   check("one head of keys and values", [](ModelSpec& m, ModelParts&) { m.kv_heads = 1; });
   check("heads wider than hidden / heads", [](ModelSpec& m, ModelParts&) { m.head_size = 6; });
 }

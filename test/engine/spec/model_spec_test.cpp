@@ -20,6 +20,15 @@ TEST_CASE("models that are not built in have the published number of parameters,
   CHECK(count("llama-3.1-405b") == 405853388800);
   CHECK(count("mixtral-8x7b") == 46702792704);
   CHECK(count("mixtral-8x22b") == 140620634112);
+  // As their reports have them: 12.5 + 3.1 and 331.6 + 9.4 billion, those of the tables of words second.
+  CHECK(static_cast<double>(count("nemotron-4-15b").value()) == Approx(15.6e9).epsilon(0.003));
+  CHECK(static_cast<double>(count("nemotron-4-340b").value()) == Approx(341.0e9).epsilon(0.001));
+  // BertForPreTraining, whose vocabulary is not padded.
+  std::int64_t bert = 0;
+  const ModelSpec uncased = find_preset("bert-base-uncased", "test");
+  for (const WeightSpec& w : weights_of(uncased, uncased.vocab))
+    if (!w.tied) bert += w.shape.numel();
+  CHECK(bert == 110106428);
   CHECK_FALSE(count("deepseek-v3"));
   CHECK_THROWS_AS(parameter_count(find_preset("deepseek-v3", "test"), 1), Error);
   // Four heads of keys and values in place of 16: 2 x 12 x 64 rows less in each layer's QKV, weights and biases.
