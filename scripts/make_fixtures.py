@@ -2,10 +2,11 @@
 """Writes test/fixtures/*.json: what numpy and PyTorch compute where the engine must compute the same.
 
 The tests read the files and need no Python; this is run by hand when a fixture is added.
-    python3 scripts/make_fixtures.py [--only NAME]     needs numpy and torch
+    python3 scripts/make_fixtures.py [--only NAME]     needs numpy and torch, some models transformers too
 The reference computes in float64 from float32 inputs and initial weights.
 """
 import argparse
+import importlib.util
 import pathlib
 import sys
 
@@ -13,6 +14,10 @@ import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from fixtures import draw_cases, model_cases, op_cases, text  # noqa: E402
+
+HAS_TRANSFORMERS = importlib.util.find_spec("transformers") is not None
+if HAS_TRANSFORMERS:
+    from fixtures import transformers_cases
 
 OUT = pathlib.Path(__file__).resolve().parent.parent / "test" / "fixtures"
 
@@ -28,6 +33,11 @@ def main():
         jobs[name] = lambda name=name: (f"models/{name}.json",
                                         f"PyTorch {torch.__version__.split('+')[0]}, float64, Philox weights and data",
                                         model_cases.run(name))
+    if HAS_TRANSFORMERS:
+        for name in transformers_cases.MODELS:
+            jobs[name] = lambda name=name: (f"models/{name}.json", *transformers_cases.run(name))
+    else:
+        print(f"models of transformers are left as they are: {sys.executable} has no transformers", file=sys.stderr)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", metavar="NAME", choices=sorted(jobs), action="append",
                         help="write this fixture alone (repeatable): " + ", ".join(jobs))

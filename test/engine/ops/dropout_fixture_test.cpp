@@ -8,7 +8,7 @@ using fixture::cases;
 
 TEST_CASE("Philox words agree with numpy's") {
   const auto file = fixture::load("draws.json");
-  REQUIRE(file.at("words").size() == 3);
+  REQUIRE(file.at("words").size() == 4);  // the last with a site above 32 bits
   for (const auto& c : file.at("words")) {
     const auto elements = c.at("elements").get<std::vector<std::uint64_t>>();
     const auto words = c.at("words").get<std::vector<std::uint32_t>>();

@@ -1,0 +1,184 @@
+"""scripts/reference_losses.py against mbench: models as Hugging Face transformers computes them, and what it refuses. Needs a
+Python with torch and transformers; ends with 77 where there is none.
+
+    python3 test/scripts/reference_losses_test.py PROGRAMS      the folder of mbench
+"""
+import contextlib
+import importlib.util
+import io
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../scripts")
+MBENCH = None
+SIZES = {"layers": 2, "hidden": 32, "heads": 4, "ffn": 80, "vocab": 61, "positions": 32}
+# A large learning rate: after a few steps attention is far from uniform, and what turns queries and keys shows. A larger
+# one makes f32 rounding show as well: Adam's first steps are as long where a gradient is nothing but rounding.
+POINT = {"seq": 24, "micro_batch": 2, "global_batch": 4, "iterations": 4, "warmup": 1, "dropout": 0, "learning_rate": 3e-3,
+         "lr_warmup": 2}
+SCALED = {"base": 10000, "scaling": {"factor": 8, "original_positions": 64}}
+ODD = {"layers": 3, "hidden": 36, "heads": 6, "kv_heads": 3, "head_dim": 10, "ffn": 50}
+
+
+def llama(**changes):
+    return {"family": "llama", **SIZES, **changes}
+
+
+def gpt(**changes):
+    return {"family": "gpt", **SIZES, **changes}
+
+
+def bert(**changes):
+    return {"family": "bert", **SIZES, **changes}
+
+
+def nemotron(**changes):
+    return gpt(activation="squared_relu", position="rotary", bias=False, tied_embedding=False, **changes)
+
+
+SAME = {
+    "llama": {"model": llama()},
+    "llama, two groups": {"model": llama(kv_heads=2)},
+    "llama, one group": {"model": llama(kv_heads=1), "attention": "flash"},
+    "llama, heads wider than hidden": {"model": llama(head_dim=14)},
+    "llama, heads do not divide hidden": {"model": llama(hidden=32, heads=6, kv_heads=3, head_dim=10)},
+    "llama, another base and epsilon": {"model": llama(rope={"base": 500}, norm_eps=1e-2)},
+    "llama 3.1's slow pairs": {"model": llama(kv_heads=2, rope=SCALED)},
+    "llama, tied embedding": {"model": llama(tied_embedding=True), "graph": "eager"},
+    "llama with biases": {"model": llama(bias=True, kv_heads=2)},
+    "llama, odd in all": {"model": llama(**ODD, rope=SCALED), "seq": 23, "micro_batch": 3, "global_batch": 9},
+    "llama on text": {"model": llama(vocab=256), "data": "text:" + os.path.abspath(__file__)},
+    "llama, no clipping, more decay": {"model": llama(), "clip_grad": 0, "weight_decay": 0.3},
+    "gpt": {"model": gpt()},
+    "gpt, ffn of four hidden": {"model": {**{k: v for k, v in gpt().items() if k != "ffn"}, "hidden": 20}},
+    "gpt, untied": {"model": gpt(hidden=30, heads=5, ffn=50, tied_embedding=False)},
+    "gpt, a preset made smaller": {"model": {"preset": "gpt2-124m", "layers": 2, "hidden": 24, "heads": 3, "vocab": 130}},
+    "gpt, GELU by erf": {"model": gpt(activation="gelu_erf")},
+    "nemotron": {"model": nemotron(kv_heads=2, rope={"fraction": 0.5})},
+    "nemotron, all columns, biases": {"model": {**nemotron(), "bias": True}},
+    "bert": {"model": bert(), "seq": 32},
+    "bert, more types, odd sizes": {"model": bert(token_types=3, hidden=30, heads=5, ffn=50, vocab=131), "seq": 31},
+    "bert as published": {"model": bert(norm_place="post", activation="gelu_erf", norm_eps=1e-12), "seq": 32},
+}
+REFUSED = {
+    "model.norm_place": {"model": llama(norm_place="post")},
+    "model.activation": {"model": llama(activation="gelu")},
+    "model.rope.fraction": {"model": llama(rope={"fraction": 0.5})},
+    "model.kv_heads": {"model": gpt(kv_heads=2)},
+    "model.head_dim": {"model": gpt(head_dim=10)},
+    "model.bias: no class": {"model": gpt(bias=False)},
+    "model.token_types": {"model": bert(token_types=0)},
+    "model.tied_embedding": {"model": bert(tied_embedding=False)},
+    "model.experts": {"model": {"family": "mixtral", **SIZES, "experts": 4, "active_experts": 2}},
+    "model.family": {"model": {"family": "lama", **SIZES}},
+    "model.preset": {"model": "gpt2-123m"},
+    "model.layers": {"model": llama(layers="2")},
+    "model.bias": {"model": llama(bias=1)},
+    "model.rope.base": {"model": llama(rope={"base": "x"})},
+    "unknown key": {"model": llama(), "learnig_rate": 1},
+    "$.dropout": {"model": llama(), "dropout": 0.1},
+    "$.precision": {"model": llama(), "precision": "bf16"},
+    "$.data": {"model": llama(), "data": "tokens:x.u32"},
+    "$.seq": {"model": llama(), "seq": 33},
+    "$.micro_batch": {"model": llama(), "micro_batch": 0},
+    "model.heads": {"model": llama(heads=0)},
+}
+
+
+def loaded():
+    sys.path.insert(0, SCRIPTS)
+    spec = importlib.util.spec_from_file_location("reference_losses", os.path.join(SCRIPTS, "reference_losses.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Reference(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, value):
+        with open(self.path(name), "w") as file:
+            json.dump(value, file)
+        return self.path(name)
+
+    def trained(self, point):
+        """mbench's result of it."""
+        subprocess.run([MBENCH, "run", self.write("trained.json", point), "--result", self.path("result.json")], check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        with open(self.path("result.json")) as file:
+            return json.load(file)
+
+    def reference(self, point, *more):
+        """Exit code and what it printed."""
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+            code = loaded().main([self.write("point.json", point), *more])
+        return code, out.getvalue()
+
+    def against(self, point, result, *more):
+        return self.reference(point, "--against", self.write("own.json", result), *more)
+
+    def test_it_trains_as_mbench(self):
+        for name, changes in SAME.items():
+            with self.subTest(name):
+                point = {**POINT, **changes}
+                result = self.trained(point)
+                self.assertEqual(len(result["losses"]), 5)
+                code, told = self.against(point, result)
+                print(f"{name}: {told.splitlines()[-1]}")
+                self.assertEqual(code, 0, told)
+
+    def test_it_finds_what_is_wrong(self):
+        point = {**POINT, "model": llama(kv_heads=2, rope=SCALED)}
+        for name, changes in {"base": {"rope": {**SCALED, "base": 1000}}, "no slow pairs": {"rope": {"base": 10000}},
+                              "epsilon": {"norm_eps": 2e-5}}.items():
+            with self.subTest(name):
+                result = self.trained({**point, "model": {**point["model"], **changes}})
+                code, told = self.against(point, {**result, "model": point["model"]})
+                print(f"{name}: {told.splitlines()[-1]}")
+                self.assertEqual(code, 1, told)
+
+    def test_results_of_other_points_are_refused(self):
+        point = {**POINT, "model": llama()}
+        result = self.trained({**point, "seed": 5})
+        self.assertEqual(self.against(point, result),
+                         (2, f"[reference_losses] {self.path('own.json')}: another point, got seed 5, need 1234\n"))
+        code, told = self.against(point, {**result, "outcome": "oom"})
+        self.assertEqual(code, 2)
+        self.assertIn('nothing to compare, got outcome "oom"', told)
+
+    def test_it_writes_what_it_computed(self):
+        point = {**POINT, "model": llama()}
+        code, told = self.reference(point, "--out", self.path("out.json"))
+        self.assertEqual(code, 0, told)
+        self.assertIn("| 5 |", told)
+        with open(self.path("out.json")) as file:
+            out = json.load(file)
+        self.assertEqual((len(out["losses"]), len(out["gradient_norms"]), out["seed"]), (5, 5, 1234))
+        self.assertIn("LlamaForCausalLM", out["source"])
+
+    def test_what_cannot_be_compared_is_refused_by_name(self):
+        for name, changes in REFUSED.items():
+            with self.subTest(name):
+                code, told = self.reference({**POINT, **changes})
+                self.assertEqual(code, 2, told)
+                self.assertRegex(told, r"^\[reference_losses\] .*, got .*, need .*\n$")
+                self.assertIn(name + ":" if "." in name and ":" not in name else name, told)
+
+
+if __name__ == "__main__":
+    if not all(importlib.util.find_spec(package) for package in ("torch", "transformers")):
+        print("skipped: this Python has no torch, or no transformers")
+        sys.exit(77)
+    MBENCH = os.path.join(sys.argv.pop(), "mbench")
+    unittest.main()
