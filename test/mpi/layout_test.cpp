@@ -12,9 +12,9 @@ using namespace mbench::test;
 namespace {
 
 // A sweep holds any layouts of any model to the table of engine/spec/tolerance.cpp; these few of two small models are
-// held to a fifth of it. Seen among them: losses 8e-8 apart in f32, 9e-5 in bf16, 6e-6 in fp16; norms 8e-7, 1.4e-3,
-// 2e-4.
-constexpr double kShareOfTable = 0.2;
+// held to a fifth of it, and norms in f32 to a tenth, 1e-5. Seen among them: losses 8e-8 apart in f32, 9e-5 in bf16, 6e-6
+// in fp16; norms 8e-7, 1.4e-3, 2e-4.
+constexpr double kShareOfTable = 0.2, kShareOfNorms = 0.1;
 
 const PointResult& serial_run(const Layout& layout) {
   static std::map<std::string, PointResult> cache;
@@ -27,7 +27,7 @@ const PointResult& serial_run(const Layout& layout) {
 }  // namespace
 
 TEST_CASE("every layout gives the serial run's losses and gradient norms") {
-  REQUIRE(layouts().size() >= 40);
+  REQUIRE(layouts().size() >= 60);
   for (const Layout& layout : layouts()) {
     const PointResult& serial = serial_run(layout);
     const PointResult result = run_layout(layout.point);
@@ -38,7 +38,8 @@ TEST_CASE("every layout gives the serial run's losses and gradient norms") {
     for (std::size_t i = 0; i < 5; ++i) {
       INFO("step " << i);
       const double loss = kShareOfTable * loss_tolerance(layout.point.precision, i);
-      const double norm = kShareOfTable * gradient_norm_tolerance(layout.point.precision, i).value();
+      const double share = layout.point.precision == Precision::f32 ? kShareOfNorms : kShareOfTable;
+      const double norm = share * gradient_norm_tolerance(layout.point.precision, i).value();
       CHECK(result.losses[i] == Approx(serial.losses[i]).epsilon(loss));
       CHECK(result.gradient_norms[i] == Approx(serial.gradient_norms[i]).epsilon(norm));
     }
