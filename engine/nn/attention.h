@@ -1,6 +1,8 @@
 // Multi-head attention: QKV projection, rotary positions where the model has them, attention core, output projection.
 // Heads may share keys and values in groups (grouped-query attention).
 #pragma once
+#include <optional>
+
 #include "engine/nn/attention_core.h"
 #include "engine/nn/linear.h"
 #include "engine/nn/mixer.h"
