@@ -28,8 +28,9 @@ FlashShape shape_of(std::int64_t batch, std::int64_t heads, std::int64_t seq, st
                     DType type, bool gradient) {
   FlashShape s;
   s.type = type, s.batch = batch, s.heads = heads, s.seq = seq, s.head_dim = d, s.scale = 0.125f;
+  s.key_heads = heads, s.v_dim = d;
   s.causal = mask == Mask::causal, s.padded = mask == Mask::padded, s.gradient = gradient;
-  const FlashView packed{batch * heads * 3 * d, 3 * d}, whole{batch * heads * d, d};
+  const FlashView packed{batch * heads * 3 * d, 3 * d, heads * 3 * d}, whole{batch * heads * d, d, heads * d};
   s.q = s.k = s.v = s.dq = s.dk = s.dv = packed;
   s.out = s.dout = whole;
   return s;
@@ -78,6 +79,27 @@ TEST_CASE("cuDNN has plans for every head size, length and mask, compiled for th
           CHECK(bytes >= kept);
           CHECK(bytes <= kept + kSlack);
         }
+  }
+}
+
+// Each group is a sample with one head of keys: its queries, key and value lie side by side.
+TEST_CASE("cuDNN has plans for heads that share keys and values") {
+  for (const int capability : {90, 80}) {
+    be(capability);
+    for (const std::int64_t group : {4, 8})
+      for (const bool gradient : {false, true}) {
+        const std::int64_t groups = 4, n = 1024, d = 128, width = (group + 2) * d;
+        FlashShape s = shape_of(groups, group, n, d, Mask::causal, DType::bf16, gradient);
+        s.key_heads = 1;
+        const FlashView packed{groups * width, d, width}, whole{groups * group * d, d, group * d};
+        s.q = s.k = s.v = s.dq = s.dk = s.dv = packed;
+        s.out = s.dout = whole;
+        INFO(label(s, capability) << ", groups of " << group);
+        fake_cuda::loaded_kernels().clear();
+        const auto plan = plan_flash(s, nullptr, fake_cuda::device_for_cudnn());
+        CHECK(!fake_cuda::loaded_kernels().empty());
+        CHECK(workspace_of(*plan) >= (gradient ? s.row_sum_bytes() : 0));
+      }
   }
 }
 
