@@ -33,6 +33,13 @@ enum class Meets : std::uint8_t {
   routed_token  // experts: of a layer's experts a token meets its active ones
 };
 
+// Rows of a weight that stands, in pieces, in others: row r is row r / block * stride + first + r % block of the whole one,
+// and is drawn as that is.
+struct RowsOf {
+  std::string whole;
+  std::int64_t block = 0, stride = 0, first = 0;
+};
+
 // y = x W^T (+ b), W [out, in]. Tied: the weight is another part's table.
 struct LinearSpec {
   std::string name;
@@ -130,13 +137,6 @@ struct HeadSpec {
 EmbeddingSpec embedding_of(const ModelSpec& model, std::int64_t vocab);
 LayerSpec layer_of(const ModelSpec& model, std::int64_t index);
 HeadSpec head_of(const ModelSpec& model, std::int64_t vocab);
-
-// Rows of a weight that stands, in pieces, in others: row r is row r / block * stride + first + r % block of the whole one,
-// and is drawn as that is.
-struct RowsOf {
-  std::string whole;
-  std::int64_t block = 0, stride = 0, first = 0;
-};
 
 // One weight, a matrix of a product or not.
 struct WeightSpec {
