@@ -13,9 +13,10 @@ MaybeRefusal refuse(const Point& p) {
     return infeasible("tp {} does not divide the {} heads, need tp {}", p.tp, m.heads,
                       nearest_divisors(p.tp, m.heads));
   const std::int64_t kv_heads = m.kv_heads == 0 ? m.heads : m.kv_heads;
-  if (kv_heads % p.tp != 0)
-    return infeasible("tp {} does not divide the {} key and value heads, need tp {}", p.tp, kv_heads,
-                      nearest_divisors(p.tp, kv_heads));
+  if (kv_heads % p.tp != 0 && p.tp % kv_heads != 0)
+    return infeasible(
+        "tp {} neither divides the {} key and value heads nor is a multiple of them, need tp {}", p.tp,
+        kv_heads, nearest_divisors(p.tp, kv_heads));
   if (m.ffn % p.tp != 0)
     return infeasible("tp {} does not divide ffn {}, need tp {}", p.tp, m.ffn, nearest_divisors(p.tp, m.ffn));
   return std::nullopt;
@@ -23,9 +24,11 @@ MaybeRefusal refuse(const Point& p) {
 
 std::vector<Choice> choices(const Point& p, std::int64_t devices) {
   Choice tp{"tp", {}};
-  const std::int64_t heads = p.model.kv_heads == 0 ? p.model.heads : p.model.kv_heads;
-  for (const std::int64_t n : divisors(heads, devices))
-    if (p.model.ffn % n == 0 && (!p.sequence_parallel || p.seq % n == 0)) tp.values.push_back(n);
+  const std::int64_t kv_heads = p.model.kv_heads == 0 ? p.model.heads : p.model.kv_heads;
+  for (const std::int64_t n : divisors(p.model.heads, devices))
+    if ((kv_heads % n == 0 || n % kv_heads == 0) && p.model.ffn % n == 0 &&
+        (!p.sequence_parallel || p.seq % n == 0))
+      tp.values.push_back(n);
   return {tp};
 }
 

@@ -21,8 +21,15 @@ Spread bias_spread(const Spread& weight) {
 Linear::Linear(ParameterStore& store, const Plan& plan, const LinearSpec& spec)
     : Linear(store, plan, spec, plan.role(spec.role)) {}
 
+Linear::Linear(ParameterStore& store, const Plan& plan, const LinearSpec& spec, const LinearPlan& linear,
+               std::int64_t begin, std::int64_t count)
+    : Linear(store, plan, spec, linear) {
+  begin_ = begin;
+  count_ = count;
+}
+
 Linear::Linear(ParameterStore& store, const Plan& plan, const LinearSpec& spec, const LinearPlan& linear)
-    : weight_(store.add(weight_of(spec), linear.weight, linear.consumed.value)),
+    : weight_(store.add(weight_of(spec), linear.weight, linear.consumed.value, linear.product.value)),
       bias_(spec.bias ? store.add(bias_of(spec), bias_spread(linear.weight), linear.output.value) : nullptr),
       input_(Transition::between(linear.input, linear.consumed, plan.mesh)),
       output_(Transition::between(linear.product, linear.output, plan.mesh)) {}
@@ -50,10 +57,10 @@ Tensor Linear::forward(Context& c, const Tensor& x, Saved& saved) const {
 Tensor Linear::forward(Context& c, const Tensor& x, Saved& saved, const Epilogue& epilogue) const {
   saved.x = x;
   const Tensor whole = communicate_briefly(c, input_.forward, x);
-  const Shape &s = whole.shape(), wide = {s[0], s[1], weight_->local[0]};
+  const Shape &s = whole.shape(), wide = {s[0], s[1], rows(weight_->value).shape()[0]};
   if (epilogue.gelu_input) *epilogue.gelu_input = c.activation(wide, "linear output");
   const Tensor y = c.activation(wide, epilogue.gelu_input ? "gelu output" : "linear output");
-  ops::Matmul product{ops::Matrix(whole), ops::Matrix(weight_->value).t(), ops::Matrix(y)};
+  ops::Matmul product{ops::Matrix(whole), ops::Matrix(rows(weight_->value)).t(), ops::Matrix(y)};
   if (epilogue.bias) product.bias = bias();
   if (epilogue.gelu_input) product.gelu_input = *epilogue.gelu_input;
   run(c.device, product);
@@ -71,23 +78,24 @@ Tensor Linear::backward(Context& c, Tensor dy, Saved& saved, Tensor gelu_input) 
   // The bias belongs to the output: what the weight's gradient sees of it is the same only if nothing
   // travelled.
   const bool fused_bias = c.graph().fused_epilogues && output_.backward.empty();
-  if (bias_ && !fused_bias) run(c.device, ops::BiasGrad{dy, bias_->gradient});
+  if (bias_ && !fused_bias) run(c.device, ops::BiasGrad{dy, rows(bias_->gradient)});
   const Tensor dproduct = communicate(c, output_.backward, dy);
   const Shape& s = dproduct.shape();
   // The input travels while its gradient is computed, and that while the weight's is.
   Communication input(c, input_.forward, saved.x, Communication::Use::brief);
   Tensor dx = c.activation({s[0], s[1], weight_->local[1]}, "linear input gradient");
   {
-    ops::Matmul input_gradient{ops::Matrix(dproduct), ops::Matrix(weight_->value), ops::Matrix(dx)};
+    ops::Matmul input_gradient{ops::Matrix(dproduct), ops::Matrix(rows(weight_->value)), ops::Matrix(dx)};
     input_gradient.gelu_grad_input = std::move(gelu_input);
     run(c.device, input_gradient);
   }
   Communication travelling(c, input_.backward, dx);
   dx.reset();
   const Tensor x = input.finish();
-  ops::Matmul weight_gradient{ops::Matrix(dproduct).t(), ops::Matrix(x), ops::Matrix(weight_->gradient)};
+  ops::Matmul weight_gradient{ops::Matrix(dproduct).t(), ops::Matrix(x),
+                              ops::Matrix(rows(weight_->gradient))};
   weight_gradient.beta = 1;
-  if (bias_ && fused_bias) weight_gradient.bias_gradient = bias_->gradient;
+  if (bias_ && fused_bias) weight_gradient.bias_gradient = rows(bias_->gradient);
   run(c.device, weight_gradient);
   saved.x.reset();
   return travelling.finish();

@@ -19,6 +19,9 @@ class Linear {
   // With parameters of its own, laid out as the plan has it for the layer's role, or as `linear` says.
   Linear(ParameterStore& store, const Plan& plan, const LinearSpec& spec);
   Linear(ParameterStore& store, const Plan& plan, const LinearSpec& spec, const LinearPlan& linear);
+  // With parameters of its own that are whole on every rank, of whose outputs this rank makes [begin, begin + count) alone.
+  Linear(ParameterStore& store, const Plan& plan, const LinearSpec& spec, const LinearPlan& linear,
+         std::int64_t begin, std::int64_t count);
   // On a table that lives elsewhere (a tied embedding); the bias, if the layer has one, is its own.
   Linear(ParameterStore& store, const Plan& plan, const LinearSpec& spec, Parameter* table);
 
@@ -38,11 +41,15 @@ class Linear {
   // Whether backward's product can apply what came before the layer to the gradient of its input.
   bool fuses_input_gradient(const Context& context) const;
 
-  Tensor bias() const { return bias_ ? bias_->value : Tensor(); }
+  Tensor bias() const { return bias_ ? rows(bias_->value) : Tensor(); }
 
  private:
+  // Of a weight or a bias, or of its gradient, the rows that make this rank's outputs.
+  Tensor rows(const Tensor& t) const { return count_ == 0 ? t : t.slice(begin_, count_); }
+
   Parameter* weight_;
   Parameter* bias_ = nullptr;
+  std::int64_t begin_ = 0, count_ = 0;  // 0: all of the parameter's
   Transition input_, output_;
 };
 

@@ -11,11 +11,12 @@ constexpr Axes kDataAxes{Axis::cp, Axis::dp, Axis::edp};
 
 }  // namespace
 
-Parameter* ParameterStore::add(const WeightSpec& spec, const Spread& placement, const Spread& tokens) {
+Parameter* ParameterStore::add(const WeightSpec& spec, const Spread& placement, const Spread& tokens,
+                               const Spread& outputs) {
   auto p = std::make_unique<Parameter>();
   p->spec = spec;
   p->placement = placement;
-  p->reduce_over = plan_.mesh.real(reduce_over(placement, tokens));
+  p->reduce_over = plan_.mesh.real(reduce_over(placement, tokens, outputs));
   p->local = spec.shape;
   for (int i = 0; i < kAxes; ++i)
     if (const Placement& place = placement[static_cast<Axis>(i)]; place.sharded())
@@ -81,8 +82,6 @@ void ParameterStore::initialise(const Parameter& p) {
     if (p.spec.constant != 0) run(device_, ops::Fill{target, p.spec.constant});
     return;
   }
-  ops::RandomNormal draw{
-      target, p.spec.stddev, {plan_.training.seed, fnv1a(p.name()), 0}, p.spec.shape.cols()};
   // Where this rank's part begins; of two axes that cut one dim the outer one cuts first.
   std::int64_t first[2] = {0, 0}, extent[2] = {p.spec.shape.rows(), p.spec.shape.cols()};
   for (int i = kAxes; i-- > 0;) {
@@ -93,9 +92,29 @@ void ParameterStore::initialise(const Parameter& p) {
       first[place.dim] += extent[place.dim] * groups_.coordinate(axis);
     }
   }
-  draw.row0 = first[0];
-  draw.col0 = first[1];
-  run(device_, draw);
+  draw_rows(p, target, first[0], first[1]);
+}
+
+// Rows of `target` from row and column (row0, col0) of the parameter on, drawn as those of the weight that they are of.
+void ParameterStore::draw_rows(const Parameter& p, const Tensor& target, std::int64_t row0,
+                               std::int64_t col0) {
+  const std::string& name = p.spec.rows_of ? p.spec.rows_of->whole : p.name();
+  const std::int64_t rows = target.shape().rows();
+  for (std::int64_t r = 0; r < rows;) {
+    std::int64_t count = rows - r, from = row0 + r;
+    if (const auto& of = p.spec.rows_of) {
+      count = std::min(count, of->block - from % of->block);
+      from = from / of->block * of->stride + of->first + from % of->block;
+    }
+    ops::RandomNormal draw{count == rows ? target : target.slice(r, count),
+                           p.spec.stddev,
+                           {plan_.training.seed, fnv1a(name), 0},
+                           p.spec.shape.cols()};
+    draw.row0 = from;
+    draw.col0 = col0;
+    run(device_, draw);
+    r += count;
+  }
 }
 
 }  // namespace mbench

@@ -51,8 +51,12 @@ class ParameterStore {
   ParameterStore(Device& device, const Plan& plan, const Groups& groups)
       : device_(device), plan_(plan), groups_(groups) {}
 
-  // While the model is built. `tokens`: where the activations lie that the weight acts on.
-  Parameter* add(const WeightSpec& spec, const Spread& placement, const Spread& tokens);
+  // While the model is built. `tokens` and `outputs`: where the activations lie that the weight acts on, and what it makes.
+  Parameter* add(const WeightSpec& spec, const Spread& placement, const Spread& tokens,
+                 const Spread& outputs);
+  Parameter* add(const WeightSpec& spec, const Spread& placement, const Spread& tokens) {
+    return add(spec, placement, tokens, tokens);
+  }
   // Closes the unit of everything added since the last call; returns its index.
   int close_unit();
   // Once it is: memory for weights, gradients and, with 16-bit weights, their f32 originals; initial values
@@ -75,6 +79,7 @@ class ParameterStore {
   };
   [[nodiscard]] Use use(int unit) { return Use(*this, unit); }
 
+  const Groups& groups() const { return groups_; }
   const std::vector<std::unique_ptr<Parameter>>& all() const { return parameters_; }
   int unit_count() const { return static_cast<int>(units_.size()); }
   const ParameterUnit& unit(int index) const { return units_[static_cast<std::size_t>(index)]; }
@@ -89,6 +94,7 @@ class ParameterStore {
   void begin_use(int unit);
   void end_use(int unit);
   void initialise(const Parameter& p);
+  void draw_rows(const Parameter& p, const Tensor& target, std::int64_t row0, std::int64_t col0);
 
   Device& device_;
   const Plan& plan_;

@@ -41,11 +41,11 @@ Transition Transition::between(const Flow& from, const Flow& to, const Mesh& mes
   return {exchanges(from.value, to.value, mesh), exchanges(to.gradient, from.gradient, mesh)};
 }
 
-Axes reduce_over(const Spread& weight, const Spread& tokens) {
+Axes reduce_over(const Spread& weight, const Spread& tokens, const Spread& outputs) {
   Axes axes;
   for (int i = 0; i < kAxes; ++i) {
     const Axis axis = static_cast<Axis>(i);
-    if (weight[axis] == replicate && tokens[axis].sharded()) axes.add(axis);
+    if (weight[axis] == replicate && (tokens[axis].sharded() || outputs[axis].sharded())) axes.add(axis);
   }
   return axes;
 }

@@ -76,9 +76,13 @@ struct Transition {
 };
 
 // The axes along which a weight's gradient is partial and must be summed: where the weight is replicated and the
-// tokens that it acts on are split. It is one rule for data parallelism (tokens split along dim 1, the batch),
-// context and sequence parallelism (dim 0, the sequence), and experts.
-Axes reduce_over(const Spread& weight, const Spread& tokens);
+// tokens that it acts on, or what it makes of them, are split. It is one rule for data parallelism (tokens split along
+// dim 1, the batch), context and sequence parallelism (dim 0, the sequence), experts, and keys and values that fewer heads
+// have than there are ranks (the outputs split along dim 2).
+Axes reduce_over(const Spread& weight, const Spread& tokens, const Spread& outputs);
+inline Axes reduce_over(const Spread& weight, const Spread& tokens) {
+  return reduce_over(weight, tokens, tokens);
+}
 
 // How the parts of a linear layer y = x W^T lie; W is [out, in].
 struct LinearPlan {

@@ -111,9 +111,32 @@ HeadSpec head_of(const ModelSpec& m, std::int64_t vocab) {
   return head;
 }
 
+namespace {
+
+// The rows of a group of qkv from `first` on, `block` of them.
+LinearSpec rows_of_groups(const AttentionSpec& a, std::string name, std::int64_t first, std::int64_t block) {
+  LinearSpec rows = a.qkv;
+  rows.name = std::move(name);
+  rows.out = a.kv_heads * block;
+  rows.rows_of = RowsOf{a.qkv.name, block, a.qkv.out / a.kv_heads, first};
+  return rows;
+}
+
+}  // namespace
+
+LinearSpec AttentionSpec::queries() const {
+  return rows_of_groups(*this, name + ".q", 0, group() * qk_dim);
+}
+
+LinearSpec AttentionSpec::keys_and_values() const {
+  return rows_of_groups(*this, name + ".kv", group() * qk_dim, qk_dim + v_dim);
+}
+
 WeightSpec weight_of(const LinearSpec& l) {
   const Shape shape = l.experts > 1 ? Shape{l.experts, l.out, l.in} : Shape{l.out, l.in};
-  return {l.name + ".weight", shape, l.role, l.stddev, 0, l.meets, l.share, l.tied};
+  WeightSpec w{l.name + ".weight", shape, l.role, l.stddev, 0, l.meets, l.share, l.tied, l.rows_of};
+  if (w.rows_of) w.rows_of->whole += ".weight";
+  return w;
 }
 
 WeightSpec weight_of(const TableSpec& t) {

@@ -33,6 +33,13 @@ enum class Meets : std::uint8_t {
   routed_token  // experts: of a layer's experts a token meets its active ones
 };
 
+// Rows of a weight that stands, in pieces, in others: row r is row r / block * stride + first + r % block of the whole one,
+// and is drawn as that is.
+struct RowsOf {
+  std::string whole;
+  std::int64_t block = 0, stride = 0, first = 0;
+};
+
 // y = x W^T (+ b), W [out, in]. Tied: the weight is another part's table.
 struct LinearSpec {
   std::string name;
@@ -44,6 +51,7 @@ struct LinearSpec {
   bool tied = false;
   std::int64_t experts = 1;  // that many of them, as one weight [experts, out, in]
   double share = 1;          // of the experts that a token meets
+  std::optional<RowsOf> rows_of{};
 };
 
 struct NormSpec {
@@ -72,6 +80,9 @@ struct AttentionSpec {
   LinearSpec proj;
 
   std::int64_t group() const { return heads / kv_heads; }  // heads that share keys and values
+  // The queries of qkv alone, and its keys and values: for layouts in which a group of heads is more than one rank's.
+  LinearSpec queries() const;
+  LinearSpec keys_and_values() const;
 };
 
 struct MlpSpec {
@@ -137,6 +148,7 @@ struct WeightSpec {
   Meets meets = Meets::none;
   double share = 1;
   bool tied = false;  // stands for a table that is counted elsewhere
+  std::optional<RowsOf> rows_of{};
 };
 WeightSpec weight_of(const LinearSpec& linear);
 WeightSpec weight_of(const TableSpec& table);

@@ -42,8 +42,10 @@ TEST_CASE("layouts that cannot be are told with what could") {
         "ep 4 does not divide the 6 experts, need ep 3 or 6");
   CHECK(why([](Point& p) { p.pp = 3, p.model.family = "mixtral", p.model.experts = 2; }) ==
         "");  // not of this engine
-  CHECK(why([](Point& p) { p.model.kv_heads = 2, p.tp = 4; }) ==
-        "tp 4 does not divide the 2 key and value heads, need tp 2");
+  CHECK(why([](Point& p) { p.model.heads = 16, p.model.kv_heads = 4, p.tp = 2; }) == "");
+  CHECK(why([](Point& p) { p.model.heads = 16, p.model.kv_heads = 4, p.tp = 16; }) == "");
+  CHECK(why([](Point& p) { p.model.heads = 24, p.model.hidden = 96, p.model.kv_heads = 4, p.tp = 6; }) ==
+        "tp 6 neither divides the 4 key and value heads nor is a multiple of them, need tp 4");
   CHECK(why([](Point& p) { p.model.family = "llama", p.model.head_size = 15; }) ==
         "rotary positions turn pairs of columns, got head_dim 15, need an even one, 14 or 16");
   CHECK(why([](Point& p) { p.pp = 3; }) == "pp 3 does not divide the 4 layers, need pp 2 or 4");
