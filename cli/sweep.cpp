@@ -220,8 +220,7 @@ void add_sweep(CLI::App& app, Exit& exit) {
   command
       ->add_option("SPEC", options->spec.path,
                    "The sweep: a JSON file, see configs/; or a results.json or the folder of a sweep, whose "
-                   "spec is run "
-                   "again")
+                   "spec is run again")
       ->required();
   command
       ->add_option(

@@ -12,6 +12,7 @@
 #include "engine/process/process.h"
 #include "reports/page/html.h"
 #include "test/reports/sample.h"
+#include "test/support/temporary_folder.h"
 
 using namespace mbench;
 using namespace mbench::reports;
@@ -164,12 +165,9 @@ int main() {
     fmt::print("Skipped: there is no chromium on this machine (Debian: apt install chromium)\n");
     return kSkipped;
   }
-  std::string name = (fs::temp_directory_path() / "mbench-page-XXXXXX").string();
-  const fs::path folder = ::mkdtemp(name.data());
-  check_page(browser, folder);
-  check_the_check(browser, folder);
-  std::error_code ignored;
-  fs::remove_all(folder, ignored);
+  const test::TemporaryFolder folder;
+  check_page(browser, folder.path);
+  check_the_check(browser, folder.path);
   if (failures == 0) fmt::print("The page is sound in {}\n", browser);
   return failures ? 1 : 0;
 }

@@ -9,6 +9,7 @@
 #include "engine/base/json_reader.h"
 #include "engine/spec/result.h"
 #include "test/catch.h"
+#include "test/support/temporary_folder.h"
 
 using namespace mbench;
 using Catch::Contains;
@@ -16,14 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct Folder {
-  fs::path path;
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "mbench-report-XXXXXX").string();
-    path = ::mkdtemp(name.data());
-  }
-  ~Folder() { fs::remove_all(path); }
-  std::string operator/(const std::string& name) const { return (path / name).string(); }
+struct Folder : test::TemporaryFolder {
   void put(const std::string& name, std::string_view text) const {
     std::ofstream(path / name, std::ios::binary) << text;
   }

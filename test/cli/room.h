@@ -9,6 +9,7 @@
 
 #include "engine/base/json_reader.h"
 #include "engine/process/process.h"
+#include "test/support/temporary_folder.h"
 
 namespace mbench::test {
 
@@ -19,21 +20,16 @@ struct Run {
 };
 
 // A folder of its own, in which the commands are started.
-struct Room {
-  std::filesystem::path path;
+struct Room : TemporaryFolder {
   Room() {
-    std::string name = (std::filesystem::temp_directory_path() / "mbench-cli-XXXXXX").string();
-    path = ::mkdtemp(name.data());
     put("tiny.json",
         R"({"model": "gpt-bytes-tiny", "seq": 64, "global_batch": 2, "iterations": 3, "warmup": 1,
                          "sweep": {"tp": [1, 2], "strategy": ["baseline", "full"]}})");
   }
-  ~Room() { std::filesystem::remove_all(path); }
   void put(const std::string& name, std::string_view text) const {
     std::filesystem::create_directories((path / name).parent_path());
     std::ofstream(path / name) << text;
   }
-  std::string operator/(const std::string& name) const { return (path / name).string(); }
 
   // Runs a shell line in the folder; $M is the binary.
   Run shell(const std::string& line, double timeout_s = 120) const {

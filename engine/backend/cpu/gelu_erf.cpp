@@ -1,8 +1,7 @@
 #include "engine/ops/gelu_erf.h"
 
-#include "engine/backend/cpu/bias_tile.h"
+#include "engine/backend/cpu/bias_activation.h"
 #include "engine/backend/cpu/cpu_ops.h"
-#include "engine/backend/cpu/parallel.h"
 #include "engine/backend/cpu/vector_math.h"
 
 namespace mbench::cpu {
@@ -31,45 +30,14 @@ constexpr float kInverseRootTwoPi = 0.39894228f;
 
 template <>
 void compute(CpuOps&, const ops::GeluErf& op) {
-  with_type(op.x.dtype(), [&](auto type) {
-    using T = decltype(type);
-    const std::int64_t cols = op.x.shape().cols();
-    parallel_row_tiles(op.x.shape().rows(), cols, [&](std::int64_t row, std::int64_t col, std::int64_t n) {
-      float xb[kTile], bb[kTile], yb[kTile];
-      const std::int64_t at = row * cols + col;
-      const float* x = load(op.x.as<T>() + at, xb, n);
-      const float* bias = bias_tile<T>(op.bias, col, n, bb);
-      float* y = target(op.y.as<T>() + at, yb);
-#pragma omp simd
-      for (std::int64_t i = 0; i < n; ++i) {
-        const float z = x[i] + bias[i];
-        y[i] = z * normal(z).phi;
-      }
-      store(y, op.y.as<T>() + at, n);
-    });
-  });
+  activate(op, [](float z) { return z * normal(z).phi; });
 }
 
 template <>
 void compute(CpuOps&, const ops::GeluErfGrad& op) {
-  with_type(op.x.dtype(), [&](auto type) {
-    using T = decltype(type);
-    const std::int64_t cols = op.x.shape().cols();
-    parallel_row_tiles(op.x.shape().rows(), cols, [&](std::int64_t row, std::int64_t col, std::int64_t n) {
-      float xb[kTile], bb[kTile], db[kTile], yb[kTile];
-      const std::int64_t at = row * cols + col;
-      const float* x = load(op.x.as<T>() + at, xb, n);
-      const float* dy = load(op.dy.as<T>() + at, db, n);
-      const float* bias = bias_tile<T>(op.bias, col, n, bb);
-      float* dx = target(op.dx.as<T>() + at, yb);
-#pragma omp simd
-      for (std::int64_t i = 0; i < n; ++i) {
-        const float z = x[i] + bias[i];
-        const Normal at_z = normal(z);
-        dx[i] = dy[i] * (at_z.phi + z * at_z.bell * kInverseRootTwoPi);
-      }
-      store(dx, op.dx.as<T>() + at, n);
-    });
+  activate_grad(op, [](float z) {
+    const Normal at_z = normal(z);
+    return at_z.phi + z * at_z.bell * kInverseRootTwoPi;
   });
 }
 

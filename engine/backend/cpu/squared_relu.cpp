@@ -1,52 +1,21 @@
 #include "engine/ops/squared_relu.h"
 
-#include "engine/backend/cpu/bias_tile.h"
+#include "engine/backend/cpu/bias_activation.h"
 #include "engine/backend/cpu/cpu_ops.h"
-#include "engine/backend/cpu/parallel.h"
 
 namespace mbench::cpu {
 
 template <>
 void compute(CpuOps&, const ops::SquaredRelu& op) {
-  with_type(op.x.dtype(), [&](auto type) {
-    using T = decltype(type);
-    const std::int64_t cols = op.x.shape().cols();
-    parallel_row_tiles(op.x.shape().rows(), cols, [&](std::int64_t row, std::int64_t col, std::int64_t n) {
-      float xb[kTile], bb[kTile], yb[kTile];
-      const std::int64_t at = row * cols + col;
-      const float* x = load(op.x.as<T>() + at, xb, n);
-      const float* bias = bias_tile<T>(op.bias, col, n, bb);
-      float* y = target(op.y.as<T>() + at, yb);
-#pragma omp simd
-      for (std::int64_t i = 0; i < n; ++i) {
-        const float z = x[i] + bias[i], positive = z > 0.0f ? z : 0.0f;
-        y[i] = positive * positive;
-      }
-      store(y, op.y.as<T>() + at, n);
-    });
+  activate(op, [](float z) {
+    const float positive = z > 0.0f ? z : 0.0f;
+    return positive * positive;
   });
 }
 
 template <>
 void compute(CpuOps&, const ops::SquaredReluGrad& op) {
-  with_type(op.x.dtype(), [&](auto type) {
-    using T = decltype(type);
-    const std::int64_t cols = op.x.shape().cols();
-    parallel_row_tiles(op.x.shape().rows(), cols, [&](std::int64_t row, std::int64_t col, std::int64_t n) {
-      float xb[kTile], bb[kTile], db[kTile], yb[kTile];
-      const std::int64_t at = row * cols + col;
-      const float* x = load(op.x.as<T>() + at, xb, n);
-      const float* dy = load(op.dy.as<T>() + at, db, n);
-      const float* bias = bias_tile<T>(op.bias, col, n, bb);
-      float* dx = target(op.dx.as<T>() + at, yb);
-#pragma omp simd
-      for (std::int64_t i = 0; i < n; ++i) {
-        const float z = x[i] + bias[i];
-        dx[i] = dy[i] * 2.0f * (z > 0.0f ? z : 0.0f);
-      }
-      store(dx, op.dx.as<T>() + at, n);
-    });
-  });
+  activate_grad(op, [](float z) { return 2.0f * (z > 0.0f ? z : 0.0f); });
 }
 
 }  // namespace mbench::cpu

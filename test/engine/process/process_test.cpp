@@ -11,6 +11,7 @@
 #include "engine/process/line_log.h"
 #include "engine/process/process_tree.h"
 #include "test/catch.h"
+#include "test/support/temporary_folder.h"
 
 using namespace mbench;
 namespace fs = std::filesystem;
@@ -18,15 +19,7 @@ using How = ProcessEnd::How;
 
 namespace {
 
-struct Folder {
-  fs::path path;
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "mbench-process-XXXXXX").string();
-    path = ::mkdtemp(name.data());
-  }
-  ~Folder() { fs::remove_all(path); }
-  std::string operator/(const std::string& name) const { return (path / name).string(); }
-};
+using Folder = test::TemporaryFolder;
 
 ProcessRequest shell(const std::string& script) {
   ProcessRequest request;

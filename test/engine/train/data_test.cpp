@@ -11,6 +11,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "test/catch.h"
+#include "test/support/temporary_folder.h"
 
 using namespace mbench;
 
@@ -19,14 +20,7 @@ namespace {
 using Bytes = std::vector<unsigned char>;
 
 // A folder that goes away with the test.
-struct Folder {
-  std::filesystem::path path;
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "mbench-data-XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
+struct Folder : test::TemporaryFolder {
   std::string write(const std::string& name, const Bytes& bytes) const {
     std::ofstream out(path / name, std::ios::binary);
     out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
@@ -69,8 +63,7 @@ void check_ramp(const std::string& data, std::int64_t n, std::int64_t vocab) {
     for (std::int64_t sample = 0; sample < 4; ++sample) {
       std::vector<std::int64_t> out(seq + 1);
       source->fill(step, sample, seq, out.data());
-      const RngKey key{seed, fnv1a("data.start"),
-                       static_cast<std::uint32_t>(step)};
+      const RngKey key{seed, fnv1a("data.start"), static_cast<std::uint32_t>(step)};
       const auto word = std::uint64_t{Philox::word(key, static_cast<std::uint64_t>(sample))};
       const auto start = static_cast<std::int64_t>((word * static_cast<std::uint64_t>(n - seq)) >> 32);
       for (std::int64_t p = 0; p <= seq; ++p) REQUIRE(out[p] == 3 * (start + p) + 5);

@@ -13,6 +13,7 @@
 #include "reports/gate/compare.h"
 #include "test/catch.h"
 #include "test/reports/sample.h"
+#include "test/support/temporary_folder.h"
 
 using namespace mbench;
 using namespace mbench::reports;
@@ -21,14 +22,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct Folder {
-  fs::path path;
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "mbench-baseline-XXXXXX").string();
-    path = ::mkdtemp(name.data());
-  }
-  ~Folder() { fs::remove_all(path); }
-  std::string operator/(const std::string& name) const { return (path / name).string(); }
+struct Folder : test::TemporaryFolder {
   std::vector<std::string> files() const {
     std::vector<std::string> names;
     for (const auto& entry : fs::recursive_directory_iterator(path))

@@ -12,6 +12,7 @@
 #include "reports/plots/plot_script.h"
 #include "test/catch.h"
 #include "test/reports/sample.h"
+#include "test/support/temporary_folder.h"
 
 using namespace mbench;
 using namespace mbench::reports;
@@ -159,15 +160,13 @@ TEST_CASE("a trend is drawn into a file of the kind that its name says, or it is
     WARN("not checked: there is no gnuplot on this machine");
     return;
   }
-  std::string name = (std::filesystem::temp_directory_path() / "mbench-trend-XXXXXX").string();
-  const std::string folder = ::mkdtemp(name.data());
+  const test::TemporaryFolder folder;
   const std::pair<const char*, const char*> kinds[] = {{"svg", "<svg"}, {"png", "PNG"}, {"pdf", "%PDF"}};
   for (const auto& [kind, head] : kinds) {
     INFO(kind);
-    const std::string file = folder + "/it's." + kind;
+    const std::string file = folder / (std::string("it's.") + kind);
     CHECK(refusal(file, "gnuplot").empty());
     CHECK_THAT(read_text_file(file).substr(0, 1000), Contains(head));
   }
-  CHECK_THAT(refusal(folder + "/none/out.svg", "gnuplot"), Contains("cannot open file"));
-  std::filesystem::remove_all(folder);
+  CHECK_THAT(refusal(folder / "none/out.svg", "gnuplot"), Contains("cannot open file"));
 }

@@ -1,77 +1,27 @@
 // y = max(0, x + bias)^2 and its gradient; the bias may be missing.
 #pragma once
-#include "engine/backend/cuda/kernels/each.h"
-#include "engine/backend/cuda/kernels/types.h"
+#include "engine/backend/cuda/kernels/bias_activation.h"
 #include "engine/ops/squared_relu.h"
 
 namespace mbench::cuda {
 
 template <class T>
-struct SquaredReluEach {
-  static constexpr int kWidth = width_of<T>();
-  const T *x, *bias;
-  T* y;
-  std::int64_t cols;
-  bool aligned() const { return cuda::aligned<kWidth>(x, bias, y); }
-  template <int V>
-  __device__ Floats<V> column(std::int64_t col) const {
-    return bias != nullptr ? load<V>(bias + col) : filled<V>(0);
+struct SquaredReluFunction {
+  static __device__ float value(float z) {
+    const float positive = z > 0.0f ? z : 0.0f;
+    return positive * positive;
   }
-  template <int V>
-  __device__ void apply(const Floats<V>& b, std::int64_t row, std::int64_t col) const {
-    Floats<V> z = load<V>(x + row * cols + col);
-#pragma unroll
-    for (int k = 0; k < V; ++k) {
-      const float sum = z.v[k] + b.v[k], positive = sum > 0.0f ? sum : 0.0f;
-      z.v[k] = positive * positive;
-    }
-    store(y + row * cols + col, z);
-  }
-};
-
-template <class T>
-struct SquaredReluGradEach {
-  static constexpr int kWidth = width_of<T>();
-  const T *dy, *x, *bias;
-  T* dx;
-  std::int64_t cols;
-  bool aligned() const { return cuda::aligned<kWidth>(dy, x, bias, dx); }
-  template <int V>
-  __device__ Floats<V> column(std::int64_t col) const {
-    return bias != nullptr ? load<V>(bias + col) : filled<V>(0);
-  }
-  template <int V>
-  __device__ void apply(const Floats<V>& b, std::int64_t row, std::int64_t col) const {
-    Floats<V> d = load<V>(dy + row * cols + col);
-    const Floats<V> z = load<V>(x + row * cols + col);
-#pragma unroll
-    for (int k = 0; k < V; ++k) {
-      const float sum = z.v[k] + b.v[k];
-      d.v[k] *= 2.0f * (sum > 0.0f ? sum : 0.0f);
-    }
-    store(dx + row * cols + col, d);
-  }
+  static __device__ float slope(float z) { return 2.0f * (z > 0.0f ? z : 0.0f); }
 };
 
 template <class Stream>
 void enqueue(Stream& stream, const ops::SquaredRelu& op) {
-  with_float(op.name, op.x.dtype(), [&](auto type) {
-    using T = decltype(type);
-    const std::int64_t cols = op.x.shape().cols();
-    launch_columns(stream, op.name, op.x.shape().rows(), cols,
-                   SquaredReluEach<T>{pointer<T>(op.x), pointer<T>(op.bias), pointer<T>(op.y), cols});
-  });
+  launch_activation<SquaredReluFunction>(stream, op);
 }
 
 template <class Stream>
 void enqueue(Stream& stream, const ops::SquaredReluGrad& op) {
-  with_float(op.name, op.x.dtype(), [&](auto type) {
-    using T = decltype(type);
-    const std::int64_t cols = op.x.shape().cols();
-    launch_columns(stream, op.name, op.x.shape().rows(), cols,
-                   SquaredReluGradEach<T>{pointer<T>(op.dy), pointer<T>(op.x), pointer<T>(op.bias),
-                                          pointer<T>(op.dx), cols});
-  });
+  launch_activation_grad<SquaredReluFunction>(stream, op);
 }
 
 }  // namespace mbench::cuda
