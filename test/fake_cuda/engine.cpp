@@ -83,8 +83,8 @@ void Engine::wait_all() {
   });
 }
 
-void Engine::wait_event(const std::shared_ptr<EventState>& event, std::uint64_t version) {
-  wait([&] { return event->passed >= version; });
+void Engine::wait_for(const Recording& recording) {
+  wait([&] { return recording.passed.load(); });
 }
 
 void Engine::stop(cudaError_t code) {

@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <cstdint>
 #include <deque>
 #include <functional>
 #include <list>
@@ -26,9 +25,11 @@ struct Queue {
   bool blocked = false;    // when last looked at
 };
 
-struct EventState {
-  std::atomic<std::uint64_t> recorded{0}, passed{0};
-  std::atomic<double> time{0};  // of the last pass, seconds
+// One recording of an event. An event may be recorded anew, in another stream too, before the recording
+// before has passed; who waits for that one goes on waiting for it.
+struct Recording {
+  std::atomic<bool> passed{false};
+  std::atomic<double> time{0};  // when it passed, seconds
 };
 
 double now();
@@ -44,7 +45,7 @@ class Engine {
   // The next three return when the condition holds or a fault has stopped the GPU.
   void wait_idle(const std::shared_ptr<Queue>& queue);
   void wait_all();
-  void wait_event(const std::shared_ptr<EventState>& event, std::uint64_t version);
+  void wait_for(const Recording& recording);
 
   // A fault while work ran: nothing runs any more, and every call returns it.
   void stop(cudaError_t code);

@@ -14,8 +14,9 @@ struct CUstream_st {
 };
 
 struct CUevent_st {
-  std::shared_ptr<fake_cuda::EventState> state;
+  std::shared_ptr<fake_cuda::Recording> last;  // null until it is recorded
   bool timed = true;
+  bool passed() const { return !last || last->passed; }
 };
 
 namespace fake_cuda {

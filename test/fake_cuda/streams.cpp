@@ -179,8 +179,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
-  *event = Alive<CUevent_st>::get().add(
-      new CUevent_st{std::make_shared<EventState>(), (flags & cudaEventDisableTiming) == 0});
+  *event = Alive<CUevent_st>::get().add(new CUevent_st{nullptr, (flags & cudaEventDisableTiming) == 0});
   return returned(cudaSuccess);
 }
 cudaError_t cudaEventCreate(cudaEvent_t* event) {
@@ -192,10 +191,10 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const auto queue = queue_of(stream);
   if (!queue || !Alive<CUevent_st>::get().has(event)) return returned(cudaErrorInvalidResourceHandle);
-  const auto state = event->state;
-  Engine::get().enqueue(queue, [state, version = ++state->recorded] {
-    state->time = now();
-    state->passed = version;
+  const auto recording = event->last = std::make_shared<Recording>();
+  Engine::get().enqueue(queue, [recording] {
+    recording->time = now();
+    recording->passed = true;
     return Step::done;
   });
   return returned(cudaSuccess);
@@ -203,29 +202,28 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   const auto queue = queue_of(stream);
   if (!queue || !Alive<CUevent_st>::get().has(event)) return returned(cudaErrorInvalidResourceHandle);
-  const auto state = event->state;  // as recorded by now: 0, never, counts as passed
-  Engine::get().enqueue(queue, [state, version = state->recorded.load()] {
-    return state->passed >= version ? Step::done : Step::blocked;
-  });
+  if (event->last)
+    Engine::get().enqueue(
+        queue, [recording = event->last] { return recording->passed ? Step::done : Step::blocked; });
   return returned(cudaSuccess);
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (!Alive<CUevent_st>::get().has(event)) return returned(cudaErrorInvalidResourceHandle);
-  return returned(event->state->passed >= event->state->recorded ? cudaSuccess : cudaErrorNotReady);
+  return returned(event->passed() ? cudaSuccess : cudaErrorNotReady);
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (!Alive<CUevent_st>::get().has(event)) return returned(cudaErrorInvalidResourceHandle);
-  Engine::get().wait_event(event->state, event->state->recorded);
+  if (const auto recording = event->last) Engine::get().wait_for(*recording);
   return returned(cudaSuccess);
 }
 cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t from, cudaEvent_t to) {
   for (const cudaEvent_t e : {from, to})
-    if (!Alive<CUevent_st>::get().has(e) || !e->timed || e->state->recorded == 0)
+    if (!Alive<CUevent_st>::get().has(e) || !e->timed || !e->last)
       return refused(cudaErrorInvalidResourceHandle, "cudaEventElapsedTime",
                      "an event that was never recorded, or does not tell the time");
   for (const cudaEvent_t e : {from, to})
-    if (e->state->passed < e->state->recorded) return returned(cudaErrorNotReady);
-  *ms = static_cast<float>((to->state->time - from->state->time) * 1e3);
+    if (!e->passed()) return returned(cudaErrorNotReady);
+  *ms = static_cast<float>((to->last->time - from->last->time) * 1e3);
   return returned(cudaSuccess);
 }
 

@@ -99,6 +99,29 @@ TEST_CASE("an event orders streams") {
   CHECK(cudaGetLastError() == cudaSuccess);
 }
 
+TEST_CASE("an event recorded anew: each who waits, waits for the recording he saw") {
+  const OnGpu<int> x(2);
+  const Stream late, soon, after_late, after_soon;
+  cudaEvent_t event = nullptr;
+  REQUIRE(cudaEventCreateWithFlags(&event, cudaEventDisableTiming) == cudaSuccess);
+  for (int i = 0; i < 60; ++i) {
+    for (int k = 0; k < 20; ++k) put(x.at, k, late.get);
+    REQUIRE(cudaEventRecord(event, late.get) == cudaSuccess);
+    REQUIRE(cudaStreamWaitEvent(after_late.get, event, 0) == cudaSuccess);
+    put(x.at, 100, after_late.get);
+    put(x.at + 1, 1, soon.get);
+    REQUIRE(cudaEventRecord(event, soon.get) == cudaSuccess);
+    REQUIRE(cudaStreamWaitEvent(after_soon.get, event, 0) == cudaSuccess);
+    put(x.at + 1, 2, after_soon.get);
+    REQUIRE(cudaEventSynchronize(event) == cudaSuccess);
+    REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+    CHECK(cudaEventQuery(event) == cudaSuccess);
+    CHECK(value_of(x.at) == 100);
+    CHECK(value_of(x.at + 1) == 2);
+  }
+  cudaEventDestroy(event);
+}
+
 TEST_CASE("a pinned buffer is read when the stream comes to it, a pageable one at once") {
   const OnGpu<int> x(2);
   const Pinned<int> pinned(1);
