@@ -12,9 +12,11 @@
 #include "engine/ops/bias_add.h"
 #include "engine/ops/bias_dropout_add.h"
 #include "engine/ops/bias_gelu.h"
+#include "engine/ops/combine.h"
 #include "engine/ops/copy.h"
 #include "engine/ops/copy_blocks.h"
 #include "engine/ops/cross_entropy.h"
+#include "engine/ops/dispatch.h"
 #include "engine/ops/dispatch_plan.h"
 #include "engine/ops/dropout.h"
 #include "engine/ops/embedding.h"
@@ -35,14 +37,15 @@ namespace mbench {
 template <class... Op>
 struct OpList {};
 
-using AllOps = OpList<ops::Matmul, ops::BiasAdd, ops::BiasGrad, ops::LayerNorm, ops::LayerNormGrad,
-                      ops::BiasGelu, ops::BiasGeluGrad, ops::Dropout, ops::DropoutGrad, ops::BiasDropoutAdd,
-                      ops::AttentionMask, ops::Softmax, ops::SoftmaxGrad, ops::Attention, ops::AttentionGrad,
-                      ops::Embedding, ops::EmbeddingGrad, ops::RowMax, ops::ExpSum, ops::CrossEntropyLoss,
-                      ops::CrossEntropyGrad, ops::Adam, ops::SumSquares, ops::Add, ops::Copy, ops::Fill,
-                      ops::RandomNormal, ops::Tanh, ops::TanhGrad, ops::CopyBlocks, ops::RmsNorm,
-                      ops::RmsNormGrad, ops::Rotary, ops::SwiGlu, ops::SwiGluGrad, ops::SquaredRelu,
-                      ops::SquaredReluGrad, ops::GeluErf, ops::GeluErfGrad, ops::DispatchPlan>;
+using AllOps =
+    OpList<ops::Matmul, ops::BiasAdd, ops::BiasGrad, ops::LayerNorm, ops::LayerNormGrad, ops::BiasGelu,
+           ops::BiasGeluGrad, ops::Dropout, ops::DropoutGrad, ops::BiasDropoutAdd, ops::AttentionMask,
+           ops::Softmax, ops::SoftmaxGrad, ops::Attention, ops::AttentionGrad, ops::Embedding,
+           ops::EmbeddingGrad, ops::RowMax, ops::ExpSum, ops::CrossEntropyLoss, ops::CrossEntropyGrad,
+           ops::Adam, ops::SumSquares, ops::Add, ops::Copy, ops::Fill, ops::RandomNormal, ops::Tanh,
+           ops::TanhGrad, ops::CopyBlocks, ops::RmsNorm, ops::RmsNormGrad, ops::Rotary, ops::SwiGlu,
+           ops::SwiGluGrad, ops::SquaredRelu, ops::SquaredReluGrad, ops::GeluErf, ops::GeluErfGrad,
+           ops::DispatchPlan, ops::DispatchGrad, ops::Combine, ops::CombineGrad>;
 
 template <class Op>
 class OpSlot {
