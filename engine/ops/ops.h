@@ -26,6 +26,7 @@
 #include "engine/ops/random_normal.h"
 #include "engine/ops/rms_norm.h"
 #include "engine/ops/rotary.h"
+#include "engine/ops/route.h"
 #include "engine/ops/softmax.h"
 #include "engine/ops/squared_relu.h"
 #include "engine/ops/sum_squares.h"
@@ -45,7 +46,8 @@ using AllOps =
            ops::Adam, ops::SumSquares, ops::Add, ops::Copy, ops::Fill, ops::RandomNormal, ops::Tanh,
            ops::TanhGrad, ops::CopyBlocks, ops::RmsNorm, ops::RmsNormGrad, ops::Rotary, ops::SwiGlu,
            ops::SwiGluGrad, ops::SquaredRelu, ops::SquaredReluGrad, ops::GeluErf, ops::GeluErfGrad,
-           ops::DispatchPlan, ops::DispatchGrad, ops::Combine, ops::CombineGrad>;
+           ops::DispatchPlan, ops::DispatchGrad, ops::Combine, ops::CombineGrad, ops::Route, ops::RouteGrad,
+           ops::RouterLoss>;
 
 template <class Op>
 class OpSlot {

@@ -1,0 +1,103 @@
+// What the cases cannot say of the router: that a balanced choice is even and the same for every layout, that a correction
+// changes the choice alone, and what is refused.
+#include "engine/ops/route.h"
+
+#include <map>
+#include <set>
+
+#include "test/engine/ops/op_test.h"
+
+using namespace mbench;
+using namespace mbench::test;
+
+namespace {
+
+using Experts = std::vector<std::int64_t>;
+
+Experts integers(const Tensor& t) {
+  return {t.as<std::int64_t>(), t.as<std::int64_t>() + t.numel()};
+}
+
+// Of the local tokens [seq, batch] at `map`.
+Experts balanced(OpTest& test, std::int64_t seq, std::int64_t batch, std::int64_t n, std::int64_t k,
+                 const ops::HiddenMap& map) {
+  ops::Route op;
+  op.logits = test.random({seq, batch, n}, DType::f32, 1), op.rule.balanced = true, op.map = map;
+  op.experts = test.empty({seq * batch, k}, DType::i64), op.weights = test.empty({seq * batch, k});
+  test.run(op);
+  return integers(op.experts);
+}
+
+}  // namespace
+
+TEST_CASE("a balanced choice visits all experts equally often, and none twice for a token") {
+  OpTest test;
+  for (const auto& [n, k] :
+       {std::pair<std::int64_t, std::int64_t>{8, 2}, {8, 3}, {256, 8}, {160, 6}, {64, 6}, {5, 5}, {12, 1}}) {
+    CAPTURE(n, k);
+    const std::int64_t run = n / std::gcd(n, k);
+    const Experts experts = balanced(test, 3 * run, 1, n, k, {3 * run + 2, 2, 1});
+    for (std::int64_t first : {std::int64_t{0}, std::int64_t{1}, run + 1}) {  // any run of consecutive tokens
+      std::map<std::int64_t, int> times;
+      for (std::int64_t i = first * k; i < (first + run) * k; ++i) ++times[experts[i]];
+      CHECK(static_cast<std::int64_t>(times.size()) == n);
+      for (const auto& [expert, count] : times) CHECK(count == k / std::gcd(n, k));
+    }
+    for (std::int64_t token = 0; token < 3 * run; ++token)
+      CHECK(static_cast<std::int64_t>(
+                std::set(experts.begin() + token * k, experts.begin() + (token + 1) * k).size()) == k);
+  }
+}
+
+TEST_CASE("a balanced choice is the token's, however the batch and the sequence are cut") {
+  OpTest test;
+  const std::int64_t seq = 12, samples = 4, n = 16, k = 2;
+  const Experts whole = balanced(test, seq, samples, n, k, {seq, 0, 0});
+  for (const std::int64_t seq0 : {0, 4, 8})
+    for (const std::int64_t sample0 : {0, 2}) {
+      const Experts part = balanced(test, 4, 2, n, k, {seq, seq0, sample0});
+      for (std::int64_t s = 0; s < 4; ++s)
+        for (std::int64_t b = 0; b < 2; ++b)
+          for (std::int64_t j = 0; j < k; ++j)
+            CHECK(part[(s * 2 + b) * k + j] == whole[((seq0 + s) * samples + sample0 + b) * k + j]);
+    }
+}
+
+TEST_CASE("a correction changes which experts are chosen, and not their scores") {
+  OpTest test;
+  ops::Route op;
+  op.logits = test.put({1, 3}, DType::f32, {2, 1, 0});
+  op.rule.score = ops::RouterScore::sigmoid;
+  op.experts = test.empty({1, 1}, DType::i64), op.weights = test.empty({1, 1});
+  test.run(op);
+  CHECK(integers(op.experts) == Experts{0});
+  op.correction = test.put({3}, DType::f32, {0, 0, 1});
+  test.run(op);
+  CHECK(integers(op.experts) == Experts{2});
+  CHECK(op.weights.as<float>()[0] == 0.5f);
+}
+
+TEST_CASE("choices that cannot be are refused") {
+  OpTest test;
+  ops::Route op;
+  op.logits = test.random({2, 12}, DType::f32, 1);
+  op.experts = test.empty({2, 4}, DType::i64), op.weights = test.empty({2, 4});
+  CHECK_NOTHROW(op.check());
+  op.rule.groups = 6, op.rule.chosen_groups = 1;  // two experts for four
+  CHECK_THROWS_AS(op.check(), Error);
+  op.rule.chosen_groups = 2;
+  CHECK_NOTHROW(op.check());
+  op.rule.groups = 5;
+  CHECK_THROWS_AS(op.check(), Error);
+  op.rule.groups = 12, op.rule.chosen_groups = 4, op.rule.group_score = ops::GroupScore::best_two;
+  CHECK_THROWS_AS(op.check(), Error);
+  op.rule = {};
+  op.rule.balanced = true;  // of tokens whose positions are not told
+  CHECK_THROWS_AS(op.check(), Error);
+  op.logits = test.random({2, 1, 12}, DType::f32, 1), op.map = {5, 3, 0};
+  CHECK_NOTHROW(op.check());
+  op.map.seq0 = 4;
+  CHECK_THROWS_AS(op.check(), Error);
+  op.rule = {}, op.logits = test.random({2, 3}, DType::f32, 1);  // four of three
+  CHECK_THROWS_AS(op.check(), Error);
+}
