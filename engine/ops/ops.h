@@ -21,6 +21,7 @@
 #include "engine/ops/dropout.h"
 #include "engine/ops/embedding.h"
 #include "engine/ops/gelu_erf.h"
+#include "engine/ops/grouped_matmul.h"
 #include "engine/ops/layer_norm.h"
 #include "engine/ops/matmul.h"
 #include "engine/ops/random_normal.h"
@@ -47,7 +48,7 @@ using AllOps =
            ops::TanhGrad, ops::CopyBlocks, ops::RmsNorm, ops::RmsNormGrad, ops::Rotary, ops::SwiGlu,
            ops::SwiGluGrad, ops::SquaredRelu, ops::SquaredReluGrad, ops::GeluErf, ops::GeluErfGrad,
            ops::DispatchPlan, ops::DispatchGrad, ops::Combine, ops::CombineGrad, ops::Route, ops::RouteGrad,
-           ops::RouterLoss>;
+           ops::RouterLoss, ops::Dispatch, ops::GroupedMatmul>;
 
 template <class Op>
 class OpSlot {

@@ -66,6 +66,12 @@ class SimDevice final : public Device {
         costs.product_seconds({op.a.rows, op.b.cols, op.a.cols, op.batch, op.a.data.dtype()}, op.cost());
     return op.has_epilogue() ? product + costs.epilogue_seconds(ops::cost_of_epilogue(op)) : product;
   }
+  static double seconds_of(CostModel& costs, const ops::GroupedMatmul& op) {
+    double seconds = 0;
+    for (std::int64_t e = 0; e < op.experts(); ++e)
+      if (const ops::Matmul product = op.of(e); product.a.rows > 0) seconds += seconds_of(costs, product);
+    return seconds;
+  }
   static double seconds_of(CostModel& costs, const ops::Attention& op) {
     return costs.attention_seconds(op.cost(), op.q.data.dtype(), false);
   }

@@ -1,0 +1,15 @@
+// The products over no rows, which cuBLASLt does not take: the weight gradients of experts that nobody visits are scaled.
+#pragma once
+#include "engine/backend/cuda/matmul/matmul.cuh"
+#include "engine/ops/grouped_matmul.h"
+
+namespace mbench::cuda {
+
+template <class Stream>
+void enqueue(Stream& stream, const ops::GroupedMatmul& op) {
+  if (op.product != ops::GroupedMatmul::Product::weight_gradient || op.beta == 1) return;
+  for (std::int64_t e = 0; e < op.experts(); ++e)
+    if (const ops::Matmul product = op.of(e); product.a.cols == 0) enqueue(stream, product);
+}
+
+}  // namespace mbench::cuda
