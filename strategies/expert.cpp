@@ -1,21 +1,96 @@
-// Expert parallelism: whole experts on different ranks.
+// Mixtures of experts: how tokens find them, whole experts on different ranks (expert parallelism, ep) and parts of one
+// expert on several (etp). Both fold over tp x cp x dp (Liu et al. 2025, "MoE Parallel Folding"): with etp = tp the tokens
+// of a tensor-parallel group go through the same parts of experts together, as through a dense block; with etp 1 every
+// rank sends its own.
+#include <numeric>
+
 #include "strategies/strategies.h"
 
 namespace mbench::strategies {
 namespace {
 
-MaybeRefusal refuse(const Point& p) {
-  if (p.ep > 1 && p.model.experts % p.ep != 0)
+std::int64_t width_of_expert(const ModelSpec& m) {
+  return m.expert_ffn == 0 ? m.ffn : m.expert_ffn;
+}
+
+// Positions of a sample that a rank dispatches together.
+std::int64_t dispatched_seq(const Point& p) {
+  const bool cut = p.sequence_parallel && p.expert_tp() != p.tp;
+  return p.seq / p.cp / (cut ? p.tp : 1);
+}
+
+MaybeRefusal refuse_sizes(const Point& p) {
+  const std::int64_t etp = p.expert_tp(), replicas = p.tp * p.cp * p.dp;
+  if (etp != p.tp && etp != 1)
+    return infeasible("etp {} is neither 1 nor tp {}, need etp 1 or {}", etp, p.tp, p.tp);
+  if (p.model.experts % p.ep != 0)
     return infeasible("ep {} does not divide the {} experts, need ep {}", p.ep, p.model.experts,
                       nearest_divisors(p.ep, p.model.experts));
-  if (p.ep > 1) return not_built_in(fmt::format("ep {}", p.ep), "ep 1");
+  if (replicas % (etp * p.ep) != 0)
+    return infeasible("etp {} x ep {} does not divide tp {} x cp {} x dp {}, need ep {}", etp, p.ep, p.tp,
+                      p.cp, p.dp, nearest_divisors(p.ep, replicas / etp));
+  if (etp != p.tp && !p.sequence_parallel)
+    return infeasible("etp 1 with tp {} sends each rank's own tokens, need sequence_parallel true, or etp {}",
+                      p.tp, p.tp);
+  if (width_of_expert(p.model) % etp != 0)
+    return infeasible("etp {} does not divide expert_ffn {}, need etp {}", etp, width_of_expert(p.model),
+                      nearest_divisors(etp, width_of_expert(p.model)));
   return std::nullopt;
+}
+
+MaybeRefusal refuse(const Point& p) {
+  const ModelSpec& m = p.model;
+  if (m.experts == 0) {
+    if (p.ep > 1) return infeasible("ep {} of a model without experts, need ep 1", p.ep);
+    if (p.etp > 1) return infeasible("etp {} of a model without experts, need etp 0 or 1", p.etp);
+    return std::nullopt;
+  }
+  if (const MaybeRefusal refusal = refuse_sizes(p)) return refusal;
+  // Any so many tokens one after the other visit all experts equally often (ops/route.h).
+  const std::int64_t run = m.experts / std::gcd(m.experts, m.active_experts), seq = dispatched_seq(p);
+  const bool whole = seq == p.seq;
+  if (p.router.routing == Routing::balanced && (whole ? seq * p.micro_batch : seq) % run != 0)
+    return infeasible(
+        "router balanced gives equal shares to {} experts, {} of them a token, where a rank dispatches a "
+        "multiple of "
+        "{} tokens, got {} of a sample, need {}, or router learned",
+        m.experts, m.active_experts, run, seq, nearest_multiples(seq, run));
+  if (p.router.routing == Routing::learned && p.ep > 1)
+    return not_built_in(fmt::format("router learned with ep {}", p.ep), "router balanced or capacity:F");
+  if (m.parts().bias)
+    return not_built_in(fmt::format("bias true with experts (model {})", m.name), "bias false");
+  return std::nullopt;
+}
+
+std::vector<Choice> choices(const Point& p, std::int64_t) {
+  if (p.model.experts == 0) return {};
+  Choice ep{"ep", {}}, etp{"etp", {}};
+  for (const std::int64_t n : divisors(p.model.experts, p.tp * p.cp * p.dp / p.expert_tp()))
+    if (p.tp * p.cp * p.dp / p.expert_tp() % n == 0) ep.values.push_back(n);
+  if (p.tp > 1 && p.sequence_parallel) etp.values.push_back(1);
+  if (width_of_expert(p.model) % p.tp == 0) etp.values.push_back(p.tp);
+  return {ep, etp};
+}
+
+void write(const Point& p, Plan& plan) {
+  if (p.model.experts == 0) return;
+  plan.router = p.router;
+  plan.mesh.resize(Axis::etp, static_cast<int>(p.expert_tp()));
+  plan.mesh.resize(Axis::ep, static_cast<int>(p.ep));
+  // Tokens arrive as a dense block's would where their experts are cut as it is; else they stay where they are.
+  const bool together = p.expert_tp() == p.tp;
+  const Flow tokens = together ? plan.hidden.with(Axis::tp, replicate, partial) : plan.hidden;
+  const Flow sums = together ? plan.hidden.with(Axis::tp, partial, replicate) : plan.hidden;
+  const Spread by_expert(Axis::ep, shard(0));
+  const auto role = [&](Role r) -> LinearPlan& { return plan.linear[static_cast<std::size_t>(r)]; };
+  role(Role::expert_column) = {by_expert.with(Axis::etp, shard(1)), plan.hidden, tokens, tokens, tokens};
+  role(Role::expert_row) = {by_expert.with(Axis::etp, shard(2)), sums, sums, sums, plan.hidden};
 }
 
 }  // namespace
 
 Strategy expert() {
-  return {"expert", {"ep"}, refuse, nullptr, nullptr};
+  return {"expert", {"ep", "etp", "router"}, refuse, choices, write};
 }
 
 }  // namespace mbench::strategies

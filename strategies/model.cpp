@@ -18,7 +18,6 @@ MaybeRefusal missing_part(const ModelSpec& m) {
   if (parts.causal != next_token)
     return missing("causal", parts.causal ? "true with masked words" : "false with next_token",
                    next_token ? "causal true" : "causal false");
-  if (m.experts != 0) return missing("experts", fmt::format("{}", m.experts), "a dense model");
   return std::nullopt;
 }
 

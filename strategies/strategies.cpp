@@ -44,19 +44,4 @@ std::vector<std::int64_t> divisors(std::int64_t n, std::int64_t high) {
   return all;
 }
 
-std::string nearest_divisors(std::int64_t got, std::int64_t n) {
-  std::int64_t below = 1, above = 0;
-  for (std::int64_t d = 1; d <= n && above == 0; ++d) {
-    if (n % d != 0) continue;
-    if (d < got) below = d;
-    if (d > got) above = d;
-  }
-  return above == 0 || below == above ? fmt::format("{}", below) : fmt::format("{} or {}", below, above);
-}
-
-std::string nearest_multiples(std::int64_t got, std::int64_t unit) {
-  const std::int64_t below = got / unit * unit;
-  return below == 0 ? fmt::format("{}", unit) : fmt::format("{} or {}", below, below + unit);
-}
-
 }  // namespace mbench::strategies

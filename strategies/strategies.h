@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/base/text.h"
 #include "engine/plan/plan.h"
 #include "engine/spec/result.h"
 
@@ -63,9 +64,6 @@ Plan make_plan(const Point& point);
 // The list of one stage's actions; every schedule is made here.
 Schedule make_schedule(ScheduleKind kind, int stages, int stage, int chunks, int micro_batches);
 
-// "2 or 4": the divisors of n on either side of `got`; the multiples of `unit` on either side of it.
-std::string nearest_divisors(std::int64_t got, std::int64_t n);
-std::string nearest_multiples(std::int64_t got, std::int64_t unit);
 // The divisors of n that are at most `high`, in order.
 std::vector<std::int64_t> divisors(std::int64_t n, std::int64_t high);
 

@@ -21,4 +21,8 @@ std::string format_duration(double seconds);
 // FNV-1a, 64 bit: a stable hash for ids and random-generator sites.
 std::uint64_t fnv1a(std::string_view text);
 
+// "2 or 4": the divisors of n on either side of `got`; the multiples of `unit` on either side of it.
+std::string nearest_divisors(std::int64_t got, std::int64_t n);
+std::string nearest_multiples(std::int64_t got, std::int64_t unit);
+
 }  // namespace mbench

@@ -5,6 +5,12 @@
 
 namespace mbench {
 
+// activation(x + bias); an empty bias adds none. Gated: x holds (gate, up) of each output side by side.
+Tensor activate(Context& context, Activation kind, const Tensor& x, const Tensor& bias);
+// The gradient of x from that of the output, in the place of one of the two, which must be the caller's alone.
+Tensor activation_gradient(Context& context, Activation kind, const Tensor& dy, const Tensor& x,
+                           const Tensor& bias);
+
 class ActivationFunction {
  public:
   // What the gradient is taken at: the input kept, the first layer's bias in it or not.

@@ -1,5 +1,7 @@
 #include "engine/nn/context.h"
 
+#include <algorithm>
+
 #include "engine/base/text.h"
 
 namespace mbench {
@@ -29,6 +31,17 @@ std::int64_t Context::seq0() const {
     first += n * coordinate;
   });
   return first;
+}
+
+void RouterLoad::add(std::span<const std::int64_t> offsets) {
+  std::int64_t most = 0;
+  for (std::size_t e = 0; e + 1 < offsets.size(); ++e) most = std::max(most, offsets[e + 1] - offsets[e]);
+  const auto experts = static_cast<double>(offsets.size() - 1);
+  const double ratio =
+      offsets.back() == 0 ? 1 : static_cast<double>(most) * experts / static_cast<double>(offsets.back());
+  sum += ratio;
+  largest = std::max(largest, ratio);
+  ++count;
 }
 
 RngKey rng_key(const Context& context, std::uint64_t site) {

@@ -1,5 +1,7 @@
 // What modules run in: the device, the plan, the groups, the step; and one micro batch of inputs.
 #pragma once
+#include <span>
+
 #include "engine/base/philox.h"
 #include "engine/nn/groups.h"
 #include "engine/nn/rotary.h"
@@ -23,6 +25,15 @@ class GlobalBuffer {
   Tensor buffer_;
 };
 
+// How unevenly routers sent tokens, where the data decide: of each layer and micro batch the largest expert's tokens over
+// the mean.
+struct RouterLoad {
+  double sum = 0, largest = 0;
+  std::int64_t count = 0;
+  // offsets: [experts + 1], the first row of each expert.
+  void add(std::span<const std::int64_t> offsets);
+};
+
 struct Context {
   Device& device;
   const Plan& plan;
@@ -30,6 +41,7 @@ struct Context {
   GlobalBuffer buffer;
   std::int64_t step = 0;  // optimizer steps since the start: which dropout masks are drawn
   RotaryAngles angles{};
+  RouterLoad router_load{};
 
   const GraphStyle& graph() const { return plan.graph; }
   const TrainingPlan& training() const { return plan.training; }

@@ -25,15 +25,15 @@ constexpr Axes kSets[] = {
 
 }  // namespace
 
-Groups::Groups(Device& device, World& world, const Mesh& mesh) : mesh_(mesh), rank_(world.rank()) {
+Groups::Groups(Device& device, World& world, const Mesh& mesh, bool experts)
+    : mesh_(mesh), rank_(world.rank()) {
   std::vector<int> everyone(static_cast<std::size_t>(world.size()));
   std::iota(everyone.begin(), everyone.end(), 0);
   all_ = world.group(device, "world", everyone);
   for (const Axes& set : kSets) {
     const Axes real = mesh.real(set);
-    // Where no rank is an expert's alone, the experts' axes are tp, cp and dp folded into edp: no use of them.
-    const bool experts = !(real & (kExpertAxes - kDenseAxes)).empty();
-    if (by_axes_.contains(real) || (experts && mesh.size(Axes{Axis::etp, Axis::ep}) == 1)) continue;
+    const bool of_experts = !(real & (kExpertAxes - kDenseAxes)).empty();
+    if (by_axes_.contains(real) || (of_experts && !experts)) continue;
     by_axes_[real] = world.group(device, real.empty() ? "self" : str(real), mesh.members(rank_, real));
   }
   const std::vector<int> stages = mesh.members(rank_, {Axis::pp});

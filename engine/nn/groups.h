@@ -11,8 +11,9 @@ namespace mbench {
 
 class Groups {
  public:
-  // Collective over the world: makes the group of all ranks, then one for each set that training uses.
-  Groups(Device& device, World& world, const Mesh& mesh);
+  // Collective over the world: makes the group of all ranks, then one for each set that training uses; `experts`:
+  // whether it has experts, whose axes are another factorisation.
+  Groups(Device& device, World& world, const Mesh& mesh, bool experts = false);
 
   // The ranks that differ from this one in these axes alone. Axes of one rank make no difference: of none but such, it
   // is a group of one. Internal error for a set that was not made.

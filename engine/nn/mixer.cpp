@@ -2,6 +2,7 @@
 
 #include "engine/nn/attention.h"
 #include "engine/nn/mlp.h"
+#include "engine/nn/moe.h"
 
 namespace mbench {
 
@@ -10,8 +11,7 @@ std::unique_ptr<Mixer> make_mixer(ParameterStore& store, const Plan& plan, const
   if (const auto* attention = std::get_if<AttentionSpec>(&branch.mixer))
     return std::make_unique<Attention>(store, plan, *attention, drop);
   if (const auto* mlp = std::get_if<MlpSpec>(&branch.mixer)) return std::make_unique<Mlp>(store, plan, *mlp);
-  fail(ErrorKind::unsupported, branch.name,
-       "a mixture of experts is not built into this binary, need a dense model");
+  return std::make_unique<Moe>(store, plan, std::get<MoeSpec>(branch.mixer));
 }
 
 }  // namespace mbench

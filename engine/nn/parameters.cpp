@@ -83,16 +83,22 @@ void ParameterStore::initialise(const Parameter& p) {
     return;
   }
   // Where this rank's part begins; of two axes that cut one dim the outer one cuts first.
-  std::int64_t first[2] = {0, 0}, extent[2] = {p.spec.shape.rows(), p.spec.shape.cols()};
+  const Shape& shape = p.spec.shape;
+  std::vector<std::int64_t> first, extent;
+  for (int d = 0; d < shape.rank(); ++d) first.push_back(0), extent.push_back(shape[d]);
   for (int i = kAxes; i-- > 0;) {
     const Axis axis = static_cast<Axis>(i);
     if (const Placement& place = p.placement[axis]; place.sharded()) {
-      check(p.spec.shape.rank() == 2, "parameters", "{} of {} dims is cut", p.name(), p.spec.shape.rank());
-      extent[place.dim] /= plan_.mesh.size(axis);
-      first[place.dim] += extent[place.dim] * groups_.coordinate(axis);
+      const auto dim = static_cast<std::size_t>(place.dim);
+      extent[dim] /= plan_.mesh.size(axis);
+      first[dim] += extent[dim] * groups_.coordinate(axis);
     }
   }
-  draw_rows(p, target, first[0], first[1]);
+  if (shape.rank() == 2) return draw_rows(p, target, first[0], first[1]);
+  check(shape.rank() == 3, "parameters", "{} of {} dims is drawn, need 2 or 3", p.name(), shape.rank());
+  for (std::int64_t e = 0; e < extent[0]; ++e)  // matrices, one below the other
+    draw_rows(p, target.slice(e, 1).view({extent[1], extent[2]}), (first[0] + e) * shape[1] + first[1],
+              first[2]);
 }
 
 // Rows of `target` from row and column (row0, col0) of the parameter on, drawn as those of the weight that they are of.

@@ -71,10 +71,14 @@ struct Plan {
   GraphStyle graph{};
   AttentionKind attention = AttentionKind::core;
   PrecisionPlan precision;
+  RouterMode router;  // where the model has experts
 
-  Flow hidden;                            // activations between branches, [seq, batch, hidden]
-  std::array<LinearPlan, kRoles> linear;  // what a role means; see role()
-  std::vector<Regions> recompute;         // [layer]: what its forward drops, to be computed again in backward
+  Flow hidden;  // activations between branches, [seq, batch, hidden]
+  // What a role means; see role(). Of experts: the weight [experts, out, in] over etp x ep, and how tokens come from hidden
+  // activations to where they are dispatched (the column's input to consumed), and sums of experts' outputs back (the
+  // row's product to output).
+  std::array<LinearPlan, kRoles> linear;
+  std::vector<Regions> recompute;  // [layer]: what its forward drops, to be computed again in backward
 
   std::vector<std::vector<ChunkPlan>> chunks;  // [stage][chunk]
   std::vector<Schedule> schedule;              // [stage]

@@ -37,11 +37,11 @@ NormSpec norm_of(const ModelSpec& m, std::string name) {
   return {std::move(name), parts.norm, m.hidden, static_cast<float>(parts.norm_eps)};
 }
 
-// `experts` of them as one weight, of which a token meets the share.
-MlpSpec mlp_of(const ModelSpec& m, const std::string& name, std::int64_t width, std::int64_t experts = 1,
+// With `experts`, so many of them as one weight, of which a token meets the share.
+MlpSpec mlp_of(const ModelSpec& m, const std::string& name, std::int64_t width, std::int64_t experts = 0,
                double share = 1) {
   const ModelParts& parts = m.parts();
-  const bool routed = experts > 1;
+  const bool routed = experts > 0;
   const std::int64_t wide = parts.activation == Activation::swiglu ? 2 * width : width;
   const Meets meets = routed ? Meets::routed_token : Meets::every_token;
   return {parts.activation,
@@ -51,12 +51,15 @@ MlpSpec mlp_of(const ModelSpec& m, const std::string& name, std::int64_t width, 
            residual_stddev(m), meets, false, experts, share}};
 }
 
-std::variant<AttentionSpec, MlpSpec, MoeSpec> feed_forward_of(const ModelSpec& m, const std::string& layer) {
-  if (m.experts == 0) return mlp_of(m, layer, m.ffn);
+std::variant<AttentionSpec, MlpSpec, MoeSpec> feed_forward_of(const ModelSpec& m, const std::string& layer,
+                                                              std::int64_t index) {
+  if (m.experts == 0 || index < m.dense_layers) return mlp_of(m, layer, m.ffn);
   const std::int64_t width = m.expert_ffn == 0 ? m.ffn : m.expert_ffn;
   const double share = static_cast<double>(m.active_experts) / static_cast<double>(m.experts);
-  MoeSpec moe{m.experts,
+  MoeSpec moe{layer + ".moe",
+              m.experts,
               m.active_experts,
+              m.parts().routing,
               {layer + ".router", m.hidden, m.experts, Role::whole, false, kStddev},
               mlp_of(m, layer + ".experts", width, m.experts, share),
               {}};
@@ -89,7 +92,7 @@ LayerSpec layer_of(const ModelSpec& m, std::int64_t index) {
   const std::string layer = fmt::format("layers.{}", index);
   return {parts.norm_place,
           {{layer + ".attention", norm_of(m, layer + ".norm1"), attention_of(m, layer)},
-           {layer + ".mlp", norm_of(m, layer + ".norm2"), feed_forward_of(m, layer)}}};
+           {layer + ".mlp", norm_of(m, layer + ".norm2"), feed_forward_of(m, layer, index)}}};
 }
 
 HeadSpec head_of(const ModelSpec& m, std::int64_t vocab) {
@@ -133,7 +136,7 @@ LinearSpec AttentionSpec::keys_and_values() const {
 }
 
 WeightSpec weight_of(const LinearSpec& l) {
-  const Shape shape = l.experts > 1 ? Shape{l.experts, l.out, l.in} : Shape{l.out, l.in};
+  const Shape shape = l.experts > 0 ? Shape{l.experts, l.out, l.in} : Shape{l.out, l.in};
   WeightSpec w{l.name + ".weight", shape, l.role, l.stddev, 0, l.meets, l.share, l.tied, l.rows_of};
   if (w.rows_of) w.rows_of->whole += ".weight";
   return w;
@@ -144,7 +147,7 @@ WeightSpec weight_of(const TableSpec& t) {
 }
 
 WeightSpec bias_of(const LinearSpec& l) {
-  return {l.name + ".bias", l.experts > 1 ? Shape{l.experts, l.out} : Shape{l.out}, l.role};
+  return {l.name + ".bias", l.experts > 0 ? Shape{l.experts, l.out} : Shape{l.out}, l.role};
 }
 
 WeightSpec gamma_of(const NormSpec& n) {

@@ -24,6 +24,9 @@ enum class Role : std::uint8_t {
 };
 inline constexpr int kRoles = 6;
 std::string_view name_of(Role);
+constexpr bool is_expert(Role role) {
+  return role == Role::expert_column || role == Role::expert_row;
+}
 
 // Which tokens meet a weight in a matrix product.
 enum class Meets : std::uint8_t {
@@ -49,7 +52,7 @@ struct LinearSpec {
   float stddev = 0;
   Meets meets = Meets::every_token;
   bool tied = false;
-  std::int64_t experts = 1;  // that many of them, as one weight [experts, out, in]
+  std::int64_t experts = 0;  // so many of them as one weight [experts, out, in]; 0: the weight is [out, in]
   double share = 1;          // of the experts that a token meets
   std::optional<RowsOf> rows_of{};
 };
@@ -90,10 +93,13 @@ struct MlpSpec {
   LinearSpec fc1, fc2;  // with a gated activation, fc1 makes [width, (gate, up)]
 };
 
+// A mixture of experts: a router sends each token to `active` of the experts; the shared one sees all tokens.
 struct MoeSpec {
+  std::string name;
   std::int64_t experts = 0, active = 0;
+  RoutingSpec routing;
   LinearSpec router;
-  MlpSpec expert;
+  MlpSpec expert;  // all of them: weights [experts, out, in]
   std::optional<MlpSpec> shared;
 };
 

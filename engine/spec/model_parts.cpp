@@ -23,6 +23,11 @@ constexpr Choices<AttentionForm, 2> kAttentionForms = {
 constexpr Choices<Objective, 2> kObjectives = {
     {{"next_token", Objective::next_token}, {"masked_words_and_order", Objective::masked_words_and_order}}};
 
+constexpr Choices<RouterScore, 2> kRouterScores = {
+    {{"softmax", RouterScore::softmax}, {"sigmoid", RouterScore::sigmoid}}};
+constexpr Choices<GroupScore, 2> kGroupScores = {
+    {{"best", GroupScore::best}, {"best_two", GroupScore::best_two}}};
+
 template <class Enum, std::size_t N>
 PartField choice(const char* key, Enum ModelParts::*field, const Choices<Enum, N>& choices) {
   return {key,
@@ -103,6 +108,46 @@ json write_rope(const ModelParts& parts) {
   return out;
 }
 
+struct RoutingNumber {
+  const char* key;
+  double RoutingSpec::*field;
+  double high;
+};
+constexpr RoutingNumber kRoutingNumbers[] = {{"scale", &RoutingSpec::scale, 1e6},
+                                             {"balance_loss", &RoutingSpec::balance_loss, 1e6},
+                                             {"z_loss", &RoutingSpec::z_loss, 1e6},
+                                             {"correction_speed", &RoutingSpec::correction_speed, 1}};
+
+void read_routing(ModelParts& parts, const json& value, const std::string& where) {
+  ObjectReader object(value, where);
+  RoutingSpec r;
+  if (const json* given = object.find("score"))
+    r.score = read_choice(*given, object.path("score"), kRouterScores);
+  if (const json* given = object.find("normalise")) r.normalise = read_bool(*given, object.path("normalise"));
+  for (const RoutingNumber& n : kRoutingNumbers)
+    if (const json* given = object.find(n.key))
+      r.*n.field = read_number(*given, object.path(n.key), 0, n.high);
+  if (const json* given = object.find("groups"))
+    r.groups = r.chosen_groups = read_int(*given, object.path("groups"), 1, 1 << 16);
+  if (const json* given = object.find("chosen_groups"))
+    r.chosen_groups = read_int(*given, object.path("chosen_groups"), 1, r.groups);
+  if (const json* given = object.find("group_score"))
+    r.group_score = read_choice(*given, object.path("group_score"), kGroupScores);
+  object.refuse_unknown();
+  parts.routing = r;
+}
+
+json write_routing(const ModelParts& parts) {
+  const RoutingSpec& r = parts.routing;
+  json out = {{"score", name_of(r.score)}, {"normalise", r.normalise}};
+  for (const RoutingNumber& n : kRoutingNumbers) out[n.key] = r.*n.field;
+  if (r.groups == 1) return out;
+  out["groups"] = r.groups;
+  out["chosen_groups"] = r.chosen_groups;
+  out["group_score"] = name_of(r.group_score);
+  return out;
+}
+
 }  // namespace
 
 const std::vector<PartField>& part_fields() {
@@ -118,7 +163,8 @@ const std::vector<PartField>& part_fields() {
       flag("tied_embedding", &ModelParts::tied_embedding),
       count("token_types", &ModelParts::token_types, 1 << 16),
       number("norm_eps", &ModelParts::norm_eps, 0, 1),
-      {"rope", read_rope, write_rope, true}};
+      {"rope", read_rope, write_rope, true},
+      {"routing", read_routing, write_routing, true}};
   return table;
 }
 
@@ -139,6 +185,12 @@ std::string_view name_of(AttentionForm v) {
 }
 std::string_view name_of(Objective v) {
   return choice_name(v, kObjectives);
+}
+std::string_view name_of(RouterScore v) {
+  return choice_name(v, kRouterScores);
+}
+std::string_view name_of(GroupScore v) {
+  return choice_name(v, kGroupScores);
 }
 
 }  // namespace mbench

@@ -41,7 +41,8 @@ constexpr Size kOptionalSizes[] = {{"kv_heads", &ModelSpec::kv_heads, 1 << 16},
                                    {"experts", &ModelSpec::experts, 1 << 16},
                                    {"active_experts", &ModelSpec::active_experts, 1 << 16},
                                    {"shared_experts", &ModelSpec::shared_experts, 1 << 16},
-                                   {"expert_ffn", &ModelSpec::expert_ffn, 1 << 22}};
+                                   {"expert_ffn", &ModelSpec::expert_ffn, 1 << 22},
+                                   {"dense_layers", &ModelSpec::dense_layers, 16384}};
 
 const std::map<std::string, ModelParts>& families() {
   static const std::map<std::string, ModelParts> all = [] {
@@ -89,15 +90,42 @@ void read_sizes(ObjectReader& object, bool complete, ModelSpec& m) {
   if (widened && !ffn) m.ffn = 4 * m.hidden;
   for (const Size& s : kOptionalSizes)
     if (const json* given = object.find(s.key)) m.*s.field = read_int(*given, object.path(s.key), 0, s.high);
-  if (m.active_experts > m.experts)
-    fail(ErrorKind::bad_input, object.path("active_experts"), "more than there are, got {}, need at most {}",
-         m.active_experts, m.experts);
+  if (m.experts == 0) {
+    for (const auto& [key, field] : {std::pair("active_experts", &ModelSpec::active_experts),
+                                     {"shared_experts", &ModelSpec::shared_experts},
+                                     {"expert_ffn", &ModelSpec::expert_ffn},
+                                     {"dense_layers", &ModelSpec::dense_layers}})
+      if (m.*field > 0)
+        fail(ErrorKind::bad_input, object.path(key), "of a mixture of experts, got {}, need \"experts\" too",
+             m.*field);
+    return;
+  }
+  if (m.active_experts < 1 || m.active_experts > m.experts)
+    fail(ErrorKind::bad_input, object.path("active_experts"),
+         "experts that a token visits, got {}, need 1 to {}, the experts there are", m.active_experts,
+         m.experts);
+  if (m.dense_layers >= m.layers)
+    fail(ErrorKind::bad_input, object.path("dense_layers"),
+         "layers without experts, got {} of {}, need at most {}, or a model with experts 0", m.dense_layers,
+         m.layers, m.layers - 1);
 }
 
 void read_parts(ObjectReader& object, ModelSpec& m) {
   ModelParts parts = m.parts();
   for (const PartField& field : part_fields())
     if (const json* given = object.find(field.key)) field.read(parts, *given, object.path(field.key));
+  const RoutingSpec& r = parts.routing;
+  const auto routing = [&](const char* key) { return object.path("routing") + "." + key; };
+  if (m.experts > 0 && (r.groups < 1 || m.experts % r.groups != 0))
+    fail(ErrorKind::bad_input, routing("groups"), "got {}, need a divisor of the {} experts, {}", r.groups,
+         m.experts, nearest_divisors(r.groups, m.experts));
+  if (m.experts > 0 && r.chosen_groups * (m.experts / r.groups) < m.active_experts)
+    fail(ErrorKind::bad_input, routing("chosen_groups"),
+         "got {} groups of {} experts, need at least {} to choose {} experts from", r.chosen_groups,
+         m.experts / r.groups, (m.active_experts + m.experts / r.groups - 1) / (m.experts / r.groups),
+         m.active_experts);
+  if (m.experts > 0 && r.group_score == GroupScore::best_two && r.groups > 1 && m.experts / r.groups < 2)
+    fail(ErrorKind::bad_input, routing("group_score"), "best_two of groups of one expert, need best");
   m.own_parts = parts == parts_of_family(m.family) ? std::nullopt : std::optional(parts);
 }
 

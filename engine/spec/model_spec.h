@@ -24,6 +24,8 @@ enum class Activation {
 enum class PositionKind { learned, rotary };      // a table added to the embedding, or a turn of Q and K
 enum class AttentionForm { multi_head, latent };  // keys and values as they are, or of low rank
 enum class Objective { next_token, masked_words_and_order };  // what the loss is: see train/data.h
+enum class RouterScore { softmax, sigmoid };                  // of the logits of a mixture's router
+enum class GroupScore { best, best_two };  // of a group of experts: its largest score, or its two largest
 
 std::string_view name_of(NormKind);
 std::string_view name_of(NormPlace);
@@ -31,6 +33,8 @@ std::string_view name_of(Activation);
 std::string_view name_of(PositionKind);
 std::string_view name_of(AttentionForm);
 std::string_view name_of(Objective);
+std::string_view name_of(RouterScore);
+std::string_view name_of(GroupScore);
 
 // Rotary positions (Su et al. 2021): the pair i of a head's n turned columns turns by position / base^(2 i / n). LLaMA 3.1
 // turns pairs of long wavelengths more slowly: `factor` times where the wavelength is above original_positions /
@@ -49,6 +53,24 @@ struct RopeSpec {
   std::vector<float> frequencies(std::int64_t head_dim) const;
 };
 
+// How the router of a mixture of experts chooses and weighs (ops/route.h): the k experts of the largest scores, or, with
+// groups, the best of the best groups (node-limited routing, DeepSeek-V2 and V3). A chosen expert counts by its score
+// times `scale`, divided by the sum of the chosen ones with `normalise`.
+struct RoutingSpec {
+  RouterScore score = RouterScore::softmax;
+  bool normalise = true;
+  double scale = 1;
+  std::int64_t groups = 1, chosen_groups = 1;
+  GroupScore group_score = GroupScore::best;
+  // Added to the loss, with the coefficients: what evens out the experts' loads (Switch, GShard), and what keeps logits
+  // small (ST-MoE).
+  double balance_loss = 0, z_loss = 0;
+  // Balancing without a loss (DeepSeek-V3): a correction is added to each score for the choice alone, and moved by so much
+  // after every step, up where an expert got less than the mean and down where more.
+  double correction_speed = 0;
+  bool operator==(const RoutingSpec&) const = default;
+};
+
 // What layers, embedding and head are made of.
 struct ModelParts {
   NormKind norm = NormKind::layer_norm;
@@ -62,7 +84,8 @@ struct ModelParts {
   bool tied_embedding = true;    // one table embeds words and makes logits
   std::int64_t token_types = 0;  // rows of a table of segments; 0: none
   double norm_eps = 1e-5;
-  RopeSpec rope;  // where positions are rotary
+  RopeSpec rope;        // where positions are rotary
+  RoutingSpec routing;  // where there are experts
   bool operator==(const ModelParts&) const = default;
 };
 
@@ -83,6 +106,7 @@ struct ModelSpec {
   std::int64_t active_experts = 0;      // of those, how many a token visits
   std::int64_t shared_experts = 0;      // visited by every token
   std::int64_t expert_ffn = 0;          // width of one expert; ffn unless given
+  std::int64_t dense_layers = 0;        // the first ones, which have a block of width ffn and no experts
   std::optional<ModelParts> own_parts;  // where they are not the family's
 
   const ModelParts& parts() const;

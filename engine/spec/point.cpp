@@ -128,6 +128,8 @@ ordered_json written(const T& value) {
     return name_of(value);
   else if constexpr (std::is_same_v<T, ModelSpec>)
     return write_model(value);
+  else if constexpr (std::is_same_v<T, RouterMode>)
+    return str(value);
   else
     return value;
 }
@@ -171,6 +173,11 @@ const std::vector<Field>& fields() {
       told(field("dp", layout, &P::dp, count(1, kMaxAxis))),
       field("cp", layout, &P::cp, count(1, kMaxAxis)),
       field("ep", layout, &P::ep, count(1, kMaxAxis)),
+      field("etp", layout, &P::etp, count(0, kMaxAxis)),
+      field("router", training, &P::router,
+            [](const json& value, const std::string& where) {
+              return read_router(read_string(value, where), where);
+            }),
       field("replicas", layout, &P::replicas, choice(kReplicas)),
       field("sequence_parallel", layout, &P::sequence_parallel, read_bool),
       field("recompute", layout, &P::recompute, choice(kRecomputes)),

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/spec/model_spec.h"
+#include "engine/spec/router.h"
 
 namespace mbench {
 
@@ -31,7 +32,10 @@ struct Point {
   std::uint64_t seed = 1234;
   double dropout = 0.1;
 
-  std::int64_t tp = 1, pp = 1, dp = 1, cp = 1, ep = 1;
+  std::int64_t tp = 1, pp = 1, dp = 1, cp = 1;
+  // Of experts, folded over tp x cp x dp: ranks that have different ones, and ranks that have parts of one; 0: as many as tp.
+  std::int64_t ep = 1, etp = 0;
+  RouterMode router;                    // where the model has experts
   Replicas replicas = Replicas::ranks;  // of dp: a process each, or threads of one that copies weights around
   bool sequence_parallel = false;
   Recompute recompute = Recompute::none;
@@ -62,6 +66,7 @@ struct Point {
   std::string framework = "mbench";
   std::string device = "cpu";  // "cpu", "cuda" or "sim:<N>x<MACHINE>"
 
+  std::int64_t expert_tp() const { return etp == 0 ? tp : etp; }
   std::int64_t world() const { return tp * pp * dp * cp; }
   bool simulated() const { return device.starts_with("sim:"); }
   std::int64_t micro_batches() const { return global_batch / (micro_batch * dp); }

@@ -9,6 +9,7 @@ namespace mbench {
 namespace {
 
 constexpr Axes kModelParallel{Axis::tp, Axis::pp};
+constexpr Axes kExpertParallel{Axis::etp, Axis::ep, Axis::pp};
 
 void append(std::vector<ops::ElementRange>& ranges, const ops::ElementRange& next) {
   if (!ranges.empty() && ranges.back().end == next.begin)
@@ -35,20 +36,29 @@ Optimizer::Optimizer(Device& device, const Plan& plan, const ParameterStore& sto
       plan_(plan),
       store_(store),
       model_parallel_(groups.over(kModelParallel)),
+      expert_parallel_(groups.over(plan.model.experts > 0 ? kExpertParallel : kModelParallel)),
       scaler_(plan.precision.loss_scaling) {
   m_ = device.empty({store.size()}, DType::f32, Category::optimizer, "Adam first moment");
   v_ = device.empty({store.size()}, DType::f32, Category::optimizer, "Adam second moment");
   norm_ = device.empty({1}, DType::f32, Category::optimizer, "gradient norm");
+  if (plan.model.experts > 0)
+    experts_norm_ = device.empty({1}, DType::f32, Category::optimizer, "gradient norm of experts");
   run(device, ops::Fill{m_, 0});
   run(device, ops::Fill{v_, 0});
-  // A parameter that all tp ranks hold is counted by the first of them alone. The alignment gaps between
+  // A parameter that several of the ranks hold is counted by the first of them alone. The alignment gaps between
   // parameters have zero gradients and weights and so may be part of any range.
-  const bool first = groups.coordinate(Axis::tp) == 0;
+  const auto counts = [&](const Parameter& p, Axes axes) {
+    for (const Axis axis : axes.list())
+      if (groups.coordinate(axis) > 0 && !p.placement[axis].sharded()) return false;
+    return p.counted;
+  };
   const auto& all = store.all();
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Parameter& p = *all[i];
     const ops::ElementRange range{p.offset, i + 1 < all.size() ? all[i + 1]->offset : store.size()};
-    if (p.counted && (first || p.placement[Axis::tp].sharded())) append(counted_, range);
+    const bool expert = is_expert(p.spec.role);
+    if (counts(p, expert ? Axes{Axis::etp, Axis::ep} : Axes{Axis::tp}))
+      append(expert ? experts_ : counted_, range);
     if (!p.decays()) append(undecayed_, range);
   }
 }
@@ -57,6 +67,12 @@ float Optimizer::global_norm(const Tensor& gradients, float scale) {
   run(device_, ops::Fill{norm_, 0});
   if (!counted_.empty()) run(device_, ops::SumSquares{gradients, norm_, counted_});
   model_parallel_.all_reduce(norm_);
+  if (experts_norm_) {
+    run(device_, ops::Fill{experts_norm_, 0});
+    if (!experts_.empty()) run(device_, ops::SumSquares{gradients, experts_norm_, experts_});
+    expert_parallel_.all_reduce(experts_norm_);
+    run(device_, ops::Add{norm_, experts_norm_, norm_});
+  }
   return std::sqrt(device_.read(norm_, 1.0f)) * scale;
 }
 

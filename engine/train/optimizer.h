@@ -40,11 +40,13 @@ class Optimizer {
   Device& device_;
   const Plan& plan_;
   const ParameterStore& store_;
-  Group& model_parallel_;  // the ranks that together hold one copy of the model
+  // The ranks that together hold one copy of the model's dense weights, and one of its experts.
+  Group &model_parallel_, &expert_parallel_;
   LossScaler scaler_;
   Tensor m_, v_, norm_;
-  std::vector<ops::ElementRange> counted_;    // in the norm, on this rank
-  std::vector<ops::ElementRange> undecayed_;  // by weight decay
+  Tensor experts_norm_;                               // where the model has experts
+  std::vector<ops::ElementRange> counted_, experts_;  // in the norm, on this rank: dense, and of experts
+  std::vector<ops::ElementRange> undecayed_;          // by weight decay
   std::int64_t steps_taken_ = 0, steps_seen_ = 0;
 };
 

@@ -24,7 +24,7 @@ std::span<const std::byte> bytes_of(const std::vector<T>& v) {
 Trainer::Trainer(const Plan& plan, Device& device, World& world, const TokenSource* data)
     : plan_(plan),
       device_(device),
-      groups_(device, world, plan.mesh),
+      groups_(device, world, plan.mesh, plan.model.experts > 0),
       data_(data),
       pipeline_(groups_.over({Axis::pp})),
       stage_(groups_.coordinate(Axis::pp)),

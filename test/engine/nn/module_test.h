@@ -32,7 +32,7 @@ class ModuleTest {
       : plan(strategies::make_plan(point)),
         device(open_device("cpu", 0)),
         world(lone_world(0, 1)),
-        groups(*device, *world, plan.mesh),
+        groups(*device, *world, plan.mesh, plan.model.experts > 0),
         context{*device, plan, groups, {}, 0},
         store(*device, plan, groups) {
     context.step = 3;

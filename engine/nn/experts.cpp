@@ -1,0 +1,123 @@
+#include "engine/nn/experts.h"
+
+#include <utility>
+
+#include "engine/ops/ops.h"
+
+namespace mbench {
+namespace {
+
+using Product = ops::GroupedMatmul::Product;
+
+// Experts of equal shares are one batched product.
+ops::Matmul batched(Product product, const Tensor& x, const Tensor& w, const Tensor& y, std::int64_t rows) {
+  const std::int64_t in = w.shape()[2], out = w.shape()[1];
+  const ops::Matrix mx(x, rows, in, in, 0, rows * in), mw(w, out, in, in, 0, out * in),
+      my(y, rows, out, out, 0, rows * out);
+  ops::Matmul m;
+  m.batch = w.shape()[0];
+  switch (product) {
+    case Product::forward:
+      m.a = mx, m.b = mw.t(), m.c = my;
+      break;
+    case Product::input_gradient:
+      m.a = my, m.b = mw, m.c = mx;
+      break;
+    case Product::weight_gradient:
+      m.a = my.t(), m.b = mx, m.c = mw, m.beta = 1;
+      break;
+  }
+  return m;
+}
+
+// Weight gradients are added to.
+void multiply(Context& c, Product product, const Tensor& x, const Tensor& w, const Tensor& y,
+              const ExpertRows& rows) {
+  if (rows.each > 0) return run(c.device, batched(product, x, w, y, rows.each));
+  run(c.device,
+      ops::GroupedMatmul{product, x, w, y, rows.offsets, product == Product::weight_gradient ? 1.0f : 0.0f});
+}
+
+// What every expert's tokens are split over, whatever their way: the ranks that have the same experts.
+Parameter* add(ParameterStore& store, const Plan& plan, const LinearSpec& linear) {
+  return store.add(weight_of(linear), plan.role(linear.role).weight, Spread(Axis::edp, shard(0)));
+}
+
+// [outer, inner, n] -> [inner, outer, n], of blocks of n elements.
+Tensor swapped(Context& c, const Tensor& x, std::int64_t outer, std::int64_t inner) {
+  const Tensor y = c.device.empty(x.shape(), x.dtype(), Category::activations, "rows in another order");
+  const std::int64_t n = x.numel() / (outer * inner);
+  run(c.device, ops::CopyBlocks{ops::Matrix(x, inner, n, n, 0, inner * n),
+                                ops::Matrix(y, inner, n, outer * n, 0, n), outer});
+  return y;
+}
+
+}  // namespace
+
+Experts::Experts(ParameterStore& store, const Plan& plan, const MlpSpec& spec)
+    : activation_(spec.activation), fc1_(add(store, plan, spec.fc1)), fc2_(add(store, plan, spec.fc2)) {}
+
+Tensor Experts::forward(Context& c, const ExpertRows& rows, Tensor x, Saved& saved) const {
+  saved.x = std::move(x);
+  const std::int64_t n = saved.x.shape()[0];
+  saved.wide = c.activation({n, fc1_->local[1]}, "experts' first product");
+  multiply(c, Product::forward, saved.x, fc1_->value, saved.wide, rows);
+  saved.narrow = activate(c, activation_, saved.wide, Tensor());
+  const Tensor y = c.activation({n, fc2_->local[1]}, "experts' output");
+  multiply(c, Product::forward, saved.narrow, fc2_->value, y, rows);
+  return y;
+}
+
+Tensor Experts::backward(Context& c, const ExpertRows& rows, Tensor dy, Saved& saved) const {
+  Tensor dwide;
+  {
+    const Tensor dnarrow = c.activation(saved.narrow.shape(), "gradient of the activation");
+    multiply(c, Product::input_gradient, dnarrow, fc2_->value, dy, rows);
+    multiply(c, Product::weight_gradient, saved.narrow, fc2_->gradient, dy, rows);
+    saved.narrow.reset();
+    dy.reset();
+    dwide = activation_gradient(c, activation_, dnarrow, std::exchange(saved.wide, Tensor()), Tensor());
+  }
+  const Tensor dx = c.activation(saved.x.shape(), "gradient of the experts' input");
+  multiply(c, Product::input_gradient, dx, fc1_->value, dwide, rows);
+  multiply(c, Product::weight_gradient, saved.x, fc1_->gradient, dwide, rows);
+  saved.x.reset();
+  return dx;
+}
+
+ExpertExchange::Travelling ExpertExchange::to_experts(Context& c, Tensor rows, std::int64_t experts) const {
+  Travelling t;
+  if (ranks_ == 1) {
+    t.out_ = std::move(rows);
+    return t;
+  }
+  t.context_ = &c;
+  t.in_ = std::move(rows);
+  t.out_ = c.device.empty(t.in_.shape(), t.in_.dtype(), Category::activations, "rows of other ranks");
+  t.pending_ = c.groups.over({Axis::ep}).start_all_to_all(t.in_, t.out_);
+  t.ranks_ = ranks_;
+  t.experts_ = experts;
+  return t;
+}
+
+ExpertExchange::Travelling ExpertExchange::back(Context& c, Tensor rows, std::int64_t experts) const {
+  if (ranks_ == 1) return to_experts(c, std::move(rows), experts);
+  Tensor by_rank = swapped(c, rows, experts, ranks_);
+  rows.reset();
+  Travelling t = to_experts(c, std::move(by_rank), 0);
+  return t;
+}
+
+Tensor ExpertExchange::Travelling::finish() {
+  if (pending_) pending_->wait();
+  pending_.reset();
+  in_.reset();
+  if (experts_ > 0 && ranks_ > 1) {
+    Tensor sorted = swapped(*context_, out_, ranks_, experts_);
+    out_.reset();
+    return sorted;
+  }
+  return std::move(out_);
+}
+
+}  // namespace mbench

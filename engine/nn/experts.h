@@ -1,0 +1,60 @@
+// The experts of a mixture that are on this rank, and the way of the rows to them and back.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "engine/nn/activation.h"
+
+namespace mbench {
+
+// How many rows each expert has: all the same number, or what stands between the offsets.
+struct ExpertRows {
+  std::int64_t each = 0;
+  std::vector<std::int64_t> offsets;  // [experts + 1] where `each` is 0
+};
+
+// y = fc2(activation(fc1(x))), every row by its expert: products in groups.
+class Experts {
+ public:
+  struct Saved {
+    Tensor x, wide, narrow;  // the input, fc1's output, the activation's
+  };
+  Experts(ParameterStore& store, const Plan& plan, const MlpSpec& spec);
+  // x: [rows, hidden], the rows of an expert one after the other, experts in order.
+  Tensor forward(Context& context, const ExpertRows& rows, Tensor x, Saved& saved) const;
+  Tensor backward(Context& context, const ExpertRows& rows, Tensor dy, Saved& saved) const;
+
+  std::int64_t count() const { return fc1_->local[0]; }  // on this rank
+
+ private:
+  Activation activation_;
+  Parameter *fc1_, *fc2_;
+};
+
+// Between rows by expert of all experts, on the rank whose tokens they are, and rows by expert of this rank's experts.
+// Every expert has the same number of rows everywhere. One rank has nothing to exchange: both are the same tensor.
+class ExpertExchange {
+ public:
+  explicit ExpertExchange(const Plan& plan) : ranks_(plan.mesh.size(Axis::ep)) {}
+
+  // Under way: overlaps with what is enqueued until finish().
+  class Travelling {
+   public:
+    Tensor finish();
+
+   private:
+    friend class ExpertExchange;
+    Context* context_ = nullptr;
+    Tensor in_, out_;
+    std::unique_ptr<Pending> pending_;
+    std::int64_t ranks_ = 1, experts_ = 0;  // experts of a rank, where what arrives is to be sorted by expert
+  };
+  // `experts`: of this rank.
+  Travelling to_experts(Context& context, Tensor rows, std::int64_t experts) const;
+  Travelling back(Context& context, Tensor rows, std::int64_t experts) const;
+
+ private:
+  std::int64_t ranks_;
+};
+
+}  // namespace mbench

@@ -1,0 +1,143 @@
+#include "engine/nn/moe.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "engine/nn/communicate.h"
+#include "engine/ops/ops.h"
+
+namespace mbench {
+namespace {
+
+// Rows of an expert where all have the same number, for that many dispatched tokens; 0 where they follow the data.
+std::int64_t capacity_of(const RouterMode& mode, std::int64_t tokens, std::int64_t active,
+                         std::int64_t experts) {
+  switch (mode.routing) {
+    case Routing::balanced:
+      return tokens * active / experts;
+    case Routing::capacity:
+      return static_cast<std::int64_t>(
+          std::ceil(mode.factor * static_cast<double>(tokens * active) / static_cast<double>(experts)));
+    case Routing::learned:
+      break;
+  }
+  return 0;
+}
+
+Axes sharded_along_sequence(const Spread& value, const Mesh& mesh) {
+  Axes axes;
+  for (const Axis axis : kDenseAxes.list())
+    if (value[axis].sharded(0)) axes.add(axis);
+  return mesh.real(axes);
+}
+
+}  // namespace
+
+Moe::Moe(ParameterStore& store, const Plan& plan, const MoeSpec& spec)
+    : experts_number_(spec.experts),
+      active_(spec.active),
+      mode_(plan.router),
+      tokens_(Transition::between(plan.role(spec.expert.fc1.role).input,
+                                  plan.role(spec.expert.fc1.role).consumed, plan.mesh)),
+      sums_(Transition::between(plan.role(spec.expert.fc2.role).product,
+                                plan.role(spec.expert.fc2.role).output, plan.mesh)),
+      counted_apart_(sharded_along_sequence(plan.role(spec.expert.fc1.role).consumed.value, plan.mesh)),
+      router_(store, plan, spec),
+      experts_(store, plan, spec.expert),
+      exchange_(plan) {
+  if (spec.shared) shared_.emplace(store, plan, *spec.shared);
+}
+
+void Moe::plan_dispatch(Context& c, const Tensor& experts, Saved& saved) const {
+  const auto integers = [&](const Shape& shape, std::string_view what) {
+    return c.device.empty(shape, DType::i64, Category::activations, what);
+  };
+  const std::int64_t tokens = experts.shape().rows();
+  ops::DispatchPlan plan;
+  plan.experts = experts;
+  plan.capacity = capacity_of(mode_, tokens, active_, experts_number_);
+  plan.rows = saved.rows = integers(experts.shape(), "rows of tokens");
+  plan.counts = integers({experts_number_}, "tokens of experts");
+  plan.offsets = integers({experts_number_ + 1}, "first rows of experts");
+  plan.pairs = saved.pairs =
+      integers({plan.capacity > 0 ? experts_number_ * plan.capacity : tokens * active_}, "tokens of rows");
+  run(c.device, plan);
+  saved.sizes = {plan.capacity * c.plan.mesh.size(Axis::ep), {}};
+  if (plan.capacity == 0) {
+    saved.sizes.offsets.resize(static_cast<std::size_t>(experts_number_ + 1));
+    if (c.device.real()) {
+      c.device.read(plan.offsets, std::as_writable_bytes(std::span(saved.sizes.offsets)));
+      c.router_load.add(saved.sizes.offsets);
+    } else {  // as if every expert had its share, waited for as it is for real
+      c.device.read(plan.offsets, 0);
+      for (std::int64_t e = 0; e <= experts_number_; ++e)
+        saved.sizes.offsets[static_cast<std::size_t>(e)] = tokens * active_ * e / experts_number_;
+    }
+  }
+  if (!router_.balances()) return;
+  saved.router.counts = plan.counts;
+  if (!counted_apart_.empty()) c.groups.over(counted_apart_).all_reduce(plan.counts);
+}
+
+Tensor Moe::forward(Context& c, const MicroBatch& batch, Tensor x,
+                    std::unique_ptr<Mixer::Saved>& keep) const {
+  auto owned = std::make_unique<Saved>();
+  Saved& saved = *owned;
+  keep = std::move(owned);
+  const Tensor own_weights = router_.forward(c, batch, x, saved.router);
+  saved.weights = communicate(c, tokens_.forward, own_weights);
+  plan_dispatch(c, communicate(c, tokens_.forward, saved.router.experts), saved);
+  Tensor rows;
+  Shape whole;
+  {
+    const Tensor tokens = communicate_briefly(c, tokens_.forward, x);
+    whole = tokens.shape();
+    rows = c.activation({saved.pairs.numel(), whole[2]}, "dispatched tokens");
+    run(c.device, ops::Dispatch{tokens, saved.pairs, active_, rows});
+  }
+  auto travelling = exchange_.to_experts(c, std::move(rows), experts_.count());
+  Tensor shared;
+  if (shared_) shared = shared_->forward(c, batch, std::move(x), saved.shared);
+  x.reset();
+  Tensor made = experts_.forward(c, saved.sizes, travelling.finish(), saved.experts);
+  saved.output = exchange_.back(c, std::move(made), experts_.count()).finish();
+  const Tensor sum = c.activation(whole, "combined outputs of experts");
+  run(c.device, ops::Combine{saved.output, saved.rows, saved.weights, sum});
+  const Tensor y = communicate(c, sums_.forward, sum);
+  if (shared_) run(c.device, ops::Add{y, shared, y});
+  return y;
+}
+
+Tensor Moe::backward(Context& c, const MicroBatch& batch, Tensor dy,
+                     std::unique_ptr<Mixer::Saved>& kept) const {
+  Saved& saved = static_cast<Saved&>(*kept);
+  const Tensor dsum = communicate(c, sums_.backward, dy);
+  const Shape whole = dsum.shape();
+  Tensor dweights =
+      c.device.empty(saved.weights.shape(), DType::f32, Category::activations, "gradient of weights");
+  Tensor doutput = std::exchange(saved.output, Tensor());
+  run(c.device, ops::CombineGrad{dsum, doutput, saved.rows, saved.weights, saved.pairs, doutput, dweights});
+  saved.weights.reset();
+  saved.pairs.reset();
+  auto travelling = exchange_.to_experts(c, std::move(doutput), experts_.count());
+  Tensor dshared;
+  if (shared_) dshared = shared_->backward(c, batch, std::move(dy), saved.shared);
+  dy.reset();
+  Tensor drows = experts_.backward(c, saved.sizes, travelling.finish(), saved.experts);
+  drows = exchange_.back(c, std::move(drows), experts_.count()).finish();
+  Tensor dx = c.activation(whole, "gradient of dispatched tokens");
+  run(c.device, ops::DispatchGrad{drows, saved.rows, dx});
+  drows.reset();
+  saved.rows.reset();
+  Communication tokens(c, tokens_.backward, dx);
+  dx.reset();
+  dweights = communicate(c, tokens_.backward, dweights);
+  const Tensor drouter = router_.backward(c, batch, dweights, saved.router);
+  dx = tokens.finish();
+  run(c.device, ops::Add{dx, drouter, dx});
+  if (shared_) run(c.device, ops::Add{dx, dshared, dx});
+  return dx;
+}
+
+}  // namespace mbench

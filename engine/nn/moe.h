@@ -1,0 +1,45 @@
+// A mixture of experts: each token goes to the experts that the router chose for it, their outputs come back and are
+// summed by weight; the shared expert, if there is one, sees all tokens.
+#pragma once
+#include <optional>
+
+#include "engine/nn/experts.h"
+#include "engine/nn/mixer.h"
+#include "engine/nn/mlp.h"
+#include "engine/nn/router.h"
+
+namespace mbench {
+
+class Moe final : public Mixer {
+ public:
+  struct Saved final : Mixer::Saved {
+    Router::Saved router;
+    Tensor weights;      // of the dispatched tokens, [tokens, k]
+    Tensor rows, pairs;  // as DispatchPlan made them
+    ExpertRows sizes;
+    Experts::Saved experts;
+    Tensor output;  // of the experts, a row for each that was dispatched
+    std::unique_ptr<Mixer::Saved> shared;
+  };
+  Moe(ParameterStore& store, const Plan& plan, const MoeSpec& spec);
+  Tensor forward(Context& context, const MicroBatch& batch, Tensor x,
+                 std::unique_ptr<Mixer::Saved>& saved) const override;
+  Tensor bias() const override { return {}; }
+  Tensor backward(Context& context, const MicroBatch& batch, Tensor dy,
+                  std::unique_ptr<Mixer::Saved>& saved) const override;
+
+ private:
+  // Plans the way of the chosen pairs; what it makes is saved.
+  void plan_dispatch(Context& context, const Tensor& experts, Saved& saved) const;
+
+  std::int64_t experts_number_, active_;
+  RouterMode mode_;
+  Transition tokens_, sums_;  // hidden activations to where they are dispatched; summed outputs back
+  Axes counted_apart_;  // along which other ranks dispatch tokens that are balanced together with this rank's
+  Router router_;
+  Experts experts_;
+  ExpertExchange exchange_;
+  std::optional<Mlp> shared_;
+};
+
+}  // namespace mbench

@@ -1,0 +1,60 @@
+#include "engine/nn/router.h"
+
+#include "engine/nn/residual.h"
+#include "engine/ops/ops.h"
+
+namespace mbench {
+namespace {
+
+ops::RouterRule rule_of(const RoutingSpec& spec, const RouterMode& mode) {
+  ops::RouterRule rule;
+  rule.score = spec.score == RouterScore::softmax ? ops::RouterScore::softmax : ops::RouterScore::sigmoid;
+  rule.renormalise = spec.normalise;
+  rule.scale = static_cast<float>(spec.scale);
+  rule.groups = spec.groups;
+  rule.chosen_groups = spec.chosen_groups;
+  rule.group_score = spec.group_score == GroupScore::best ? ops::GroupScore::best : ops::GroupScore::best_two;
+  rule.balanced = mode.routing == Routing::balanced;
+  return rule;
+}
+
+// The axes that split a sample's sequence between branches.
+Axes sequence_axes(const Flow& hidden) {
+  Axes axes;
+  for (const Axis axis : kDenseAxes.list())
+    if (hidden.value[axis].sharded(0)) axes.add(axis);
+  return axes;
+}
+
+}  // namespace
+
+Router::Router(ParameterStore& store, const Plan& plan, const MoeSpec& spec)
+    : rule_(rule_of(spec.routing, plan.router)),
+      losses_{static_cast<float>(spec.routing.balance_loss), static_cast<float>(spec.routing.z_loss), 1},
+      active_(spec.active),
+      cut_(plan.mesh.real(sequence_axes(plan.hidden))),
+      linear_(store, plan, spec.router) {}
+
+Tensor Router::forward(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {
+  saved.logits = linear_.forward(c, x, saved.linear);
+  const Shape& s = saved.logits.shape();
+  const Shape chosen = {s[0], s[1], active_};
+  saved.experts = c.device.empty(chosen, DType::i64, Category::activations, "chosen experts");
+  const Tensor weights = c.device.empty(chosen, DType::f32, Category::activations, "weights of experts");
+  run(c.device, ops::Route{saved.logits, Tensor(), rule_, hidden_map(c, batch), saved.experts, weights});
+  return weights;
+}
+
+Tensor Router::backward(Context& c, const MicroBatch& batch, const Tensor& dweights, Saved& saved) const {
+  ops::RouterLosses losses = losses_;
+  losses.balance *= batch.gradient_scale;
+  losses.z *= batch.gradient_scale;
+  losses.tokens = saved.logits.shape().rows() * c.groups.over(cut_).size();
+  run(c.device,
+      ops::RouteGrad{dweights, saved.logits, saved.experts, rule_, losses, saved.counts, saved.logits});
+  saved.experts.reset();
+  saved.counts.reset();
+  return linear_.backward(c, std::exchange(saved.logits, Tensor()), saved.linear);
+}
+
+}  // namespace mbench

@@ -1,0 +1,33 @@
+// The router of a mixture of experts: which experts each of this rank's tokens visits, and how much each counts.
+#pragma once
+#include "engine/nn/linear.h"
+#include "engine/ops/route.h"
+
+namespace mbench {
+
+class Router {
+ public:
+  struct Saved {
+    Linear::Saved linear;
+    Tensor logits;   // [seq, batch, experts] of this rank's hidden activations
+    Tensor experts;  // [seq, batch, k] i64
+    Tensor counts;   // [experts] i64: pairs that chose each, of all tokens whose losses are balanced together
+  };
+  Router(ParameterStore& store, const Plan& plan, const MoeSpec& spec);
+  // Returns the weights of the chosen experts, [seq, batch, k] f32.
+  Tensor forward(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const;
+  // From the gradient of the weights, and from the router's own losses, to that of x; frees what was saved.
+  Tensor backward(Context& context, const MicroBatch& batch, const Tensor& dweights, Saved& saved) const;
+
+  // Whether counts are needed.
+  bool balances() const { return losses_.balance > 0; }
+
+ private:
+  ops::RouterRule rule_;
+  ops::RouterLosses losses_;
+  std::int64_t active_;
+  Axes cut_;  // along which the tokens that are balanced together are split
+  Linear linear_;
+};
+
+}  // namespace mbench

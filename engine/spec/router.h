@@ -1,0 +1,25 @@
+// How a mixture's tokens find their experts in a benchmark: the spec's field `router`.
+#pragma once
+#include <string>
+
+namespace mbench {
+
+enum class Routing {
+  balanced,  // by position, every expert the same share: sizes do not depend on data or layout
+  capacity,  // as learned, but every expert has room for so many tokens; what is beyond is dropped, what is left padded
+  learned  // as the router says; the experts' sizes follow the data
+};
+
+struct RouterMode {
+  Routing routing = Routing::balanced;
+  // With `capacity`: an expert has room for factor * tokens * active experts / experts, rounded up, of the tokens that
+  // one rank dispatches at a time.
+  double factor = 1;
+  bool operator==(const RouterMode&) const = default;
+};
+
+// "balanced", "capacity:1.25", "learned"; bad_input at `where` for anything else.
+RouterMode read_router(const std::string& text, const std::string& where);
+std::string str(const RouterMode& mode);
+
+}  // namespace mbench
