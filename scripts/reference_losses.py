@@ -98,7 +98,8 @@ def train_and_show(args):
             raise Refused(f"{sys.executable}: no {package}, need it: pip install torch transformers numpy")
     import torch
     from fixtures import training, transformers_models
-    reference = transformers_models.Reference(point["model"], point["seed"], torch.float64 if args.f64 else torch.float32)
+    reference = transformers_models.Reference(point["model"], point["seed"], torch.float64 if args.f64 else torch.float32,
+                                              point["router"])
     count = sum(x.numel() for x in reference.parameters())
     print(f"{reference.source()}, {count:,} parameters\n")
 

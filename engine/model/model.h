@@ -33,6 +33,11 @@ class ModelChunk {
   Tensor backward(Context& context, const MicroBatch& batch, Tensor dy, Saved& saved,
                   const Ready& ready) const;
 
+  // After an optimizer step.
+  void after_step(Context& context) const {
+    for (const Layer& layer : layers_) layer.after_step(context);
+  }
+
   Parameter* word() const { return embedding_ ? embedding_->word() : nullptr; }
 
  private:

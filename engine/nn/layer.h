@@ -19,6 +19,7 @@ class Branch {
   Tensor forward(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const;
   // The gradient of the sum is that of the path that by-passes the mixer too.
   Tensor backward(Context& context, const MicroBatch& batch, const Tensor& dy, Saved& saved) const;
+  void after_step(Context& context) const { mixer_->after_step(context); }
 
  private:
   NormPlace place_;
@@ -37,6 +38,9 @@ class Layer {
   Layer(ParameterStore& store, const Plan& plan, const LayerSpec& spec, Regions drop);
   Tensor forward(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const;
   Tensor backward(Context& context, const MicroBatch& batch, const Tensor& dy, Saved& saved) const;
+  void after_step(Context& context) const {
+    for (const Branch& branch : branches_) branch.after_step(context);
+  }
 
  private:
   Tensor run_branches(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const;

@@ -21,6 +21,8 @@ class Mixer {
   // From the gradient of the output with bias to that of x; frees what was saved.
   virtual Tensor backward(Context& context, const MicroBatch& batch, Tensor dy,
                           std::unique_ptr<Saved>& saved) const = 0;
+  // After an optimizer step: what is moved by no gradient.
+  virtual void after_step(Context&) const {}
 };
 
 // `drop`: the regions of the layer that its forward drops; a mixer knows those inside itself.

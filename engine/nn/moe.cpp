@@ -76,8 +76,9 @@ void Moe::plan_dispatch(Context& c, const Tensor& experts, Saved& saved) const {
     }
   }
   if (!router_.balances()) return;
-  saved.router.counts = plan.counts;
-  if (!counted_apart_.empty()) c.groups.over(counted_apart_).all_reduce(plan.counts);
+  Group& together = c.groups.over(counted_apart_);
+  if (together.size() > 1) together.all_reduce(plan.counts);
+  router_.count(c, plan.counts, tokens * together.size(), saved.router);
 }
 
 Tensor Moe::forward(Context& c, const MicroBatch& batch, Tensor x,

@@ -27,6 +27,7 @@ class Moe final : public Mixer {
   Tensor bias() const override { return {}; }
   Tensor backward(Context& context, const MicroBatch& batch, Tensor dy,
                   std::unique_ptr<Mixer::Saved>& saved) const override;
+  void after_step(Context& context) const override { router_.after_step(context); }
 
  private:
   // Plans the way of the chosen pairs; what it makes is saved.

@@ -45,6 +45,12 @@ int ParameterStore::close_unit() {
   return unit_count() - 1;
 }
 
+Tensor ParameterStore::add_state(const Shape& shape, std::string_view what) {
+  const Tensor state = device_.empty(shape, DType::f32, Category::other, what);
+  run(device_, ops::Fill{state, 0});
+  return state;
+}
+
 void ParameterStore::begin_use(int index) {
   ParameterUnit& unit = units_[static_cast<std::size_t>(index)];
   if (unit.users_++ > 0) return;

@@ -59,6 +59,8 @@ class ParameterStore {
   }
   // Closes the unit of everything added since the last call; returns its index.
   int close_unit();
+  // A tensor of zeros that a module keeps from step to step and no gradient moves.
+  Tensor add_state(const Shape& shape, std::string_view what);
   // Once it is: memory for weights, gradients and, with 16-bit weights, their f32 originals; initial values
   // drawn.
   void allocate_and_initialise();

@@ -1,5 +1,7 @@
 #include "engine/nn/router.h"
 
+#include <utility>
+
 #include "engine/nn/residual.h"
 #include "engine/ops/ops.h"
 
@@ -33,7 +35,12 @@ Router::Router(ParameterStore& store, const Plan& plan, const MoeSpec& spec)
       losses_{static_cast<float>(spec.routing.balance_loss), static_cast<float>(spec.routing.z_loss), 1},
       active_(spec.active),
       cut_(plan.mesh.real(sequence_axes(plan.hidden))),
-      linear_(store, plan, spec.router) {}
+      linear_(store, plan, spec.router) {
+  if (spec.routing.correction_speed == 0 || rule_.balanced) return;
+  speed_ = static_cast<float>(spec.routing.correction_speed);
+  correction_ = store.add_state({spec.experts}, "correction of the router's scores");
+  load_ = store.add_state({spec.experts}, "tokens of experts");
+}
 
 Tensor Router::forward(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {
   saved.logits = linear_.forward(c, x, saved.linear);
@@ -41,8 +48,24 @@ Tensor Router::forward(Context& c, const MicroBatch& batch, const Tensor& x, Sav
   const Shape chosen = {s[0], s[1], active_};
   saved.experts = c.device.empty(chosen, DType::i64, Category::activations, "chosen experts");
   const Tensor weights = c.device.empty(chosen, DType::f32, Category::activations, "weights of experts");
-  run(c.device, ops::Route{saved.logits, Tensor(), rule_, hidden_map(c, batch), saved.experts, weights});
+  run(c.device, ops::Route{saved.logits, correction_, rule_, hidden_map(c, batch), saved.experts, weights});
   return weights;
+}
+
+void Router::count(Context& c, const Tensor& counts, std::int64_t tokens, Saved& saved) const {
+  if (losses_.balance > 0) saved.counts = counts;
+  if (!correction_) return;
+  run(c.device, ops::AddCounts{counts, load_});
+  counted_ += tokens;
+}
+
+void Router::after_step(Context& c) const {
+  if (!correction_) return;
+  Group& replicas = c.groups.over(Axes{Axis::dp});
+  replicas.all_reduce(load_);
+  const std::int64_t pairs = std::exchange(counted_, 0) * replicas.size() * active_;
+  const auto mean = static_cast<double>(pairs) / static_cast<double>(load_.numel());
+  run(c.device, ops::MoveCorrection{load_, correction_, static_cast<float>(mean), speed_});
 }
 
 Tensor Router::backward(Context& c, const MicroBatch& batch, const Tensor& dweights, Saved& saved) const {

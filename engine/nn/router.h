@@ -19,8 +19,13 @@ class Router {
   // From the gradient of the weights, and from the router's own losses, to that of x; frees what was saved.
   Tensor backward(Context& context, const MicroBatch& batch, const Tensor& dweights, Saved& saved) const;
 
-  // Whether counts are needed.
-  bool balances() const { return losses_.balance > 0; }
+  // `counts`: [experts] i64, how many of the tokens of a micro batch, so many, chose each.
+  void count(Context& context, const Tensor& counts, std::int64_t tokens, Saved& saved) const;
+  // Moves the correction by what was counted since the last time.
+  void after_step(Context& context) const;
+
+  // Whether it needs counts.
+  bool balances() const { return losses_.balance > 0 || correction_; }
 
  private:
   ops::RouterRule rule_;
@@ -28,6 +33,11 @@ class Router {
   std::int64_t active_;
   Axes cut_;  // along which the tokens that are balanced together are split
   Linear linear_;
+  // Where choices are corrected: [experts] each.
+  float speed_ = 0;
+  Tensor correction_, load_;
+  mutable std::int64_t counted_ =
+      0;  // tokens in load_; a layer that is computed again counts its tokens again
 };
 
 }  // namespace mbench

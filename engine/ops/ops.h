@@ -28,6 +28,7 @@
 #include "engine/ops/rms_norm.h"
 #include "engine/ops/rotary.h"
 #include "engine/ops/route.h"
+#include "engine/ops/router_correction.h"
 #include "engine/ops/softmax.h"
 #include "engine/ops/squared_relu.h"
 #include "engine/ops/sum_squares.h"
@@ -48,7 +49,7 @@ using AllOps =
            ops::TanhGrad, ops::CopyBlocks, ops::RmsNorm, ops::RmsNormGrad, ops::Rotary, ops::SwiGlu,
            ops::SwiGluGrad, ops::SquaredRelu, ops::SquaredReluGrad, ops::GeluErf, ops::GeluErfGrad,
            ops::DispatchPlan, ops::DispatchGrad, ops::Combine, ops::CombineGrad, ops::Route, ops::RouteGrad,
-           ops::RouterLoss, ops::Dispatch, ops::GroupedMatmul>;
+           ops::RouterLoss, ops::AddCounts, ops::MoveCorrection, ops::Dispatch, ops::GroupedMatmul>;
 
 template <class Op>
 class OpSlot {

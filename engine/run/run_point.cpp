@@ -151,6 +151,21 @@ void add_readings(const Readings& mine, Group& all, PointResult& r) {
     r.reason = fmt::format("the clock was held down: {}", fmt::join(faults, ", "));
 }
 
+void add_router_load(const std::vector<RankFigures>& ranks, PointResult& r) {
+  RouterLoad all;
+  for (const RankFigures& f : ranks) {
+    all.sum += f.router_load.sum;
+    all.count += f.router_load.count;
+    all.largest = std::max(all.largest, f.router_load.largest);
+  }
+  if (all.count == 0) return;
+  r.expert_imbalance = all.sum / static_cast<double>(all.count);
+  if (r.reason.empty())
+    r.reason = fmt::format(
+        "the data decide how many tokens experts get: the fullest one {:.2f} times the mean, {:.2f} at most",
+        *r.expert_imbalance, all.largest);
+}
+
 }  // namespace
 
 void sum_up(const Point& p, const std::vector<RankFigures>& ranks, const std::vector<double>& slowest,
@@ -175,6 +190,7 @@ void sum_up(const Point& p, const std::vector<RankFigures>& ranks, const std::ve
       [](const RankFigures& a, const RankFigures& b) { return a.peak.total < b.peak.total; });
   r.memory_anatomy_mib = anatomy_of(fullest->peak);
   r.parameters = parameter_count(p.model, p.tp);
+  add_router_load(ranks, r);
   if (r.outcome != Outcome::ok || slowest.empty()) return;
   add_time(p, slowest, r);
   add_utilisation(p, executed, slowest_peak, peak_source, r);
@@ -210,6 +226,7 @@ PointResult run_point(const Point& p, const Plan& plan, Device& device, World& w
       mine.meter.matmul_flops / std::max<double>(1, static_cast<double>(mine.step_seconds.size()));
   figures.peak_flops = peak;
   figures.library = device.library_bytes();
+  figures.router_load = trainer.router_load();
   const std::vector<RankFigures> ranks = gather_all(all, figures);
 
   std::vector<double> slowest(mine.step_seconds.size(), 0);

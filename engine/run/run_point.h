@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "engine/comm/group.h"
+#include "engine/nn/context.h"
 #include "engine/plan/plan.h"
 #include "engine/spec/result.h"
 
@@ -33,6 +34,7 @@ struct RankFigures {
   double communication_fraction = 0, bubble_fraction = 0;  // of the measured time
   double matmul_flops = 0;                                 // of a step, executed
   double peak_flops = 0;                                   // of the device, per second
+  RouterLoad router_load;
 };
 
 // Sums the figures of all ranks up, in their order; `slowest`: seconds of each measured step on the slowest of them. The

@@ -53,6 +53,9 @@ struct PointResult {
   std::vector<double> gradient_norms;
   std::optional<std::int64_t> skipped_steps;  // fp16 steps whose gradients overflowed
   std::optional<std::int64_t> parameters;
+  // Tokens of the fullest expert over the mean, where the data decide (router learned): over layers and micro batches, the
+  // mean.
+  std::optional<double> expert_imbalance;
   // What sensors told during the measured steps: means over them and over the ranks' devices.
   std::optional<double> power_w, utilization, clock_mhz;
   std::string throttle_reasons;  // what held clocks down, in nvidia-smi's words, or "none"; empty: unknown

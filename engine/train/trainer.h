@@ -30,6 +30,7 @@ class Trainer {
   // and a reduction on the host over the whole job: not part of a step.
   float mean_loss();
 
+  const RouterLoad& router_load() const { return context_.router_load; }
   Group& all_ranks() { return groups_.all(); }
   const ParameterStore& parameters() const { return store_; }
 

@@ -62,7 +62,8 @@ std::string describe(const Layout& l) {
 
 Point serial_point_of(const Layout& l) {
   Point p = l.point;
-  p.tp = p.pp = p.dp = p.virtual_stages = 1;
+  p.tp = p.pp = p.dp = p.ep = p.virtual_stages = 1;
+  p.etp = 0;
   p.sequence_parallel = false;
   p.recompute = Recompute::none;
   p.schedule = ScheduleKind::one_f_one_b;

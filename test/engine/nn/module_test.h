@@ -42,7 +42,8 @@ class ModuleTest {
   static Point small(const std::string& family) {
     Point p;
     p.model = {"small", family, 2, 16, 2, 24, 21, 8};
-    if (family == "llama") p.model.heads = 4, p.model.kv_heads = 2;
+    if (family == "llama" || family == "mixtral") p.model.heads = 4, p.model.kv_heads = 2;
+    if (family == "mixtral") p.model.experts = 4, p.model.active_experts = 2;
     p.seq = 6;
     p.micro_batch = 2;
     p.global_batch = 2;

@@ -1,0 +1,115 @@
+#include "engine/nn/moe.h"
+
+#include "test/engine/nn/module_test.h"
+
+using namespace mbench;
+using namespace mbench::test;
+
+namespace {
+
+MoeSpec mixture_of(const ModuleTest& t) {
+  return std::get<MoeSpec>(layer_of(t.plan.model, 1).branches[1].mixer);
+}
+
+Tensor through(ModuleTest& t, const Moe& moe, const MicroBatch& batch, const Tensor& x) {
+  std::unique_ptr<Mixer::Saved> saved;
+  return moe.forward(t.context, batch, t.copy(x), saved);
+}
+
+void check_differences(const Point& point) {
+  ModuleTest t(point);
+  const Moe moe(t.store, t.plan, mixture_of(t));
+  t.allocate_parameters();
+  const MicroBatch batch = t.batch();
+  const Tensor x = t.random({6, 2, 16}), weights = t.random({6, 2, 16});
+  const auto f = [&] { return t.dot(weights, through(t, moe, batch, x)); };
+  std::unique_ptr<Mixer::Saved> saved;
+  moe.forward(t.context, batch, t.copy(x), saved);
+  const Tensor dx = moe.backward(t.context, batch, t.copy(weights), saved);
+  t.check_gradient("x", f, x, dx);
+  t.check_parameters(f);
+}
+
+Point mixture(const std::string& router) {
+  Point p = ModuleTest::small("mixtral");
+  p.model.shared_experts = 1;
+  p.model.expert_ffn = 20;
+  p.router = read_router(router, "test");
+  return p;
+}
+
+}  // namespace
+
+// By position, so that no difference changes the choice.
+TEST_CASE("mixture of experts: gradients by differences") {
+  for (const RouterScore score : {RouterScore::softmax, RouterScore::sigmoid})
+    for (const bool normalise : {false, true})
+      for (const std::int64_t shared : {0, 2}) {
+        Point p = mixture("balanced");
+        ModelParts parts = p.model.parts();
+        parts.routing.score = score;
+        parts.routing.normalise = normalise;
+        parts.routing.scale = 1.5;
+        p.model.own_parts = parts;
+        p.model.shared_experts = shared;
+        INFO(name_of(score) << (normalise ? " normalised" : "") << ", shared experts " << shared);
+        check_differences(p);
+      }
+}
+
+TEST_CASE("mixture of experts: room for all drops nothing; room for fewer leaves tokens without an expert") {
+  const auto run_with = [](const std::string& router) {
+    Point p = mixture(router);
+    p.model.shared_experts = 0;
+    ModuleTest t(p);
+    const Moe moe(t.store, t.plan, mixture_of(t));
+    t.allocate_parameters();
+    const MicroBatch batch = t.batch();
+    const Tensor x = t.random({6, 2, 16});
+    return t.get(through(t, moe, batch, x));
+  };
+  const Floats learned = run_with("learned");
+  const Floats roomy = run_with("capacity:4");  // 4 experts: each has room for every pair
+  for (std::size_t i = 0; i < learned.size(); ++i) CHECK(roomy[i] == Approx(learned[i]).margin(1e-6));
+  const Floats tight = run_with("capacity:1");
+  double apart = 0;
+  for (std::size_t i = 0; i < learned.size(); ++i)
+    apart = std::max(apart, static_cast<double>(std::abs(tight[i] - learned[i])));
+  CHECK(apart > 1e-3);
+}
+
+TEST_CASE("mixture of experts: the load of learned routing is told") {
+  ModuleTest t(mixture("learned"));
+  const Moe moe(t.store, t.plan, mixture_of(t));
+  t.allocate_parameters();
+  const MicroBatch batch = t.batch();
+  through(t, moe, batch, t.random({6, 2, 16}));
+  CHECK(t.context.router_load.count == 1);
+  CHECK(t.context.router_load.largest >= 1);
+  CHECK(t.context.router_load.largest <= 4);
+}
+
+// Without a loss: what is too full is corrected down, step by step.
+TEST_CASE("mixture of experts: the correction of scores evens out the loads") {
+  const auto imbalance = [](double speed) {
+    Point p = mixture("learned");
+    ModelParts parts = p.model.parts();
+    parts.routing.score = RouterScore::sigmoid;
+    parts.routing.correction_speed = speed;
+    p.model.own_parts = parts;
+    ModuleTest t(p);
+    const Moe moe(t.store, t.plan, mixture_of(t));
+    t.allocate_parameters();
+    const MicroBatch batch = t.batch();
+    const Tensor x = t.random({6, 2, 16}, 0, 1);
+    for (int step = 0; step < 40; ++step) {
+      t.context.router_load = {};
+      through(t, moe, batch, x);
+      moe.after_step(t.context);
+    }
+    return t.context.router_load.largest;
+  };
+  const double free = imbalance(0);
+  CHECK(free > 1.4);
+  CHECK(imbalance(0.02) < 0.85 * free);
+}
