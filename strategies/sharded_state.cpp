@@ -22,8 +22,6 @@ constexpr StatePlan kNoSync{S, R, S};
 MaybeRefusal refuse(const Point& p) {
   if (p.fsdp_no_sync && p.zero != Zero::fsdp)
     return infeasible("fsdp_no_sync with zero {}, need zero fsdp or fsdp_no_sync false", name_of(p.zero));
-  if (p.zero == Zero::oss || p.zero == Zero::oss_sdp)
-    return not_built_in(fmt::format("zero {}", name_of(p.zero)), "zero 0 to 3 or fsdp");
   if (p.offload != Offload::none) return not_built_in(fmt::format("offload {}", name_of(p.offload)), "none");
   return std::nullopt;
 }
@@ -31,7 +29,7 @@ MaybeRefusal refuse(const Point& p) {
 // Where no rank replicates another's weights there is nothing to shard, and every stage is stage 0.
 std::vector<Choice> choices(const Point& p, std::int64_t) {
   Choice zero{"zero", {0}};
-  if (p.dp * p.cp > 1) zero.values = {0, 1, 2, 3, "fsdp"};
+  if (p.dp * p.cp > 1) zero.values = {0, 1, 2, 3, "oss", "oss+sdp", "fsdp"};
   return {zero};
 }
 

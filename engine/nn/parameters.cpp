@@ -117,8 +117,13 @@ void ParameterStore::fetch_updated() {
   for (int b = 0; b < static_cast<int>(buckets_.size()); ++b) {
     if (alone(b)) continue;
     const StateLayout::Bucket& all = layout_.buckets()[static_cast<std::size_t>(b)];
-    bucket(b).arriving.push_back(groups_.over(all.data).start_all_gather(
-        own_weights(layout_.own_of(b).front()), weights_.part(all.begin, {all.size()})));
+    Group& peers = groups_.over(all.data);
+    auto& arriving = bucket(b).arriving;
+    for (const StateLayout::Part& part : all.parts)
+      arriving.push_back(peers.start_broadcast(weights_.part(part.begin, {part.size()}), part.owner));
+    if (all.parts.empty())
+      arriving.push_back(peers.start_all_gather(own_weights(layout_.own_of(b).front()),
+                                                weights_.part(all.begin, {all.size()})));
   }
 }
 

@@ -65,15 +65,25 @@ void GradientSync::fill(int bucket) {
 void GradientSync::start(int bucket) {
   const StateLayout::Bucket& all = store_.layout().buckets()[static_cast<std::size_t>(bucket)];
   const Tensor gradients = store_.bucket_gradients(bucket);
-  const StateLayout::Own& own = store_.layout().own_of(bucket).front();
-  travelling_.push_back({bucket, groups_.over(all.data).start_reduce_scatter(
-                                     gradients, gradients.part(own.begin - all.begin, {own.size()}))});
+  Group& peers = groups_.over(all.data);
+  Travelling& travelling = travelling_.emplace_back(Travelling{bucket, {}});
+  const auto within = [&](const StateLayout::Range& range) {
+    return gradients.part(range.begin - all.begin, {range.size()});
+  };
+  if (all.parts.empty())
+    travelling.parts.push_back(
+        peers.start_reduce_scatter(gradients, within(store_.layout().own_of(bucket).front())));
+  else if (!store_.state().gradients.sharded())
+    travelling.parts.push_back(peers.start_all_reduce(gradients));
+  else
+    for (const StateLayout::Part& part : all.parts)
+      travelling.parts.push_back(peers.start_reduce(within(part), part.owner));
 }
 
 void GradientSync::settle_oldest() {
   const Travelling oldest = std::move(travelling_.front());
   travelling_.pop_front();
-  oldest.pending->wait();
+  for (const auto& part : oldest.parts) part->wait();
   if (!store_.state().gradients.sharded()) return;
   const StateLayout::Bucket& all = store_.layout().buckets()[static_cast<std::size_t>(oldest.bucket)];
   const Tensor gradients = store_.bucket_gradients(oldest.bucket);

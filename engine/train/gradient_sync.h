@@ -6,7 +6,9 @@
 // Where optimizer state is sharded (StatePlan), a rank needs the sum of its own part alone: buckets are reduce-scattered.
 // That is so for ZeRO 1 too, as in its paper and in Megatron's distributed optimizer: an all-reduce would gather what the
 // updated weights are gathered for anyway. Where gradients are sharded as well, every micro batch's are reduced and added to
-// this rank's part; of those that travel one bucket at a time is held beside the one that is filled.
+// this rank's part; of those that travel one bucket at a time is held beside the one that is filled. By whole parameters
+// (FairScale) whole gradients are all-reduced, as beside an optimizer that knows nothing of it, and sharded ones reduced to
+// their owners.
 #pragma once
 #include <deque>
 #include <memory>
@@ -49,7 +51,7 @@ class GradientSync {
 
   struct Travelling {
     int bucket;
-    std::unique_ptr<Pending> pending;
+    std::vector<std::unique_ptr<Pending>> parts;
   };
   std::vector<std::size_t> units_left_;  // [bucket]: that will become ready before it is complete
   std::deque<Travelling> travelling_;

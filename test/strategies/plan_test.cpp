@@ -259,5 +259,7 @@ TEST_CASE("sharded state: from the optimizer's to the weights, stage by stage") 
   CHECK(state(Zero::stage_2) == StatePlan{replicate, cut, cut});
   CHECK(state(Zero::stage_3) == StatePlan{cut, cut, cut});
   CHECK(state(Zero::fsdp) == state(Zero::stage_3));
+  CHECK(state(Zero::oss) == StatePlan{replicate, replicate, cut, StatePlan::Cut::parameters});
+  CHECK(state(Zero::oss_sdp) == StatePlan{replicate, cut, cut, StatePlan::Cut::parameters});
   CHECK(state(Zero::fsdp, true) == StatePlan{cut, replicate, cut});
 }
