@@ -58,6 +58,10 @@ void print_layout(const Point& p, const Plan& plan) {
   fmt::print("  keeps        {}, {} attention, {} graph\n", kept(plan), name_of(p.attention),
              name_of(p.graph));
   fmt::print("  activations  [seq, batch, hidden]: {}\n", str(plan.hidden.value, plan.mesh));
+  if (plan.state.sharded())
+    fmt::print("  state        zero {}: weights {}, gradients {}, optimizer state {}, over {} ranks\n",
+               name_of(p.zero), str(plan.state.weights), str(plan.state.gradients), str(plan.state.optimizer),
+               plan.mesh.size({Axis::cp, Axis::dp}));
   fmt::print("  weights      of the first layer for all {}; collectives before / after the product\n",
              p.model.layers);
   for (const WeightSpec& w : weights_of(embedding_of(p.model, plan.vocab))) print_weight(plan, w);

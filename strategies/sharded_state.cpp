@@ -5,16 +5,42 @@
 namespace mbench::strategies {
 namespace {
 
+// Weights, gradients, optimizer state: sharded from the right to the left, stage by stage.
+constexpr Placement R = replicate, S = shard(0);
+constexpr StatePlan kPlans[] = {
+    {R, R, R},                              // 0
+    {R, R, S},                              // 1
+    {R, S, S},                              // 2
+    {S, S, S},                              // 3
+    {R, R, S, StatePlan::Cut::parameters},  // oss: FairScale's optimizer beside data parallelism as it is
+    {R, S, S, StatePlan::Cut::parameters},  // oss+sdp: gradients go to the owners alone
+    {S, S, S},                              // fsdp
+};
+// Under no_sync() gradients accumulate whole.
+constexpr StatePlan kNoSync{S, R, S};
+
 MaybeRefusal refuse(const Point& p) {
-  if (p.zero > 0) return not_built_in(fmt::format("zero {}", p.zero), "zero 0");
+  if (p.fsdp_no_sync && p.zero != Zero::fsdp)
+    return infeasible("fsdp_no_sync with zero {}, need zero fsdp or fsdp_no_sync false", name_of(p.zero));
   if (p.offload != Offload::none) return not_built_in(fmt::format("offload {}", name_of(p.offload)), "none");
   return std::nullopt;
+}
+
+// Where no rank replicates another's weights there is nothing to shard, and every stage is stage 0.
+std::vector<Choice> choices(const Point& p, std::int64_t) {
+  Choice zero{"zero", {0}};
+  if (p.dp * p.cp > 1) zero.values = {0, 1, 2, 3, "oss", "oss+sdp", "fsdp"};
+  return {zero};
+}
+
+void write(const Point& p, Plan& plan) {
+  plan.state = p.fsdp_no_sync ? kNoSync : kPlans[static_cast<std::size_t>(p.zero)];
 }
 
 }  // namespace
 
 Strategy sharded_state() {
-  return {"sharded state", {"zero", "offload"}, refuse, nullptr, nullptr};
+  return {"sharded state", {"zero", "fsdp_no_sync", "offload"}, refuse, choices, write};
 }
 
 }  // namespace mbench::strategies

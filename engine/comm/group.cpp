@@ -136,6 +136,16 @@ std::unique_ptr<Pending> Group::do_start_reduce_scatter(const Tensor& in, const 
   return std::make_unique<NothingPending>();
 }
 
+std::unique_ptr<Pending> Group::do_start_broadcast(const Tensor& x, int root) {
+  do_broadcast(x, root);
+  return std::make_unique<NothingPending>();
+}
+
+std::unique_ptr<Pending> Group::do_start_reduce(const Tensor& x, int root) {
+  do_reduce(x, root);
+  return std::make_unique<NothingPending>();
+}
+
 Group::Rows Group::equal_rows(const Tensor& in, const Tensor& out) const {
   const std::int64_t rows = in.shape().rank() == 0 ? 1 : in.shape()[0];
   if (in.shape() == out.shape() && in.dtype() == out.dtype() && rows % size_ == 0 && !overlap(in, out)) {
@@ -200,6 +210,21 @@ std::unique_ptr<Pending> Group::start_all_to_all(const Tensor& in, const Tensor&
 void Group::broadcast(const Tensor& x, int root) {
   if (size_ == 1) return;
   collective("broadcast", x.bytes(), [&] { do_broadcast(x, root); });
+}
+
+std::unique_ptr<Pending> Group::start_broadcast(const Tensor& x, int root) {
+  if (size_ == 1) return std::make_unique<NothingPending>();
+  return started("start broadcast", "wait broadcast", x.bytes(), [&] { return do_start_broadcast(x, root); });
+}
+
+void Group::reduce(const Tensor& x, int root) {
+  if (size_ == 1) return;
+  collective("reduce", x.bytes(), [&] { do_reduce(x, root); });
+}
+
+std::unique_ptr<Pending> Group::start_reduce(const Tensor& x, int root) {
+  if (size_ == 1) return std::make_unique<NothingPending>();
+  return started("start reduce", "wait reduce", x.bytes(), [&] { return do_start_reduce(x, root); });
 }
 
 void Group::check_peer(std::string_view what, int peer) const {

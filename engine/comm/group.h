@@ -75,6 +75,10 @@ class Group {
                                             std::span<const std::int64_t> send_rows,
                                             std::span<const std::int64_t> receive_rows);
   void broadcast(const Tensor& x, int root);
+  std::unique_ptr<Pending> start_broadcast(const Tensor& x, int root);
+  // On `root`, x = the sum over ranks of x; on the others what x holds is lost.
+  void reduce(const Tensor& x, int root);
+  std::unique_ptr<Pending> start_reduce(const Tensor& x, int root);
   // Messages between two ranks of the group are received in the order sent, per tag: the receive that was
   // started first gets the message that was started first.
   std::unique_ptr<Pending> start_send(const Tensor& x, int to, int tag);
@@ -103,10 +107,13 @@ class Group {
   virtual void do_all_to_all(const Tensor& in, const Tensor& out, const Rows& rows) = 0;
   virtual std::unique_ptr<Pending> do_start_all_to_all(const Tensor& in, const Tensor& out,
                                                        const Rows& rows) = 0;
+  virtual void do_broadcast(const Tensor& x, int root) = 0;
+  virtual void do_reduce(const Tensor& x, int root) = 0;
   // Where nothing can overlap, these may be the whole collective.
   virtual std::unique_ptr<Pending> do_start_all_gather(const Tensor& in, const Tensor& out);
   virtual std::unique_ptr<Pending> do_start_reduce_scatter(const Tensor& in, const Tensor& out);
-  virtual void do_broadcast(const Tensor& x, int root) = 0;
+  virtual std::unique_ptr<Pending> do_start_broadcast(const Tensor& x, int root);
+  virtual std::unique_ptr<Pending> do_start_reduce(const Tensor& x, int root);
   virtual std::unique_ptr<Pending> do_start_send(const Tensor& x, int to, int tag) = 0;
   virtual std::unique_ptr<Pending> do_start_receive(const Tensor& x, int from, int tag) = 0;
   virtual void do_barrier() = 0;

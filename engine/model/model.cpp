@@ -4,65 +4,67 @@ namespace mbench {
 
 ModelChunk::ModelChunk(ParameterStore& store, const Plan& plan, const ChunkPlan& chunk, Parameter* word)
     : store_(store) {
+  store.begin_chunk();
   if (chunk.first) {
     embedding_.emplace(store, plan, embedding_of(plan.model, plan.vocab));
     word = embedding_->word();
-    embedding_unit_ = store.close_unit();
+    parts_.push_back({store.close_unit()});
   }
   layers_.reserve(static_cast<std::size_t>(chunk.layers));
-  first_layer_unit_ = store.unit_count();
   for (std::int64_t i = chunk.first_layer; i < chunk.first_layer + chunk.layers; ++i) {
     layers_.emplace_back(store, plan, layer_of(plan.model, i),
                          plan.recompute.at(static_cast<std::size_t>(i)));
-    store.close_unit();
+    parts_.push_back({store.close_unit()});
   }
   if (chunk.last) {
     head_.emplace(store, plan, head_of(plan.model, plan.vocab), word);
-    head_unit_ = store.close_unit();
-    word_unit_ = word ? word->unit : head_unit_;
+    parts_.push_back({store.close_unit()});
+    if (word && plan.model.parts().tied_embedding) parts_.back().push_back(word->unit);
   }
 }
 
+ParameterStore::Use ModelChunk::use(std::size_t i, ParameterStore::Gradients gradients,
+                                    std::size_t next) const {
+  return store_.use(parts_[i], gradients, next < parts_.size() ? parts_[next] : std::vector<int>());
+}
+
 Tensor ModelChunk::forward(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {
+  constexpr auto kNone = ParameterStore::Gradients::no;
+  std::size_t part = 0;
   Tensor hidden = x;
   if (embedding_) {
-    const auto use = store_.use(embedding_unit_);
+    const auto used = use(part, kNone, part + 1);
     hidden = embedding_->forward(c, batch, saved.embedding);
+    ++part;
   }
   saved.layers.resize(layers_.size());
-  for (std::size_t i = 0; i < layers_.size(); ++i) {
-    const auto use = store_.use(first_layer_unit_ + static_cast<int>(i));
+  for (std::size_t i = 0; i < layers_.size(); ++i, ++part) {
+    const auto used = use(part, kNone, part + 1);
     hidden = layers_[i].forward(c, batch, hidden, saved.layers[i]);
   }
   if (!head_) return hidden;
-  const auto use = store_.use(head_unit_), use_words = store_.use(word_unit_);
+  const auto used = use(part, kNone, part + 1);
   head_->forward(c, batch, hidden, saved.head);
   return Tensor();
 }
 
 Tensor ModelChunk::backward(Context& c, const MicroBatch& batch, Tensor dy, Saved& saved,
                             const Ready& ready) const {
-  if (head_) {
+  // Through the parts from the last to the first; before the first there is none.
+  std::size_t part = parts_.size();
+  const auto through = [&](const auto& run) {
+    --part;
     {
-      const auto use = store_.use(head_unit_), use_words = store_.use(word_unit_);
-      dy = head_->backward(c, batch, saved.head);
+      const auto used = use(part, ParameterStore::Gradients::yes, part - 1);
+      run();
     }
-    ready(head_unit_);
-  }
-  for (std::size_t i = layers_.size(); i-- > 0;) {
-    const int unit = first_layer_unit_ + static_cast<int>(i);
-    {
-      const auto use = store_.use(unit);
-      dy = layers_[i].backward(c, batch, dy, saved.layers[i]);
-    }
-    ready(unit);
-  }
+    ready(parts_[part].front());
+  };
+  if (head_) through([&] { dy = head_->backward(c, batch, saved.head); });
+  for (std::size_t i = layers_.size(); i-- > 0;)
+    through([&] { dy = layers_[i].backward(c, batch, dy, saved.layers[i]); });
   if (!embedding_) return dy;
-  {
-    const auto use = store_.use(embedding_unit_);
-    embedding_->backward(c, batch, dy, saved.embedding);
-  }
-  ready(embedding_unit_);
+  through([&] { embedding_->backward(c, batch, dy, saved.embedding); });
   return Tensor();
 }
 

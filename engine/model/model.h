@@ -44,9 +44,13 @@ class ModelChunk {
   std::optional<InputEmbedding> embedding_;
   std::vector<Layer> layers_;
   std::optional<Head> head_;
+  // Of the units of parts_[i], while its part of the chunk runs; meanwhile those of parts_[next] may be fetched.
+  ParameterStore::Use use(std::size_t i, ParameterStore::Gradients gradients, std::size_t next) const;
+
   ParameterStore& store_;
-  int embedding_unit_ = 0, first_layer_unit_ = 0, head_unit_ = 0;
-  int word_unit_ = 0;  // that the head's table is in
+  // In the order of a forward: the embedding, each layer, the head. The units of each: its own, and for a head that shares
+  // its table the embedding's.
+  std::vector<std::vector<int>> parts_;
 };
 
 }  // namespace mbench

@@ -20,7 +20,6 @@ constexpr Axes kSets[] = {
     {Axis::etp},           // experts
     {Axis::ep},
     {Axis::edp},
-    {Axis::etp, Axis::ep, Axis::pp},  // the norm of the experts' gradient
 };
 
 }  // namespace

@@ -1,13 +1,15 @@
 #include "engine/nn/parameters.h"
 
+#include <algorithm>
+
 #include "engine/base/text.h"
 #include "engine/ops/ops.h"
 
 namespace mbench {
 namespace {
 
-constexpr std::int64_t kAlignment = 64;  // elements: a cache line of f32, and 128 bytes of 16-bit weights
-constexpr Axes kDataAxes{Axis::cp, Axis::dp, Axis::edp};
+// Initial values of which only a part is kept are drawn by so many: far below what a step takes.
+constexpr std::int64_t kBlock = std::int64_t{1} << 20;
 
 }  // namespace
 
@@ -22,25 +24,14 @@ Parameter* ParameterStore::add(const WeightSpec& spec, const Spread& placement, 
     if (const Placement& place = placement[static_cast<Axis>(i)]; place.sharded())
       p->local[place.dim] /= plan_.mesh.size(static_cast<Axis>(i));
   p->unit = unit_count();
-  p->offset = size_;
-  size_ += (p->local.numel() + kAlignment - 1) / kAlignment * kAlignment;
+  p->index = parameters_.size();
   parameters_.push_back(std::move(p));
   return parameters_.back().get();
 }
 
 int ParameterStore::close_unit() {
-  ParameterUnit unit;
-  for (std::size_t i = closed_; i < parameters_.size(); ++i) {
-    Parameter* p = parameters_[i].get();
-    const std::int64_t end = i + 1 < parameters_.size() ? parameters_[i + 1]->offset : size_;
-    const Axes data = p->reduce_over & kDataAxes;
-    unit.parameters_.push_back(p);
-    if (!unit.runs_.empty() && unit.runs_.back().data == data)
-      unit.runs_.back().end = end;
-    else
-      unit.runs_.push_back({p->offset, end, data});
-  }
-  closed_ = parameters_.size();
+  Unit unit;
+  for (; closed_ < parameters_.size(); ++closed_) unit.parameters.push_back(parameters_[closed_].get());
   units_.push_back(std::move(unit));
   return unit_count() - 1;
 }
@@ -51,39 +42,192 @@ Tensor ParameterStore::add_state(const Shape& shape, std::string_view what) {
   return state;
 }
 
-void ParameterStore::begin_use(int index) {
-  ParameterUnit& unit = units_[static_cast<std::size_t>(index)];
-  if (unit.users_++ > 0) return;
-  for (Parameter* p : unit.parameters_) {
-    p->value = weights_.part(p->offset, p->local);
-    p->gradient = gradient_of(*p);
+void ParameterStore::lay_out() {
+  std::vector<StateLayout::Item> items;
+  for (const auto& p : parameters_)
+    items.push_back({p->local.numel(), p->reduce_over & kDataAxes, p->unit, p->shared_by_ends});
+  const auto bucket_elements =
+      static_cast<std::int64_t>(plan_.gradient_bucket_bytes / size_of(plan_.precision.gradients));
+  layout_ = StateLayout(state(), items, {unit_count(), chunk_starts_}, bucket_elements, [&](Axes data) {
+    const Group& group = groups_.over(data);
+    return StateLayout::Peers{group.rank(), group.size()};
+  });
+  for (const auto& p : parameters_) p->offset = layout_.range(p->index).begin;
+  buckets_.resize(layout_.buckets().size());
+  if (!state().sharded()) return;
+  for (const auto& p : parameters_)
+    for (const int b : layout_.buckets_of(p->unit))
+      if (p->offset >= layout_.buckets()[static_cast<std::size_t>(b)].begin &&
+          p->offset < layout_.buckets()[static_cast<std::size_t>(b)].end)
+        bucket_of_.push_back(b);
+}
+
+ParameterStore::Use ParameterStore::use(std::vector<int> units, Gradients gradients,
+                                        const std::vector<int>& next) {
+  for (const int unit : units) begin_use(unit, gradients);
+  if (state().weights.sharded())
+    for (const int unit : next)
+      for (const int b : layout_.buckets_of(unit)) fetch(b);
+  return Use(*this, std::move(units), gradients);
+}
+
+void ParameterStore::begin_use(int index, Gradients gradients) {
+  Unit& unit = units_[static_cast<std::size_t>(index)];
+  if (unit.users++ == 0) {
+    for (const int b : layout_.buckets_of(index)) {
+      if (state().weights.sharded()) fetch(b);
+      wait_for(b);
+    }
+    for (Parameter* p : unit.parameters)
+      p->value = state().weights.sharded() ? within(bucket(bucket_of(*p)).weights, *p)
+                                           : weights_.part(p->offset, p->local);
+  }
+  if (gradients == Gradients::no || unit.gradient_users++ > 0) return;
+  if (state().gradients.sharded())
+    for (const int b : layout_.buckets_of(index)) open_gradients(b);
+  for (Parameter* p : unit.parameters)
+    p->gradient = state().gradients.sharded() ? within(bucket(bucket_of(*p)).gradients, *p) : gradient_of(*p);
+}
+
+void ParameterStore::end_use(int index, Gradients gradients) {
+  Unit& unit = units_[static_cast<std::size_t>(index)];
+  if (gradients == Gradients::yes && --unit.gradient_users == 0)
+    for (Parameter* p : unit.parameters) p->gradient.reset();
+  if (--unit.users > 0) return;
+  for (Parameter* p : unit.parameters) p->value.reset();
+  if (state().weights.sharded())
+    for (const int b : layout_.buckets_of(index)) bucket(b).weights.reset();
+}
+
+Tensor ParameterStore::within(const Tensor& whole, const Parameter& p) const {
+  return whole.part(p.offset - layout_.buckets()[static_cast<std::size_t>(bucket_of(p))].begin, p.local);
+}
+
+// Starts to gather a bucket of sharded weights, unless it is there or under way.
+void ParameterStore::fetch(int b) {
+  Bucket& mine = bucket(b);
+  if (mine.weights) return;
+  const Tensor own = own_weights(layout_.own_of(b).front());
+  if (alone(b)) {
+    mine.weights = own;
+    return;
+  }
+  const StateLayout::Bucket& all = layout_.buckets()[static_cast<std::size_t>(b)];
+  mine.weights = device_.empty({all.size()}, own.dtype(), Category::weights, "gathered weights of a unit");
+  mine.arriving.push_back(groups_.over(all.data).start_all_gather(own, mine.weights));
+}
+
+void ParameterStore::fetch_updated() {
+  if (!state().sharded() || state().weights.sharded()) return;
+  for (int b = 0; b < static_cast<int>(buckets_.size()); ++b) {
+    if (alone(b)) continue;
+    const StateLayout::Bucket& all = layout_.buckets()[static_cast<std::size_t>(b)];
+    Group& peers = groups_.over(all.data);
+    auto& arriving = bucket(b).arriving;
+    for (const StateLayout::Part& part : all.parts)
+      arriving.push_back(peers.start_broadcast(weights_.part(part.begin, {part.size()}), part.owner));
+    if (all.parts.empty())
+      arriving.push_back(peers.start_all_gather(own_weights(layout_.own_of(b).front()),
+                                                weights_.part(all.begin, {all.size()})));
   }
 }
 
-void ParameterStore::end_use(int index) {
-  ParameterUnit& unit = units_[static_cast<std::size_t>(index)];
-  if (--unit.users_ > 0) return;
-  for (Parameter* p : unit.parameters_) {
-    p->value.reset();
-    p->gradient.reset();
+void ParameterStore::wait_for(int b) {
+  for (auto& pending : bucket(b).arriving) pending->wait();
+  bucket(b).arriving.clear();
+}
+
+void ParameterStore::open_gradients(int b) {
+  Bucket& mine = bucket(b);
+  if (mine.gradients) return;
+  if (alone(b)) {
+    mine.gradients = own_gradients(layout_.own_of(b).front());
+    return;
   }
+  mine.gradients = device_.empty({layout_.buckets()[static_cast<std::size_t>(b)].size()}, gradients_.dtype(),
+                                 Category::gradients, "gradients of a bucket");
+  run(device_, ops::Fill{mine.gradients, 0});
+}
+
+Tensor ParameterStore::bucket_gradients(int b) const {
+  if (state().gradients.sharded()) return buckets_[static_cast<std::size_t>(b)].gradients;
+  const StateLayout::Bucket& all = layout_.buckets()[static_cast<std::size_t>(b)];
+  return gradients_.part(all.begin, {all.size()});
+}
+
+Tensor ParameterStore::own_gradient(const Parameter& p) const {
+  if (!state().sharded()) return gradient_of(p);
+  for (const StateLayout::Own& own : layout_.own_of(bucket_of(p))) {
+    const std::int64_t begin = std::max(own.begin, p.offset),
+                       end = std::min(own.end, p.offset + p.local.numel());
+    if (begin < end) return own_gradients(own).part(begin - own.begin, {end - begin});
+  }
+  return Tensor();
 }
 
 void ParameterStore::allocate_and_initialise() {
+  lay_out();
   const PrecisionPlan& precision = plan_.precision;
-  weights_ = device_.empty({size_}, precision.model, Category::weights, "weights");
-  gradients_ = device_.empty({size_}, precision.gradients, Category::gradients, "gradients");
-  main_ = precision.main_weights()
-              ? device_.empty({size_}, DType::f32, Category::optimizer, "f32 main weights")
-              : weights_;
+  const auto elements = [&](const Placement& place) {
+    return Shape{place.sharded() ? layout_.owned() : layout_.size()};
+  };
+  weights_ = device_.empty(elements(state().weights), precision.model, Category::weights, "weights");
+  gradients_ =
+      device_.empty(elements(state().gradients), precision.gradients, Category::gradients, "gradients");
+  main_ = precision.main_weights() ? device_.empty(elements(state().optimizer), DType::f32,
+                                                   Category::optimizer, "f32 main weights")
+                                   : weights_;
   run(device_, ops::Fill{main_, 0});
   run(device_, ops::Fill{gradients_, 0});
-  for (const auto& p : parameters_) initialise(*p);
-  if (precision.main_weights()) run(device_, ops::Copy{main_, weights_});
+  // Where the f32 originals are all here, and in one place, values are drawn there.
+  const bool whole = main_.numel() == layout_.size() && !state().weights.sharded();
+  if (!whole && precision.main_weights()) run(device_, ops::Fill{weights_, 0});
+  for (const auto& p : parameters_) whole ? initialise(*p) : initialise_by_blocks(*p);
+  if (whole && precision.main_weights()) run(device_, ops::Copy{main_, weights_});
 }
 
 void ParameterStore::initialise(const Parameter& p) {
-  const Tensor target = main_.part(p.offset, p.local);
+  set_rows(p, main_.part(p.offset, p.local), 0);
+}
+
+// Only what is kept here of the parameter: all of it in 16 bit where weights are whole, and the originals of this rank's
+// own part.
+void ParameterStore::initialise_by_blocks(const Parameter& p) {
+  if (p.spec.stddev == 0 && p.spec.constant == 0) return;
+  const std::int64_t cols = p.local.cols(), rows = p.local.numel() / cols,
+                     step = std::max<std::int64_t>(1, kBlock / cols);
+  for (std::int64_t row = 0; row < rows; row += step) {
+    const std::int64_t count = std::min(step, rows - row), begin = p.offset + row * cols,
+                       end = begin + count * cols;
+    const auto owned = layout_.own_of(bucket_of(p));
+    const bool kept = !state().weights.sharded() ||
+                      std::any_of(owned.begin(), owned.end(), [&](const StateLayout::Own& own) {
+                        return own.begin < end && begin < own.end;
+                      });
+    if (!kept) continue;
+    const Tensor block =
+        device_.empty({count, cols}, DType::f32, Category::workspace, "initial values being drawn");
+    set_rows(p, block, row);
+    keep_block(block.view({count * cols}), p, begin);
+  }
+}
+
+// Initial values that stand from element `begin` of the flat space on.
+void ParameterStore::keep_block(const Tensor& block, const Parameter& p, std::int64_t begin) {
+  const std::int64_t end = begin + block.numel();
+  if (!state().weights.sharded()) run(device_, ops::Copy{block, weights_.part(begin, {block.numel()})});
+  for (const StateLayout::Own& own : layout_.own_of(bucket_of(p))) {
+    const std::int64_t from = std::max(begin, own.begin), to = std::min(end, own.end);
+    if (from >= to) continue;
+    const Tensor values = block.part(from - begin, {to - from});
+    const auto place = [&](const Tensor& flat) { return flat.part(own.at + from - own.begin, {to - from}); };
+    if (state().weights.sharded()) run(device_, ops::Copy{values, place(weights_)});
+    if (plan_.precision.main_weights()) run(device_, ops::Copy{values, place(main_)});
+  }
+}
+
+// Rows of this rank's part of a parameter, from `row` on.
+void ParameterStore::set_rows(const Parameter& p, const Tensor& target, std::int64_t row) {
   if (p.spec.stddev == 0) {
     if (p.spec.constant != 0) run(device_, ops::Fill{target, p.spec.constant});
     return;
@@ -100,11 +244,20 @@ void ParameterStore::initialise(const Parameter& p) {
       first[dim] += extent[dim] * groups_.coordinate(axis);
     }
   }
-  if (shape.rank() == 2) return draw_rows(p, target, first[0], first[1]);
-  check(shape.rank() == 3, "parameters", "{} of {} dims is drawn, need 2 or 3", p.name(), shape.rank());
-  for (std::int64_t e = 0; e < extent[0]; ++e)  // matrices, one below the other
-    draw_rows(p, target.slice(e, 1).view({extent[1], extent[2]}), (first[0] + e) * shape[1] + first[1],
-              first[2]);
+  // Rows of matrices, one below the other where there are several.
+  const bool several = shape.rank() == 3;
+  const std::int64_t height = several ? extent[1] : extent[0];
+  const Tensor rows = target.view({target.numel() / p.local.cols(), p.local.cols()});
+  for (std::int64_t r = 0; r < rows.shape()[0];) {
+    const std::int64_t matrix = several ? (row + r) / height : 0, at = (row + r) - matrix * height,
+                       count = std::min(height - at, rows.shape()[0] - r);
+    const Tensor part = count == rows.shape()[0] ? rows : rows.slice(r, count);
+    if (several)
+      draw_rows(p, part, (first[0] + matrix) * shape[1] + first[1] + at, first[2]);
+    else
+      draw_rows(p, part, first[0] + at, first[1]);
+    r += count;
+  }
 }
 
 // Rows of `target` from row and column (row0, col0) of the parameter on, drawn as those of the weight that they are of.

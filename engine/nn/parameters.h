@@ -1,11 +1,13 @@
 // The trainable parameters of one rank, in units that own their storage. Modules hold pointers to parameters and read
-// them inside a Use of their unit alone; where the unit's tensors lie meanwhile is the store's business.
+// them inside a Use of their unit alone; where the unit's tensors lie meanwhile is the store's business: whole in flat
+// tensors, or as this rank's part of them (StatePlan), gathered for a use and freed after it.
 #pragma once
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "engine/nn/groups.h"
+#include "engine/nn/state_layout.h"
 #include "engine/plan/plan.h"
 
 namespace mbench {
@@ -20,30 +22,14 @@ struct Parameter {
 
   Shape local;  // of this rank's shard
   int unit = 0;
-  std::int64_t offset = 0;  // in the flat tensors, elements
+  std::size_t index = 0;    // in the order in which they were added
+  std::int64_t offset = 0;  // in the flat space (StateLayout), elements
   Tensor value, gradient;   // within a Use of the unit; else empty
 
   const std::string& name() const { return spec.name; }
   bool decays() const {
     return spec.shape.rank() > 1;
   }  // weight decay acts on matrices, not on biases and norms
-};
-
-// Parameters that are used together and whose gradients become ready together: one layer, the embedding, the head.
-class ParameterUnit {
- public:
-  // Neighbouring parameters whose gradients are reduced over the same ranks of data: a range of the flat tensors.
-  struct Run {
-    std::int64_t begin = 0, end = 0;
-    Axes data;  // of cp, dp and edp
-  };
-  const std::vector<Run>& runs() const { return runs_; }
-
- private:
-  friend class ParameterStore;
-  std::vector<Parameter*> parameters_;
-  std::vector<Run> runs_;
-  int users_ = 0;
 };
 
 class ParameterStore {
@@ -57,45 +43,104 @@ class ParameterStore {
   Parameter* add(const WeightSpec& spec, const Spread& placement, const Spread& tokens) {
     return add(spec, placement, tokens, tokens);
   }
-  // Closes the unit of everything added since the last call; returns its index.
+  // Closes the unit of everything added since the last call; returns its index. Parameters that are used together and whose
+  // gradients become ready together: one layer, the embedding, the head.
   int close_unit();
   // A tensor of zeros that a module keeps from step to step and no gradient moves.
   Tensor add_state(const Shape& shape, std::string_view what);
-  // Once it is: memory for weights, gradients and, with 16-bit weights, their f32 originals; initial values
+  // The units to come are of another chunk: their gradients become ready apart from those before.
+  void begin_chunk() { chunk_starts_.push_back(unit_count()); }
+  // Once it is built: memory for weights, gradients and, with 16-bit weights, their f32 originals; initial values
   // drawn.
   void allocate_and_initialise();
 
-  // While it lives, the values and gradients of a unit's parameters are there. Uses of one unit may overlap.
+  // While it lives, the values of its units' parameters are there, and, where a backward asks for them, their gradients.
+  // Uses of one unit may overlap.
+  enum class Gradients { no, yes };
   class Use {
    public:
-    Use(ParameterStore& store, int unit) : store_(&store), unit_(unit) { store.begin_use(unit); }
     ~Use() {
-      if (store_) store_->end_use(unit_);
+      if (!store_) return;
+      for (const int unit : units_) store_->end_use(unit, gradients_);
     }
-    Use(Use&& other) noexcept : store_(std::exchange(other.store_, nullptr)), unit_(other.unit_) {}
+    Use(Use&& other) noexcept
+        : store_(std::exchange(other.store_, nullptr)),
+          units_(std::move(other.units_)),
+          gradients_(other.gradients_) {}
     Use& operator=(Use&&) = delete;
 
    private:
+    friend class ParameterStore;
+    Use(ParameterStore& store, std::vector<int> units, Gradients gradients)
+        : store_(&store), units_(std::move(units)), gradients_(gradients) {}
     ParameterStore* store_;
-    int unit_;
+    std::vector<int> units_;
+    Gradients gradients_;
   };
-  [[nodiscard]] Use use(int unit) { return Use(*this, unit); }
+  // `next`: what is used next, whose weights may be fetched meanwhile.
+  [[nodiscard]] Use use(std::vector<int> units, Gradients gradients, const std::vector<int>& next = {});
+  [[nodiscard]] Use use(int unit) { return use(std::vector<int>{unit}, Gradients::yes); }
+
+  // Weights that other ranks have updated are fetched from them: before the step that reads them. A use waits for its own.
+  void fetch_updated();
 
   const Groups& groups() const { return groups_; }
   const std::vector<std::unique_ptr<Parameter>>& all() const { return parameters_; }
   int unit_count() const { return static_cast<int>(units_.size()); }
-  const ParameterUnit& unit(int index) const { return units_[static_cast<std::size_t>(index)]; }
-  // All units' tensors, one after the other, as the optimizer and gradient buckets read them.
-  std::int64_t size() const { return size_; }  // elements, alignment included
+  const StateLayout& layout() const { return layout_; }
+  const StatePlan& state() const { return plan_.state; }
+  std::int64_t size() const { return layout_.size(); }  // elements of all units, alignment included
+
+  // The flat tensors, one unit after the other: of the whole space, or where they are sharded of what this rank owns.
   const Tensor& weights() const { return weights_; }
   const Tensor& gradients() const { return gradients_; }
   const Tensor& main() const { return main_; }  // f32; the weights themselves where they are f32
+
+  // Of a parameter whose gradient is whole.
   Tensor gradient_of(const Parameter& p) const { return gradients_.part(p.offset, p.local); }
+  // What this rank owns of a parameter's gradient: all of it where nothing is sharded; empty where it is others'.
+  Tensor own_gradient(const Parameter& p) const;
+  // A part that this rank owns, of weights() and of gradients().
+  Tensor own_weights(const StateLayout::Own& own) const {
+    return weights_.part(state().weights.sharded() ? own.at : own.begin, {own.size()});
+  }
+  Tensor own_gradients(const StateLayout::Own& own) const {
+    return gradients_.part(state().gradients.sharded() ? own.at : own.begin, {own.size()});
+  }
+
+  // A bucket's gradients as backward fills them. Where gradients are sharded they are there from the first use that asks
+  // for them until they are dropped, and zero to begin with; what is reduced of them goes to own_gradients().
+  Tensor bucket_gradients(int bucket) const;
+  void drop_gradients(int bucket) { buckets_[static_cast<std::size_t>(bucket)].gradients.reset(); }
+  // Whether this rank alone has a bucket's parameters: nothing of it travels, and its own part is all of it.
+  bool alone(int bucket) const { return layout_.buckets()[static_cast<std::size_t>(bucket)].peers == 1; }
 
  private:
-  void begin_use(int unit);
-  void end_use(int unit);
+  struct Unit {
+    std::vector<Parameter*> parameters;
+    int users = 0, gradient_users = 0;
+  };
+  struct Bucket {
+    Tensor weights;                                  // gathered, where they are sharded
+    Tensor gradients;                                // being filled, where they are sharded
+    std::vector<std::unique_ptr<Pending>> arriving;  // weights
+  };
+
+  void lay_out();
+  void begin_use(int unit, Gradients gradients);
+  void end_use(int unit, Gradients gradients);
+  void fetch(int bucket);
+  void wait_for(int bucket);
+  void open_gradients(int bucket);
+  // The parameter in the tensor of its bucket, which begins where that does.
+  Tensor within(const Tensor& bucket, const Parameter& p) const;
+  int bucket_of(const Parameter& p) const { return bucket_of_[p.index]; }
+  Bucket& bucket(int index) { return buckets_[static_cast<std::size_t>(index)]; }
+
   void initialise(const Parameter& p);
+  void initialise_by_blocks(const Parameter& p);
+  void keep_block(const Tensor& block, const Parameter& p, std::int64_t begin);
+  void set_rows(const Parameter& p, const Tensor& target, std::int64_t row);
   void draw_rows(const Parameter& p, const Tensor& target, std::int64_t row0, std::int64_t col0);
 
   Device& device_;
@@ -103,8 +148,11 @@ class ParameterStore {
   const Groups& groups_;
   std::vector<std::unique_ptr<Parameter>> parameters_;
   std::size_t closed_ = 0;  // parameters that are in a unit
-  std::vector<ParameterUnit> units_;
-  std::int64_t size_ = 0;
+  std::vector<Unit> units_;
+  std::vector<int> chunk_starts_;
+  StateLayout layout_;
+  std::vector<Bucket> buckets_;
+  std::vector<int> bucket_of_;  // [parameter], where anything is sharded
   Tensor weights_, gradients_, main_;
 };
 

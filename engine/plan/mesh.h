@@ -40,6 +40,8 @@ class Axes {
 };
 inline constexpr Axes kDenseAxes{Axis::tp, Axis::cp, Axis::dp, Axis::pp};
 inline constexpr Axes kExpertAxes{Axis::etp, Axis::ep, Axis::edp, Axis::pp};
+// Along which the tokens of a step are split, and no weight.
+inline constexpr Axes kDataAxes{Axis::cp, Axis::dp, Axis::edp};
 std::string str(Axes axes);  // "tp x pp"; "none"
 
 class Mesh {

@@ -10,6 +10,7 @@
 #include "engine/plan/placement.h"
 #include "engine/plan/regions.h"
 #include "engine/plan/schedule.h"
+#include "engine/plan/state.h"
 #include "engine/spec/architecture.h"
 #include "engine/spec/point.h"
 
@@ -82,7 +83,8 @@ struct Plan {
 
   std::vector<std::vector<ChunkPlan>> chunks;  // [stage][chunk]
   std::vector<Schedule> schedule;              // [stage]
-  std::size_t gradient_bucket_bytes = 0;       // granularity of a gradient's reduction
+  StatePlan state;
+  std::size_t gradient_bucket_bytes = 0;  // granularity of a gradient's reduction
 
   const LinearPlan& role(Role role) const { return linear[static_cast<std::size_t>(role)]; }
   // A linear layer whose weight is whole on every rank, on activations that flow as given.

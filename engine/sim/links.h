@@ -35,7 +35,7 @@ class Links {
   // share of the network. A link's bandwidth is that of a ring: where the devices of a node are wired to some
   // of the others only, without a switch, this is a lower bound of the time.
   double all_to_all(double bytes, Reach r) const;
-  double broadcast(double bytes, Reach r) const;
+  double broadcast(double bytes, Reach r) const;  // a reduction to one rank is one the other way
   double message(double bytes, int from, int to) const;
 
  private:

@@ -1,6 +1,7 @@
 #include "engine/sim/recorder.h"
 
 #include <algorithm>
+#include <set>
 
 #include "engine/sim/device.h"
 #include "engine/sim/recording_world.h"
@@ -96,8 +97,11 @@ class Session {
       if (a.micro == last) both.last = tapes_[i + 2];
       if (a.micro == 0) both.first = std::move(tapes_[i + 2]);
     }
+    std::set<std::uint32_t> before;  // what was started before the first action
+    for (const ClockEvent& e : out.begin.clock)
+      if (e.kind == Kind::start) before.insert(e.pending);
     for (const auto& [key, both] : out.actions)
-      if (last > 0 && !stands_for_all(key.first, both, last)) return std::nullopt;
+      if (last > 0 && !stands_for_all(key.first, both, last, before)) return std::nullopt;
     out.groups = std::move(all_.groups);
     out.names = std::move(blocks_.names);
     out.pendings = all_.pendings;
@@ -195,7 +199,8 @@ class Session {
   }
 
   // Whether what lies between the first and the last micro batch does as they do.
-  static bool stands_for_all(Action::Kind kind, const StepTapes::Of& both, int last) {
+  static bool stands_for_all(Action::Kind kind, const StepTapes::Of& both, int last,
+                             const std::set<std::uint32_t>& before) {
     const bool backward = kind == Action::Kind::backward;
     // What is only done once is not done again: no block of the tape that is replayed is kept.
     if (last > 1 && (backward ? both.first : both.last).keeps) return false;
@@ -211,10 +216,12 @@ class Session {
       return events;
     };
     if (lasting(both.first) != lasting(both.last)) return false;
-    // The last backward starts to reduce gradients besides.
+    // The first forward waits for weights besides, and the last backward starts to reduce gradients.
     const auto timed = [&](const Tape& t) {
       std::vector<ClockEvent> events = t.clock;
-      std::erase_if(events, [&](const ClockEvent& e) { return backward && e.kind == Kind::start; });
+      std::erase_if(events, [&](const ClockEvent& e) {
+        return (backward && e.kind == Kind::start) || (e.kind == Kind::wait && before.contains(e.pending));
+      });
       for (ClockEvent& e : events) e.pending = 0;
       return events;
     };

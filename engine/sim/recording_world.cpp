@@ -63,9 +63,10 @@ class RecordingGroup final : public Group {
   std::unique_ptr<Pending> do_start_reduce_scatter(const Tensor& in, const Tensor&) override {
     return start(all_gather(in));
   }
-  void do_broadcast(const Tensor& x, int) override {
-    add(Kind::collective, links_ ? links_->broadcast(bytes(x), reach_) : 0);
-  }
+  void do_broadcast(const Tensor& x, int) override { add(Kind::collective, broadcast(x)); }
+  void do_reduce(const Tensor& x, int) override { add(Kind::collective, broadcast(x)); }
+  std::unique_ptr<Pending> do_start_broadcast(const Tensor& x, int) override { return start(broadcast(x)); }
+  std::unique_ptr<Pending> do_start_reduce(const Tensor& x, int) override { return start(broadcast(x)); }
   std::unique_ptr<Pending> do_start_send(const Tensor&, int, int) override {
     add(Kind::send, 0);
     return std::make_unique<SentAlready>();
@@ -95,6 +96,7 @@ class RecordingGroup final : public Group {
   static double bytes(const Tensor& x) { return static_cast<double>(x.bytes()); }
   double all_reduce(const Tensor& x) const { return links_ ? links_->all_reduce(bytes(x), reach_) : 0; }
   double all_gather(const Tensor& x) const { return links_ ? links_->all_gather(bytes(x), reach_) : 0; }
+  double broadcast(const Tensor& x) const { return links_ ? links_->broadcast(bytes(x), reach_) : 0; }
   ClockEvent& add(Kind kind, double seconds) {
     ClockEvent event{kind, number_};
     event.seconds = seconds;

@@ -29,6 +29,7 @@ class LoneGroup final : public Group {
     return std::make_unique<DonePending>();
   }
   void do_broadcast(const Tensor&, int) override {}
+  void do_reduce(const Tensor&, int) override {}
   std::unique_ptr<Pending> do_start_send(const Tensor&, int, int) override {
     return std::make_unique<DonePending>();
   }
@@ -96,6 +97,15 @@ class SimGroup final : public Group {
   }
   void do_broadcast(const Tensor& x, int) override {
     clock_.wait_until(collective("broadcast", links_.broadcast(bytes(x), reach_)));
+  }
+  void do_reduce(const Tensor& x, int) override {
+    clock_.wait_until(collective("reduce", links_.broadcast(bytes(x), reach_)));
+  }
+  std::unique_ptr<Pending> do_start_broadcast(const Tensor& x, int) override {
+    return started("broadcast", links_.broadcast(bytes(x), reach_));
+  }
+  std::unique_ptr<Pending> do_start_reduce(const Tensor& x, int) override {
+    return started("reduce", links_.broadcast(bytes(x), reach_));
   }
 
   // A message leaves when the sender's stream has got there, and moves when the receiver's has too.

@@ -33,16 +33,17 @@ constexpr Choices<Replicas, 2> kReplicas = {
     {{"ranks", Replicas::ranks}, {"single_process", Replicas::single_process}}};
 constexpr Choices<Offload, 3> kOffloads = {
     {{"none", Offload::none}, {"optimizer", Offload::optimizer}, {"all", Offload::all}}};
-// FairScale's names: optimizer state sharding, with sharded gradients too, fully sharded.
-constexpr Choices<std::int64_t, 3> kZeroBundles = {{{"oss", 1}, {"oss+sdp", 2}, {"fsdp", 3}}};
+// Optimizer state sharding, with sharded data parallelism too (FairScale), fully sharded (PyTorch). The others are numbers.
+constexpr Choices<Zero, 3> kNamedZeros = {
+    {{"oss", Zero::oss}, {"oss+sdp", Zero::oss_sdp}, {"fsdp", Zero::fsdp}}};
 
 // Bounds that keep every product of sizes (world, parameters, FLOPs) inside 64 bits.
 constexpr std::int64_t kMaxAxis = 32768;
 constexpr std::int64_t kMaxCount = 16777216;
 
-std::int64_t read_zero(const json& value, const std::string& where) {
-  if (value.is_string()) return read_choice(value, where, kZeroBundles);
-  return read_int(value, where, 0, 3);
+Zero read_zero(const json& value, const std::string& where) {
+  if (value.is_string()) return read_choice(value, where, kNamedZeros);
+  return static_cast<Zero>(read_int(value, where, 0, 3));
 }
 
 std::string read_data(const json& value, const std::string& where) {
@@ -124,7 +125,9 @@ std::string read_strategy(const json& value, const std::string& where) {
 
 template <class T>
 ordered_json written(const T& value) {
-  if constexpr (std::is_enum_v<T>)
+  if constexpr (std::is_same_v<T, Zero>)
+    return value <= Zero::stage_3 ? ordered_json(static_cast<int>(value)) : ordered_json(name_of(value));
+  else if constexpr (std::is_enum_v<T>)
     return name_of(value);
   else if constexpr (std::is_same_v<T, ModelSpec>)
     return write_model(value);
@@ -185,6 +188,7 @@ const std::vector<Field>& fields() {
       field("schedule", layout, &P::schedule, choice(kSchedules)),
       field("virtual_stages", layout, &P::virtual_stages, count(1, 16384)),
       field("zero", layout, &P::zero, read_zero),
+      field("fsdp_no_sync", layout, &P::fsdp_no_sync, read_bool),
       field("offload", layout, &P::offload, choice(kOffloads)),
       told(field("precision", training, &P::precision, choice(kPrecisions))),
       field("gradients_in_f32", training, &P::gradients_in_f32, read_bool),
@@ -229,6 +233,10 @@ std::string_view name_of(Graph v) {
 }
 std::string_view name_of(Replicas v) {
   return choice_name(v, kReplicas);
+}
+std::string name_of(Zero v) {
+  return v <= Zero::stage_3 ? fmt::format("{}", static_cast<int>(v))
+                            : std::string(choice_name(v, kNamedZeros));
 }
 std::string_view name_of(Offload v) {
   return choice_name(v, kOffloads);

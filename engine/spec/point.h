@@ -20,7 +20,9 @@ enum class Precision { f32, bf16, fp16, tf32, fp8 };  // tf32: on GPUs alone; fp
 enum class AttentionKind { core, flash };
 enum class Graph { eager, fused, captured };    // captured is known, but unsupported
 enum class Replicas { ranks, single_process };  // the second is known, but unsupported
-enum class Offload { none, optimizer, all };    // known, but unsupported
+// ZeRO's stages; FairScale's and PyTorch's names for what they have of them. Written 0 to 3, "oss", "oss+sdp", "fsdp".
+enum class Zero { none, stage_1, stage_2, stage_3, oss, oss_sdp, fsdp };
+enum class Offload { none, optimizer, all };  // known, but unsupported
 
 struct Point {
   ModelSpec model;
@@ -42,7 +44,8 @@ struct Point {
   std::string strategy;  // the named bundle that set the two fields above; empty if none was named
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
   std::int64_t virtual_stages = 1;  // chunks per stage, interleaved only
-  std::int64_t zero = 0;            // 0 to 3; "oss", "oss+sdp" and "fsdp" name 1, 2 and 3
+  Zero zero = Zero::none;           // how model state is sharded over the ranks that replicate it
+  bool fsdp_no_sync = false;  // fsdp: gradients accumulate whole over micro batches and are reduced once
   Offload offload = Offload::none;
 
   Precision precision = Precision::f32;
@@ -113,6 +116,7 @@ std::string_view name_of(Precision);
 std::string_view name_of(AttentionKind);
 std::string_view name_of(Graph);
 std::string_view name_of(Replicas);
+std::string name_of(Zero);
 std::string_view name_of(Offload);
 
 }  // namespace mbench

@@ -11,49 +11,113 @@ constexpr Axes kModelAxes{Axis::tp, Axis::etp, Axis::ep};
 
 }  // namespace
 
-GradientSync::GradientSync(Device& device, const Plan& plan, const ParameterStore& store,
-                           const Groups& groups)
+GradientSync::GradientSync(Device& device, const Plan& plan, ParameterStore& store, const Groups& groups)
     : device_(device),
       store_(store),
       groups_(groups),
       bucket_elements_(
-          static_cast<std::int64_t>(plan.gradient_bucket_bytes / size_of(plan.precision.gradients))) {}
+          static_cast<std::int64_t>(plan.gradient_bucket_bytes / size_of(plan.precision.gradients))) {
+  for (const StateLayout::Bucket& b : store.layout().buckets()) units_left_.push_back(b.units.size());
+}
+
+void GradientSync::ready(int unit, bool last) {
+  if (store_.state().gradients.sharded() || (store_.state().sharded() && last)) {
+    const std::vector<int>& buckets = store_.layout().buckets_of(unit);
+    for (auto b = buckets.rbegin(); b != buckets.rend(); ++b) fill(*b);
+  } else if (last) {
+    add_runs(unit);
+  }
+}
 
 void GradientSync::flush() {
   if (bucket_.begin == bucket_.end) return;
-  const Tensor gradients = store_.gradients().part(bucket_.begin, {bucket_.end - bucket_.begin});
+  const Tensor gradients = store_.gradients().part(bucket_.begin, {bucket_.size()});
   pending_.push_back(groups_.over(bucket_.data).start_all_reduce(gradients));
   bucket_ = {};
 }
 
-void GradientSync::ready(int unit) {
-  const auto& runs = store_.unit(unit).runs();
+void GradientSync::add_runs(int unit) {
+  const auto& runs = store_.layout().runs(unit);
   for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
     if (run->data.empty()) continue;
     // Of another chunk, or reduced over other ranks: not one piece with what waits.
     if (bucket_.begin != bucket_.end && (run->end != bucket_.begin || run->data != bucket_.data)) flush();
-    if (bucket_.begin == bucket_.end) bucket_ = {run->end, run->end, run->data};
+    if (bucket_.begin == bucket_.end) bucket_ = {{run->end, run->end}, run->data};
     bucket_.begin = run->begin;
-    if (bucket_.end - bucket_.begin >= bucket_elements_) flush();
+    if (bucket_.size() >= bucket_elements_) flush();
   }
+}
+
+// One more of the bucket's units is ready.
+void GradientSync::fill(int bucket) {
+  std::size_t& left = units_left_[static_cast<std::size_t>(bucket)];
+  if (--left > 0) return;
+  left = store_.layout().buckets()[static_cast<std::size_t>(bucket)].units.size();
+  if (store_.alone(bucket)) {
+    store_.drop_gradients(bucket);
+    return;
+  }
+  start(bucket);
+  if (store_.state().gradients.sharded())
+    while (travelling_.size() > 1) settle_oldest();
+}
+
+void GradientSync::start(int bucket) {
+  const StateLayout::Bucket& all = store_.layout().buckets()[static_cast<std::size_t>(bucket)];
+  const Tensor gradients = store_.bucket_gradients(bucket);
+  Group& peers = groups_.over(all.data);
+  Travelling& travelling = travelling_.emplace_back(Travelling{bucket, {}});
+  const auto within = [&](const StateLayout::Range& range) {
+    return gradients.part(range.begin - all.begin, {range.size()});
+  };
+  if (all.parts.empty())
+    travelling.parts.push_back(
+        peers.start_reduce_scatter(gradients, within(store_.layout().own_of(bucket).front())));
+  else if (!store_.state().gradients.sharded())
+    travelling.parts.push_back(peers.start_all_reduce(gradients));
+  else
+    for (const StateLayout::Part& part : all.parts)
+      travelling.parts.push_back(peers.start_reduce(within(part), part.owner));
+}
+
+void GradientSync::settle_oldest() {
+  const Travelling oldest = std::move(travelling_.front());
+  travelling_.pop_front();
+  for (const auto& part : oldest.parts) part->wait();
+  if (!store_.state().gradients.sharded()) return;
+  const StateLayout::Bucket& all = store_.layout().buckets()[static_cast<std::size_t>(oldest.bucket)];
+  const Tensor gradients = store_.bucket_gradients(oldest.bucket);
+  for (const StateLayout::Own& own : store_.layout().own_of(oldest.bucket)) {
+    const Tensor sum = store_.own_gradients(own);
+    run(device_, ops::Add{sum, gradients.part(own.begin - all.begin, {own.size()}), sum});
+  }
+  store_.drop_gradients(oldest.bucket);
+}
+
+void GradientSync::end_of_micro_batch() {
+  if (!store_.state().gradients.sharded()) return;
+  while (!travelling_.empty()) settle_oldest();
 }
 
 // Many small tensors: one collective over a packed copy.
 void GradientSync::reduce_packed(Axes axes) {
-  std::vector<const Parameter*> some;
+  std::vector<Tensor> some;
   std::int64_t n = 0;
   for (const auto& p : store_.all()) {
     if ((p->reduce_over & kModelAxes) != axes) continue;
-    some.push_back(p.get());
-    n += p->local.numel();
+    const Tensor gradient = store_.own_gradient(*p);
+    if (!gradient) continue;
+    some.push_back(gradient);
+    n += gradient.numel();
   }
+  if (some.empty()) return;  // on all ranks of the group, which own the same parts
   const Tensor packed = device_.empty({n}, store_.gradients().dtype(), Category::workspace,
                                       "packed gradients of replicated parameters");
   const auto each = [&](auto&& action) {
     std::int64_t at = 0;
-    for (const Parameter* p : some) {
-      action(store_.gradient_of(*p), packed.part(at, p->local));
-      at += p->local.numel();
+    for (const Tensor& gradient : some) {
+      action(gradient, packed.part(at, gradient.shape()));
+      at += gradient.numel();
     }
   };
   each([&](const Tensor& gradient, const Tensor& place) { run(device_, ops::Copy{gradient, place}); });
@@ -65,13 +129,15 @@ void GradientSync::finish() {
   flush();
   for (auto& p : pending_) p->wait();
   pending_.clear();
+  while (!travelling_.empty()) settle_oldest();
   std::set<Axes> sets;
   for (const auto& p : store_.all())
     if (const Axes axes = p->reduce_over & kModelAxes; !axes.empty()) sets.insert(axes);
   for (const Axes axes : sets) reduce_packed(axes);
   if (Group* ends = groups_.embedding())
     for (const auto& p : store_.all())
-      if (p->shared_by_ends) ends->all_reduce(store_.gradient_of(*p));
+      if (p->shared_by_ends)
+        if (const Tensor gradient = store_.own_gradient(*p)) ends->all_reduce(gradient);
 }
 
 }  // namespace mbench

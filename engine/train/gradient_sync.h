@@ -2,7 +2,15 @@
 // and the tokens' say (reduce_over of plan/placement.h). Over ranks of data (cp, dp, edp) in buckets that start as soon as
 // backward has filled them; over tp, where a rank saw only a part of the sequence, at the end; and a table that the first
 // and the last stage share between those.
+//
+// Where optimizer state is sharded (StatePlan), a rank needs the sum of its own part alone: buckets are reduce-scattered.
+// That is so for ZeRO 1 too, as in its paper and in Megatron's distributed optimizer: an all-reduce would gather what the
+// updated weights are gathered for anyway. Where gradients are sharded as well, every micro batch's are reduced and added to
+// this rank's part; of those that travel one bucket at a time is held beside the one that is filled. By whole parameters
+// (FairScale) whole gradients are all-reduced, as beside an optimizer that knows nothing of it, and sharded ones reduced to
+// their owners.
 #pragma once
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -13,24 +21,40 @@ namespace mbench {
 
 class GradientSync {
  public:
-  GradientSync(Device& device, const Plan& plan, const ParameterStore& store, const Groups& groups);
+  GradientSync(Device& device, const Plan& plan, ParameterStore& store, const Groups& groups);
 
-  // The gradients of a unit are final: no micro batch will add to them in this step. Within a chunk units
-  // become ready from the last to the first.
-  void ready(int unit);
+  // The gradients of a unit are complete, of this micro batch or, with `last`, of all: none will add to them in this step.
+  // Within a chunk units become ready from the last to the first.
+  void ready(int unit, bool last);
+  // After each backward of a chunk: its sharded gradients are where they are kept.
+  void end_of_micro_batch();
   // After the last backward: starts what is left and waits for all.
   void finish();
 
  private:
+  // Of what is not sharded: neighbouring runs of units.
+  void add_runs(int unit);
   void flush();
+  // Of what is.
+  void fill(int bucket);
+  void start(int bucket);
+  void settle_oldest();
+
   void reduce_packed(Axes axes);
 
   Device& device_;
-  const ParameterStore& store_;
+  ParameterStore& store_;
   const Groups& groups_;
   std::int64_t bucket_elements_;
-  ParameterUnit::Run bucket_;  // being filled; empty when begin is end
+  StateLayout::Run bucket_;  // being filled; empty when begin is end
   std::vector<std::unique_ptr<Pending>> pending_;
+
+  struct Travelling {
+    int bucket;
+    std::vector<std::unique_ptr<Pending>> parts;
+  };
+  std::vector<std::size_t> units_left_;  // [bucket]: that will become ready before it is complete
+  std::deque<Travelling> travelling_;
 };
 
 }  // namespace mbench

@@ -9,7 +9,6 @@ namespace mbench {
 namespace {
 
 constexpr Axes kModelParallel{Axis::tp, Axis::pp};
-constexpr Axes kExpertParallel{Axis::etp, Axis::ep, Axis::pp};
 
 void append(std::vector<ops::ElementRange>& ranges, const ops::ElementRange& next) {
   if (!ranges.empty() && ranges.back().end == next.begin)
@@ -35,44 +34,75 @@ Optimizer::Optimizer(Device& device, const Plan& plan, const ParameterStore& sto
     : device_(device),
       plan_(plan),
       store_(store),
-      model_parallel_(groups.over(kModelParallel)),
-      expert_parallel_(groups.over(plan.model.experts > 0 ? kExpertParallel : kModelParallel)),
+      groups_(groups),
+      everyone_(plan.state.sharded() || plan.model.experts > 0),
+      norm_group_(everyone_ ? groups.all() : groups.over(kModelParallel)),
       scaler_(plan.precision.loss_scaling) {
-  m_ = device.empty({store.size()}, DType::f32, Category::optimizer, "Adam first moment");
-  v_ = device.empty({store.size()}, DType::f32, Category::optimizer, "Adam second moment");
+  const Shape owned{store.layout().owned()};
+  m_ = device.empty(owned, DType::f32, Category::optimizer, "Adam first moment");
+  v_ = device.empty(owned, DType::f32, Category::optimizer, "Adam second moment");
   norm_ = device.empty({1}, DType::f32, Category::optimizer, "gradient norm");
-  if (plan.model.experts > 0)
-    experts_norm_ = device.empty({1}, DType::f32, Category::optimizer, "gradient norm of experts");
   run(device, ops::Fill{m_, 0});
   run(device, ops::Fill{v_, 0});
-  // A parameter that several of the ranks hold is counted by the first of them alone. The alignment gaps between
-  // parameters have zero gradients and weights and so may be part of any range.
-  const auto counts = [&](const Parameter& p, Axes axes) {
-    for (const Axis axis : axes.list())
-      if (groups.coordinate(axis) > 0 && !p.placement[axis].sharded()) return false;
-    return p.counted;
-  };
-  const auto& all = store.all();
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const Parameter& p = *all[i];
-    const ops::ElementRange range{p.offset, i + 1 < all.size() ? all[i + 1]->offset : store.size()};
-    const bool expert = is_expert(p.spec.role);
-    if (counts(p, expert ? Axes{Axis::etp, Axis::ep} : Axes{Axis::tp}))
-      append(expert ? experts_ : counted_, range);
-    if (!p.decays()) append(undecayed_, range);
+  make_pieces();
+}
+
+void Optimizer::make_pieces() {
+  const std::vector<StateLayout::Own>& all = store_.layout().own();
+  const StatePlan& state = store_.state();
+  const bool everywhere_sharded = state.weights.sharded() && state.gradients.sharded();
+  for (std::size_t i = 0; i < all.size();) {
+    // What lies together in every tensor is updated together.
+    std::size_t next = i + 1;
+    while (next < all.size() && (everywhere_sharded || all[next].begin == all[next - 1].end)) ++next;
+    const StateLayout::Own &first = all[i], &last = all[next - 1];
+    const std::int64_t size = last.at + last.size() - first.at;
+    const auto piece_of = [&](const Tensor& flat, const Placement& place) {
+      return flat.part(place.sharded() ? first.at : first.begin, {size});
+    };
+    Piece piece;
+    piece.at = first.at;
+    piece.m = m_.part(first.at, {size});
+    piece.v = v_.part(first.at, {size});
+    piece.gradients = piece_of(store_.gradients(), state.gradients);
+    piece.main = piece_of(store_.weights(), state.weights);
+    if (plan_.precision.main_weights())
+      piece.model = std::exchange(piece.main, piece_of(store_.main(), state.optimizer));
+    for (; i < next; ++i) mark(all[i], piece, all[i].at - piece.at);
+    pieces_.push_back(std::move(piece));
   }
 }
 
-float Optimizer::global_norm(const Tensor& gradients, float scale) {
-  run(device_, ops::Fill{norm_, 0});
-  if (!counted_.empty()) run(device_, ops::SumSquares{gradients, norm_, counted_});
-  model_parallel_.all_reduce(norm_);
-  if (experts_norm_) {
-    run(device_, ops::Fill{experts_norm_, 0});
-    if (!experts_.empty()) run(device_, ops::SumSquares{gradients, experts_norm_, experts_});
-    expert_parallel_.all_reduce(experts_norm_);
-    run(device_, ops::Add{norm_, experts_norm_, norm_});
+// Whether this rank counts what it owns of a parameter: of the ranks that own the same, the first does.
+bool Optimizer::counts(const Parameter& p) const {
+  if (!p.counted) return false;
+  constexpr Axes kDense{Axis::tp, Axis::cp, Axis::dp}, kExperts{Axis::etp, Axis::ep, Axis::edp};
+  Axes copies = !everyone_ ? Axes{Axis::tp} : is_expert(p.spec.role) ? kExperts : kDense;
+  if (store_.state().sharded()) copies = copies - (p.reduce_over & kDataAxes);
+  for (const Axis axis : copies.list())
+    if (groups_.coordinate(axis) > 0 && !p.placement[axis].sharded()) return false;
+  return true;
+}
+
+// Which elements of an own part, that begins there in the piece, count in the norm and which are not decayed. The alignment gaps between parameters have zero gradients
+// and weights and so may be part of any range.
+void Optimizer::mark(const StateLayout::Own& own, Piece& piece, std::int64_t begin) const {
+  for (const auto& p : store_.all()) {
+    const StateLayout::Range& all = store_.layout().range(p->index);
+    const std::int64_t from = std::max(all.begin, own.begin), to = std::min(all.end, own.end);
+    if (from >= to) continue;
+    const ops::ElementRange range{begin + from - own.begin, begin + to - own.begin};
+    if (counts(*p)) append(piece.counted, range);
+    if (!p->decays()) append(piece.undecayed, range);
   }
+}
+
+float Optimizer::global_norm(const std::vector<Tensor>& gradients, float scale) {
+  run(device_, ops::Fill{norm_, 0});
+  for (std::size_t i = 0; i < pieces_.size(); ++i)
+    if (const auto& counted = pieces_[i].counted; !counted.empty())
+      run(device_, ops::SumSquares{gradients[i], norm_, counted});
+  norm_group_.all_reduce(norm_);
   return std::sqrt(device_.read(norm_, 1.0f)) * scale;
 }
 
@@ -87,12 +117,16 @@ float Optimizer::learning_rate() const {
 Optimizer::Outcome Optimizer::step() {
   const TrainingPlan& p = plan_.training;
   float scale = 1 / scaler_.scale();
-  Tensor gradients = store_.gradients();
-  if (plan_.graph.gradient_copy_in_f32 && gradients.dtype() != DType::f32) {
+  std::vector<Tensor> gradients;  // by piece
+  for (const Piece& piece : pieces_) gradients.push_back(piece.gradients);
+  if (plan_.graph.gradient_copy_in_f32 && store_.gradients().dtype() != DType::f32) {
     const Tensor copy =
-        device_.empty(gradients.shape(), DType::f32, Category::gradients, "f32 copy of the gradients");
-    run(device_, ops::Copy{gradients, copy, scale});
-    gradients = copy;
+        device_.empty(m_.shape(), DType::f32, Category::gradients, "f32 copy of the gradients");
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      const Tensor place = copy.part(pieces_[i].at, gradients[i].shape());
+      run(device_, ops::Copy{gradients[i], place, scale});
+      gradients[i] = place;
+    }
     scale = 1;
   }
   Outcome outcome;
@@ -107,15 +141,16 @@ Optimizer::Outcome Optimizer::step() {
   if (p.clip_grad > 0)
     scale *= std::min(1.0f, static_cast<float>(p.clip_grad) / (outcome.gradient_norm + 1e-6f));
   ++steps_taken_;
-  const bool separate = store_.main().data() != store_.weights().data();
-  ops::Adam adam{store_.main(), gradients, m_, v_};
-  if (separate) adam.model = store_.weights();
-  adam.lr = lr;
-  adam.weight_decay = static_cast<float>(p.weight_decay);
-  adam.grad_scale = scale;
-  adam.step = steps_taken_;
-  adam.undecayed = undecayed_;
-  run(device_, adam);
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    const Piece& piece = pieces_[i];
+    ops::Adam adam{piece.main, gradients[i], piece.m, piece.v, piece.model};
+    adam.lr = lr;
+    adam.weight_decay = static_cast<float>(p.weight_decay);
+    adam.grad_scale = scale;
+    adam.step = steps_taken_;
+    adam.undecayed = piece.undecayed;
+    run(device_, adam);
+  }
   return outcome;
 }
 

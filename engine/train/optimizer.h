@@ -1,5 +1,5 @@
 // AdamW on f32 main weights, clipping by the true global norm, learning-rate warm-up, and for fp16 a dynamic
-// loss scale.
+// loss scale. Where its state is sharded, each rank updates its own part (StateLayout).
 #pragma once
 #include <vector>
 
@@ -34,19 +34,29 @@ class Optimizer {
   Outcome step();
 
  private:
-  float global_norm(const Tensor& gradients, float scale);
+  // A contiguous piece of what this rank updates: all of it where nothing is sharded.
+  struct Piece {
+    Tensor main, m, v, gradients;
+    Tensor model;                              // 16-bit weights, where there are
+    std::int64_t at = 0;                       // of the tensors of what is owned, where m and v begin
+    std::vector<ops::ElementRange> counted;    // in the norm, by this rank
+    std::vector<ops::ElementRange> undecayed;  // by weight decay
+  };
+  void make_pieces();
+  bool counts(const Parameter& p) const;
+  void mark(const StateLayout::Own& own, Piece& piece, std::int64_t begin) const;
+  float global_norm(const std::vector<Tensor>& gradients, float scale);  // [piece]
   float learning_rate() const;
 
   Device& device_;
   const Plan& plan_;
   const ParameterStore& store_;
-  // The ranks that together hold one copy of the model's dense weights, and one of its experts.
-  Group &model_parallel_, &expert_parallel_;
+  const Groups& groups_;
+  bool everyone_;      // whether any rank may own what no other does: state is sharded, or there are experts
+  Group& norm_group_;  // the ranks that together own every gradient once
   LossScaler scaler_;
   Tensor m_, v_, norm_;
-  Tensor experts_norm_;                               // where the model has experts
-  std::vector<ops::ElementRange> counted_, experts_;  // in the norm, on this rank: dense, and of experts
-  std::vector<ops::ElementRange> undecayed_;          // by weight decay
+  std::vector<Piece> pieces_;
   std::int64_t steps_taken_ = 0, steps_seen_ = 0;
 };
 

@@ -109,9 +109,8 @@ void Trainer::forward(const Action& a, Slot& slot) {
 void Trainer::backward(const Action& a, Slot& slot) {
   const bool last = --backwards_left_[a.chunk] == 0;
   slot.dinput = chunks_[a.chunk].backward(context_, slot.batch, std::exchange(slot.doutput, Tensor()),
-                                          slot.saved, [&](int unit) {
-                                            if (last) sync_->ready(unit);
-                                          });
+                                          slot.saved, [&](int unit) { sync_->ready(unit, last); });
+  sync_->end_of_micro_batch();
   slot.saved = {};
   slot.batch = {};
 }
@@ -161,6 +160,7 @@ float Trainer::mean_loss() {
 
 StepResult Trainer::step(const Watcher& before) {
   device_.host_work(HostWork::step);
+  store_.fetch_updated();
   run(device_, ops::Fill{store_.gradients(), 0});
   backwards_left_.assign(chunks_.size(), 0);
   for (const Action& action : plan_.schedule[stage_])

@@ -151,8 +151,8 @@ TEST_CASE("Ctrl-C keeps what is done and tells how to go on") {
 TEST_CASE("published figures: a sweep and a report print them beside ours, several reports sum them up") {
   const Room room;
   room.put("p.json", R"({"model": "gpt-bytes-tiny", "seq": 64, "iterations": 2, "warmup": 0,
-    "sweep": {"zero": [0, 1]}, "published": {"source": "nobody", "machine": "cpu", "rows": [
-      {"where": {"zero": 0}, "peak_memory_mib": 4}, {"where": {"zero": 1}, "peak_memory_mib": 3}]}})");
+    "sweep": {"offload": ["none", "all"]}, "published": {"source": "nobody", "machine": "cpu", "rows": [
+      {"where": {"offload": "none"}, "peak_memory_mib": 4}, {"where": {"offload": "all"}, "peak_memory_mib": 3}]}})");
   const Run swept = room.shell("$M sweep p.json --out a --launcher local --quiet");
   CHECK(swept.code == 0);
   CHECK_THAT(swept.out, Contains("| Peak memory (MiB): published |") && Contains("Published: nobody."));

@@ -217,6 +217,9 @@ void Communicator::collect(Operation& o, const std::vector<Bytes>& all) {
     case Call::reduce_scatter:
       reduce(type, data, o.receive, count, o.terms.op == ncclMax);
       break;
+    case Call::reduce:
+      if (rank_ == o.terms.root) reduce(type, data, o.receive, count, false);
+      break;
     case Call::all_gather:
       for (std::size_t r = 0; r < data.size(); ++r)
         std::memcpy(static_cast<std::byte*>(o.receive) + r * bytes, data[r], bytes);

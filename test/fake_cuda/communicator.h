@@ -15,7 +15,7 @@
 
 namespace fake_cuda {
 
-enum class Call : int { all_reduce, all_gather, reduce_scatter, broadcast, send, receive };
+enum class Call : int { all_reduce, all_gather, reduce_scatter, broadcast, reduce, send, receive };
 
 // What every rank must say alike.
 struct Terms {

@@ -267,6 +267,16 @@ ncclResult_t ncclBroadcast(const void* send, void* receive, size_t count, ncclDa
   const bool gives = Alive<ncclComm>::get().has(comm) && comm->own->rank() == root;
   return call(comm, stream, o, gives ? bytes : 0, bytes, "ncclBroadcast");
 }
+ncclResult_t ncclReduce(const void* send, void* receive, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                        int root, ncclComm_t comm, cudaStream_t stream) {
+  Operation o = operation(Call::reduce, send, receive, count, type);
+  o.terms.op = op;
+  o.terms.root = root;
+  if (op != ncclSum) return no(ncclInvalidArgument, "ncclReduce", "this reduction is not emulated");
+  const std::size_t bytes = count * size_of(type);
+  const bool gets = Alive<ncclComm>::get().has(comm) && comm->own->rank() == root;
+  return call(comm, stream, o, bytes, gets ? bytes : 0, "ncclReduce");
+}
 ncclResult_t ncclSend(const void* send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
   Operation o = operation(Call::send, send, nullptr, count, type);

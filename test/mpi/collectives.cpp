@@ -133,6 +133,15 @@ void check_reductions(Device& device, Group& group) {
   put(device, x, all(static_cast<float>(me + 1)));
   group.broadcast(x, n - 1);
   CHECK(get<float>(device, x) == all(static_cast<float>(n)));
+  put(device, x, all(static_cast<float>(me + 1)));
+  group.start_broadcast(x, 0)->wait();
+  CHECK(get<float>(device, x) == all(1));
+  for (const bool start : {false, true})
+    for (const int root : {0, n - 1}) {
+      put(device, x, all(static_cast<float>(me + 1)));
+      start ? group.start_reduce(x, root)->wait() : group.reduce(x, root);
+      if (me == root) CHECK(get<float>(device, x) == all(static_cast<float>(n * (n + 1) / 2)));
+    }
   group.barrier();
 }
 

@@ -244,3 +244,22 @@ TEST_CASE("gradients are reduced where a weight is whole and tokens are split") 
   CHECK(over(Role::column) == Axes{});
   CHECK(hidden_over() == Axes{Axis::tp});
 }
+
+TEST_CASE("sharded state: from the optimizer's to the weights, stage by stage") {
+  const auto state = [](Zero zero, bool no_sync = false) {
+    Point point = layout(1, 1, 4);
+    point.zero = zero;
+    point.fsdp_no_sync = no_sync;
+    return make_plan(point).state;
+  };
+  const Placement cut = shard(0);
+  CHECK(state(Zero::none) == StatePlan{});
+  CHECK(!state(Zero::none).sharded());
+  CHECK(state(Zero::stage_1) == StatePlan{replicate, replicate, cut});
+  CHECK(state(Zero::stage_2) == StatePlan{replicate, cut, cut});
+  CHECK(state(Zero::stage_3) == StatePlan{cut, cut, cut});
+  CHECK(state(Zero::fsdp) == state(Zero::stage_3));
+  CHECK(state(Zero::oss) == StatePlan{replicate, replicate, cut, StatePlan::Cut::parameters});
+  CHECK(state(Zero::oss_sdp) == StatePlan{replicate, cut, cut, StatePlan::Cut::parameters});
+  CHECK(state(Zero::fsdp, true) == StatePlan{cut, replicate, cut});
+}

@@ -56,6 +56,9 @@ TEST_CASE("layouts that cannot be are told with what could") {
         "sequence_parallel needs seq 62 to be a multiple of tp 4, need seq 60 or 64");
   CHECK(why([](Point& p) { p.sequence_parallel = true, p.seq = 63; }) == "");
   CHECK_THAT(why([](Point& p) { p.virtual_stages = 2; }), Contains("virtual_stages 2 with schedule 1f1b"));
+  CHECK(why([](Point& p) { p.zero = Zero::stage_2, p.fsdp_no_sync = true; }) ==
+        "fsdp_no_sync with zero 2, need zero fsdp or fsdp_no_sync false");
+  CHECK(why([](Point& p) { p.zero = Zero::fsdp, p.fsdp_no_sync = true; }) == "");
   const auto interleaved = [&](std::int64_t pp, std::int64_t stages, std::int64_t batches) {
     return why([&](Point& p) {
       p.schedule = ScheduleKind::interleaved, p.pp = pp, p.virtual_stages = stages, p.global_batch = batches;
@@ -84,7 +87,7 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
   CHECK(why(R"("precision": "fp8")") ==
         "precision fp8 is not built into this binary, need f32, bf16 or fp16");
   for (const char* fields :
-       {R"("zero": 1)", R"("zero": "fsdp")", R"("offload": "optimizer")", R"("cp": 2)", R"("ep": 2)",
+       {R"("offload": "optimizer")", R"("cp": 2)", R"("ep": 2)",
         R"("graph": "captured")", R"("framework": "megatron")", R"("replicas": "single_process")"}) {
     INFO(fields);
     CHECK(why(fields) != "");
@@ -136,7 +139,7 @@ TEST_CASE("every field that decides what is trained or how it is laid out is one
 }
 
 TEST_CASE("each choice that a strategy offers can be, and no divisor is missing") {
-  Point p = point_of(R"({"model": "gpt2-345m", "seq": 1024, "global_batch": 24})");
+  Point p = point_of(R"({"model": "gpt2-345m", "seq": 1024, "global_batch": 24, "dp": 2})");
   std::map<std::string, std::size_t> count;
   for (const strategies::Strategy& s : strategies::all_strategies()) {
     if (!s.choices) continue;
@@ -155,6 +158,9 @@ TEST_CASE("each choice that a strategy offers can be, and no divisor is missing"
   CHECK(count.at("dp") == 6);  // 1 2 3 4 6 8 of 24 samples, and not 12
   CHECK(count.at("pp") == 6);  // 1 2 3 4 6 8 of 24 layers
   CHECK(count.at("recompute") == 3);
+  CHECK(count.at("zero") == 7);
+  p.dp = 1;
+  CHECK(strategies::sharded_state().choices(p, 8).front().values.size() == 1);
 }
 
 TEST_CASE("the specs that come with mbench can be; those of published figures are at most unsupported") {

@@ -35,7 +35,7 @@ TEST_CASE("published figures are read with the point that each row picks") {
     {"where": {"precision": "f32", "strategy": "full"}, "iteration_ms": 448, "peak_memory_mib": 1801},
     {"where": {"zero": "oss", "recompute": "none"}, "samples_per_s": {"mean": 6.02, "stddev": 0.06}, "mfu": 0.4,
      "doubt": {"mfu": "too good"}},
-    {"where": {"zero": 1, "strategy": "full", "model": "gpt-bytes-tiny"}, "outcome": "oom", "doubt": "why?"}])"));
+    {"where": {"zero": "oss", "strategy": "full", "model": "gpt-bytes-tiny"}, "outcome": "oom", "doubt": "why?"}])"));
   const Published p = read_published(spec.json.at("published"), "s: $");
   CHECK(p.source == "somebody");
   CHECK(p.machine == "sim:8xV100");
@@ -48,8 +48,8 @@ TEST_CASE("published figures are read with the point that each row picks") {
     return ids;
   };
   CHECK(picked(p.rows[0]) == "precision=f32 zero=0 strategy=full;");
-  CHECK(picked(p.rows[1]) == "precision=fp16 zero=1 strategy=baseline;");
-  CHECK(picked(p.rows[2]) == "precision=fp16 zero=1 strategy=full;");
+  CHECK(picked(p.rows[1]) == "precision=fp16 zero=oss strategy=baseline;");
+  CHECK(picked(p.rows[2]) == "precision=fp16 zero=oss strategy=full;");
   REQUIRE(p.rows[1].figures.size() == 2);
   CHECK(p.rows[1].figures[0].metric == "samples_per_s");
   CHECK(p.rows[1].figures[0].mean == 6.02);
@@ -62,7 +62,7 @@ TEST_CASE("published figures are read with the point that each row picks") {
 
 TEST_CASE("a filter or --set may leave published rows without a point, the file may not") {
   const Folder folder;
-  const std::string text = with_rows(R"([{"where": {"zero": 1, "strategy": "full"}, "mfu": 0.4}])");
+  const std::string text = with_rows(R"([{"where": {"zero": "oss", "strategy": "full"}, "mfu": 0.4}])");
   CHECK(read(folder, text, {}, {"strategy=baseline"}).points.size() == 2);
   CHECK(read(folder, text, {"strategy=baseline"}).points.size() == 2);
   CHECK(read(folder, text, {"iterations=1"}).json.contains("published"));
@@ -111,7 +111,8 @@ TEST_CASE("what is wrong with published figures is said with its path") {
   CHECK_THAT(row(good + R"(, "mfu": 1, "doubt": {"hfu": "x"})"), Contains("rows[0].doubt.hfu] no figure of"));
   CHECK_THAT(row(R"("where": {"zero": 2}, "mfu": 1)"),
              Contains("rows[0].where] picks none of the 4 points, need exactly one"));
-  CHECK_THAT(row(R"("where": {"zero": 1}, "mfu": 1)"), Contains("rows[0].where] picks 2 of the 4 points"));
+  CHECK_THAT(row(R"("where": {"zero": "oss"}, "mfu": 1)"),
+             Contains("rows[0].where] picks 2 of the 4 points"));
   CHECK_THAT(
       rows("[{" + good + R"(, "mfu": 1}, {"where": {"precision": "f32", "recompute": "full"}, "mfu": 1}])"),
       Contains("rows[1].where] picks the point that") && Contains("$.published.rows[0] picks"));

@@ -165,6 +165,13 @@ class MpiGroup final : public Group {
   void do_broadcast(const Tensor& x, int root) override {
     need(MPI_Bcast(x.data(), count(x.numel()), type_of(x.dtype()), root, comm_), name(), "MPI_Bcast");
   }
+  void do_reduce(const Tensor& x, int root) override {
+    for_chunks(x, [&](std::byte* data, int n) {
+      need(MPI_Reduce(rank() == root ? MPI_IN_PLACE : data, data, n, type_of(x.dtype()),
+                      mpi_op(x.dtype(), ReduceOp::sum), root, comm_),
+           name(), "MPI_Reduce");
+    });
+  }
   std::unique_ptr<Pending> do_start_send(const Tensor& x, int to, int tag) override {
     auto pending = std::make_unique<Requests>(name());
     need(MPI_Isend(x.data(), count(x.numel()), type_of(x.dtype()), to, tag, comm_, pending->add()), name(),

@@ -112,10 +112,17 @@ class NcclGroup final : public Group {
       return exchange(in, out, rows, comm, stream);
     });
   }
-  void do_broadcast(const Tensor& x, int root) override {
-    collective("broadcast", x, [&](ncclComm_t comm, cudaStream_t stream) {
+  void do_broadcast(const Tensor& x, int root) override { do_start_broadcast(x, root)->wait(); }
+  void do_reduce(const Tensor& x, int root) override { do_start_reduce(x, root)->wait(); }
+  std::unique_ptr<Pending> do_start_broadcast(const Tensor& x, int root) override {
+    return collective("broadcast", x, [&](ncclComm_t comm, cudaStream_t stream) {
       return ncclBroadcast(x.data(), x.data(), count(x), type_of(x.dtype()), root, comm, stream);
-    })->wait();
+    });
+  }
+  std::unique_ptr<Pending> do_start_reduce(const Tensor& x, int root) override {
+    return collective("reduce", x, [&](ncclComm_t comm, cudaStream_t stream) {
+      return ncclReduce(x.data(), x.data(), count(x), type_of(x.dtype()), ncclSum, root, comm, stream);
+    });
   }
   std::unique_ptr<Pending> do_start_send(const Tensor& x, int to, int tag) override {
     return message(line(to, Line::End::sender, tag), fmt::format("send to rank {}", to), x,

@@ -102,6 +102,11 @@ class StagedGroup final : public Group {
     inner_->broadcast(host, root);
     if (rank() != root) bring(host, x);
   }
+  void do_reduce(const Tensor& x, int root) override {
+    const Tensor host = fetch(x);
+    inner_->reduce(host, root);
+    if (rank() == root) bring(host, x);
+  }
   std::unique_ptr<Pending> do_start_send(const Tensor& x, int to, int tag) override {
     const Tensor host = fetch(x);
     auto inner = inner_->start_send(host, to, tag);

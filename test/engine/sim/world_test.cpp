@@ -80,6 +80,9 @@ TEST_CASE("a simulated group of one costs the copies that it makes and nothing e
   alone->all_gather(in, in);
   alone->all_reduce(in);
   alone->broadcast(in, 0);
+  alone->start_broadcast(in, 0)->wait();
+  alone->reduce(in, 0);
+  alone->start_reduce(in, 0)->wait();
   alone->barrier();
   CHECK(s.clock.now() == begin);
   CHECK(s.device.meter().communication_bytes == 0);

@@ -54,7 +54,7 @@ TEST_CASE("every field is read and written back") {
     "seq": 128, "micro_batch": 3, "global_batch": 12, "iterations": 7, "warmup": 0, "seed": 18446744073709551615,
     "dropout": 0.25, "tp": 2, "pp": 4, "dp": 2, "cp": 3, "ep": 5,
     "replicas": "single_process", "strategy": "sequence_parallel+selective",
-    "schedule": "interleaved", "virtual_stages": 2, "zero": "oss+sdp", "offload": "all", "precision": "fp8",
+    "schedule": "interleaved", "virtual_stages": 2, "zero": "oss+sdp", "fsdp_no_sync": true, "offload": "all", "precision": "fp8",
     "attention": "flash", "graph": "captured", "data": "text:a b.txt", "learning_rate": 0.1, "lr_warmup": 4,
     "weight_decay": 0, "clip_grad": 2.5, "memory_limit": "2GiB", "max_seconds": 1.5,
     "env": {"NCCL_P2P_DISABLE": 1, "A": "b c"}, "framework": "megatron", "device": "sim:8xv100"})");
@@ -64,7 +64,8 @@ TEST_CASE("every field is read and written back") {
   CHECK(p.sequence_parallel);
   CHECK(p.recompute == Recompute::selective);
   CHECK(p.schedule == ScheduleKind::interleaved);
-  CHECK(p.zero == 2);
+  CHECK(p.zero == Zero::oss_sdp);
+  CHECK(p.fsdp_no_sync);
   CHECK(p.offload == Offload::all);
   CHECK(p.replicas == Replicas::single_process);
   CHECK(p.precision == Precision::fp8);
@@ -227,7 +228,7 @@ TEST_CASE("every field has a kind, and a point can be rid of the fields of a kin
   const Point full = point_of(R"({
     "model": "bert-base", "seq": 128, "micro_batch": 3, "global_batch": 12, "iterations": 7, "warmup": 0, "seed": 18,
     "dropout": 0.25, "tp": 2, "pp": 4, "dp": 2, "cp": 3, "ep": 5, "replicas": "single_process",
-    "strategy": "sequence_parallel+selective", "schedule": "interleaved", "virtual_stages": 2, "zero": 2,
+    "strategy": "sequence_parallel+selective", "schedule": "interleaved", "virtual_stages": 2, "zero": 2, "fsdp_no_sync": true,
     "offload": "all", "precision": "fp16", "gradients_in_f32": true, "attention": "flash", "graph": "eager",
     "data": "text:a.txt", "learning_rate": 0.1, "lr_warmup": 4, "weight_decay": 0, "clip_grad": 2.5,
     "memory_limit": "2GiB", "max_seconds": 1.5, "env": {"A": "b"}, "framework": "megatron", "device": "cuda"})");

@@ -19,7 +19,7 @@ PointResult run(std::int64_t dp, Precision precision, std::int64_t zero, double 
   PointResult r = sample::point(1, 1, 512, "");
   r.point.dp = dp;
   r.point.precision = precision;
-  r.point.zero = zero;
+  r.point.zero = static_cast<Zero>(zero);
   r.id = point_id(r.point);
   r.world = dp;
   return sample::measured(r, {ms * 0.99, ms, ms * 1.01}, memory);
