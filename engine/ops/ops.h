@@ -25,6 +25,7 @@
 #include "engine/ops/rotary.h"
 #include "engine/ops/softmax.h"
 #include "engine/ops/squared_relu.h"
+#include "engine/ops/sum_blocks.h"
 #include "engine/ops/sum_squares.h"
 #include "engine/ops/swiglu.h"
 #include "engine/ops/tanh.h"
@@ -34,14 +35,14 @@ namespace mbench {
 template <class... Op>
 struct OpList {};
 
-using AllOps =
-    OpList<ops::Matmul, ops::BiasAdd, ops::BiasGrad, ops::LayerNorm, ops::LayerNormGrad, ops::BiasGelu,
-           ops::BiasGeluGrad, ops::Dropout, ops::DropoutGrad, ops::BiasDropoutAdd, ops::AttentionMask,
-           ops::Softmax, ops::SoftmaxGrad, ops::Attention, ops::AttentionGrad, ops::Embedding,
-           ops::EmbeddingGrad, ops::RowMax, ops::ExpSum, ops::CrossEntropyLoss, ops::CrossEntropyGrad,
-           ops::Adam, ops::SumSquares, ops::Add, ops::Copy, ops::Fill, ops::RandomNormal, ops::Tanh,
-           ops::TanhGrad, ops::CopyBlocks, ops::RmsNorm, ops::RmsNormGrad, ops::Rotary, ops::SwiGlu,
-           ops::SwiGluGrad, ops::SquaredRelu, ops::SquaredReluGrad, ops::GeluErf, ops::GeluErfGrad>;
+using AllOps = OpList<ops::Matmul, ops::BiasAdd, ops::BiasGrad, ops::LayerNorm, ops::LayerNormGrad,
+                      ops::BiasGelu, ops::BiasGeluGrad, ops::Dropout, ops::DropoutGrad, ops::BiasDropoutAdd,
+                      ops::AttentionMask, ops::Softmax, ops::SoftmaxGrad, ops::Attention, ops::AttentionGrad,
+                      ops::Embedding, ops::EmbeddingGrad, ops::RowMax, ops::ExpSum, ops::CrossEntropyLoss,
+                      ops::CrossEntropyGrad, ops::Adam, ops::SumSquares, ops::Add, ops::Copy, ops::Fill,
+                      ops::RandomNormal, ops::Tanh, ops::TanhGrad, ops::CopyBlocks, ops::RmsNorm,
+                      ops::RmsNormGrad, ops::Rotary, ops::SwiGlu, ops::SwiGluGrad, ops::SquaredRelu,
+                      ops::SquaredReluGrad, ops::GeluErf, ops::GeluErfGrad, ops::SumBlocks>;
 
 template <class Op>
 class OpSlot {
