@@ -7,14 +7,6 @@
 namespace mbench {
 namespace {
 
-// The axes that cut the rows of the weight.
-Axes cut_axes(const Plan& plan, Role role) {
-  Axes axes;
-  for (int i = 0; i < kAxes; ++i)
-    if (const Axis axis = static_cast<Axis>(i); plan.role(role).weight[axis].sharded(0)) axes.add(axis);
-  return axes;
-}
-
 // A weight whose rows are not cut, of which each rank uses some.
 LinearPlan uncut(const Plan& plan, Role role) {
   LinearPlan linear = plan.role(role);
@@ -25,25 +17,40 @@ LinearPlan uncut(const Plan& plan, Role role) {
 }
 
 bool groups_are_cut(const Plan& plan, const AttentionSpec& spec) {
-  return spec.kv_heads % plan.mesh.size(cut_axes(plan, spec.qkv.role)) != 0;
+  return spec.kv_heads % plan.mesh.size(axes_of_heads(plan, spec.qkv.role)) != 0;
 }
 
 std::optional<Linear> keys_and_values(ParameterStore& store, const Plan& plan, const AttentionSpec& spec) {
   if (!groups_are_cut(plan, spec)) return std::nullopt;
-  const Axes axes = cut_axes(plan, spec.qkv.role);
+  const Axes axes = axes_of_heads(plan, spec.qkv.role);
   const std::int64_t ranks_of_group = plan.mesh.size(axes) / spec.kv_heads, width = spec.qk_dim + spec.v_dim;
   return Linear(store, plan, spec.keys_and_values(), uncut(plan, spec.qkv.role),
                 store.groups().over(axes).rank() / ranks_of_group * width, width);
+}
+
+// The tokens that a gamma acts on are the product's, and its heads are split as those are.
+std::optional<ColumnsNorm> norm_of_heads(ParameterStore& store, const Plan& plan, const AttentionSpec& spec,
+                                         const std::optional<NormSpec>& norm) {
+  if (!norm) return std::nullopt;
+  const LinearPlan& linear = plan.role(spec.qkv.role);
+  return ColumnsNorm(store, *norm, linear.consumed.value, linear.product.value);
+}
+
+std::int64_t groups_in(const Tensor& qkv) {  // of all tokens
+  const Shape& s = qkv.shape();
+  return s[0] * s[1] * s[2];
 }
 
 }  // namespace
 
 Attention::Attention(ParameterStore& store, const Plan& plan, const AttentionSpec& spec, Regions drop)
     : spec_(spec),
-      head_axes_(cut_axes(plan, spec.qkv.role)),
+      head_axes_(axes_of_heads(plan, spec.qkv.role)),
       group_(groups_are_cut(plan, spec) ? spec.heads / plan.mesh.size(head_axes_) : spec.group()),
       kv_(keys_and_values(store, plan, spec)),
       qkv_(store, plan, kv_ ? spec.queries() : spec.qkv),
+      q_norm_(norm_of_heads(store, plan, spec, spec.q_norm)),
+      k_norm_(norm_of_heads(store, plan, spec, spec.k_norm)),
       proj_(store, plan, spec.proj),
       dropout_site_(site_of(spec.name + ".dropout")),
       core_(make_attention_core(plan)),
@@ -56,15 +63,39 @@ AttentionSizes Attention::sizes(const Context& c, const Tensor& qkv) const {
           spec_.qk_dim, spec_.v_dim, spec_.causal, group_};
 }
 
-AttentionParts Attention::parts_of(const Tensor& qkv, const Tensor& kv) const {
+AttentionParts Attention::parts_of(const Tensor& qkv, const Tensor& kv, const Tensor& normed) const {
   const auto part = [](const Tensor& t, std::int64_t first, std::int64_t dim) {
     const Shape& s = t.shape();
     return ops::Matrix(t, s[0], dim, s[1] * s[2] * s[3], first, s[3]);
   };
-  const Tensor& keys = kv ? kv : qkv;
-  const std::int64_t key = kv ? 0 : group_ * spec_.qk_dim;
-  return {part(qkv, 0, spec_.qk_dim), part(keys, key, spec_.qk_dim),
-          part(keys, key + spec_.qk_dim, spec_.v_dim)};
+  const std::int64_t dim = spec_.qk_dim, queries = group_ * dim;
+  AttentionParts parts{part(qkv, 0, dim), kv ? part(kv, 0, dim) : part(qkv, queries, dim),
+                       kv ? part(kv, dim, spec_.v_dim) : part(qkv, queries + dim, spec_.v_dim)};
+  if (normed) parts.q = part(normed, 0, dim), parts.k = part(normed, queries, dim);
+  return parts;
+}
+
+ops::Matrix Attention::heads_of(const Tensor& t, std::int64_t first, std::int64_t count) const {
+  return {t, count, spec_.qk_dim, spec_.qk_dim, first * spec_.qk_dim, t.shape()[3]};
+}
+
+void Attention::norm(Context& c, Saved& saved) const {
+  const Shape& s = saved.qkv.shape();
+  const std::int64_t batch = groups_in(saved.qkv);
+  saved.normed =
+      c.activation({s[0], s[1], s[2], (group_ + 1) * spec_.qk_dim}, "queries and keys after their norms");
+  q_norm_->forward(c, heads_of(saved.qkv, 0, group_), heads_of(saved.normed, 0, group_), batch, saved.q_rstd);
+  const ops::Matrix keys = saved.kv ? heads_of(saved.kv, 0, 1) : heads_of(saved.qkv, group_, 1);
+  k_norm_->forward(c, keys, heads_of(saved.normed, group_, 1), batch, saved.k_rstd);
+}
+
+void Attention::norm_back(Context& c, const Tensor& dqkv, const Tensor& dkv, Saved& saved) const {
+  const std::int64_t batch = groups_in(dqkv);
+  const ops::Matrix dqueries = heads_of(dqkv, 0, group_);
+  q_norm_->backward(c, dqueries, heads_of(saved.qkv, 0, group_), dqueries, batch, saved.q_rstd);
+  const ops::Matrix keys = saved.kv ? heads_of(saved.kv, 0, 1) : heads_of(saved.qkv, group_, 1);
+  const ops::Matrix dkeys = dkv ? heads_of(dkv, 0, 1) : heads_of(dqkv, group_, 1);
+  k_norm_->backward(c, dkeys, keys, dkeys, batch, saved.k_rstd);
 }
 
 void Attention::turn(Context& c, const Tensor& qkv, const Tensor& kv, bool back) const {
@@ -87,9 +118,14 @@ Tensor Attention::forward(Context& c, const MicroBatch& batch, Tensor x,
   if (kv_) saved.kv = by_group(kv_->forward_with_bias(c, x, saved.kv_linear), key_and_value);
   saved.qkv = by_group(qkv_.forward_with_bias(c, std::move(x), saved.qkv_linear),
                        kv_ ? queries : queries + key_and_value);
-  turn(c, saved.qkv, saved.kv, false);
-  const Tensor context =
-      core_->forward(c, batch, dropout_site_, sizes(c, saved.qkv), parts_of(saved.qkv, saved.kv), saved.core);
+  if (q_norm_) {
+    norm(c, saved);
+    turn(c, saved.normed, Tensor(), false);
+  } else {
+    turn(c, saved.qkv, saved.kv, false);
+  }
+  const Tensor context = core_->forward(c, batch, dropout_site_, sizes(c, saved.qkv),
+                                        parts_of(saved.qkv, saved.kv, saved.normed), saved.core);
   core_checkpoint_.drop(saved.core);
   return proj_.forward(c, context, saved.proj);
 }
@@ -101,13 +137,15 @@ Tensor Attention::backward(Context& c, const MicroBatch& batch, Tensor dy,
   {
     const Tensor dcontext = proj_.backward(c, std::move(dy), saved.proj);
     const AttentionSizes n = sizes(c, saved.qkv);
-    const AttentionParts parts = parts_of(saved.qkv, saved.kv);
+    const AttentionParts parts = parts_of(saved.qkv, saved.kv, saved.normed);
     core_checkpoint_.restore(c, [&] { core_->forward(c, batch, dropout_site_, n, parts, saved.core); });
     dqkv = c.activation(saved.qkv.shape(), "qkv gradient");
     if (kv_) dkv = c.activation(saved.kv.shape(), "key and value gradient");
-    core_->backward(c, batch, dropout_site_, n, dcontext, parts, parts_of(dqkv, dkv), saved.core);
-    turn(c, dqkv, dkv, true);
+    core_->backward(c, batch, dropout_site_, n, dcontext, parts, parts_of(dqkv, dkv, Tensor()), saved.core);
   }
+  saved.normed.reset();
+  turn(c, dqkv, dkv, true);
+  if (q_norm_) norm_back(c, dqkv, dkv, saved);
   saved.qkv.reset();
   saved.kv.reset();
   const auto flat = [](Tensor& d) {

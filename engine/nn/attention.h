@@ -1,9 +1,11 @@
-// Multi-head attention: QKV projection, rotary positions where the model has them, attention core, output projection.
+// Multi-head attention: QKV projection, norms of queries and keys and rotary positions where the model has them, attention
+// core, output projection.
 // Heads may share keys and values in groups (grouped-query attention).
 #pragma once
 #include <optional>
 
 #include "engine/nn/attention_core.h"
+#include "engine/nn/columns_norm.h"
 #include "engine/nn/linear.h"
 #include "engine/nn/mixer.h"
 #include "engine/nn/recompute.h"
@@ -14,10 +16,13 @@ class Attention final : public Mixer {
  public:
   struct Saved final : Mixer::Saved {
     Linear::Saved qkv_linear, kv_linear, proj;
-    // [seq, batch, local groups, width]: of a group the queries of its heads, key and value side by side, queries and
-    // keys turned to their positions
+    // [seq, batch, local groups, width]: of a group the queries of its heads, key and value side by side. Queries and
+    // keys are turned to their positions where no norm stands before that.
     Tensor qkv;
     Tensor kv;  // key and value, where they are a linear layer's of their own; qkv has the queries then
+    // With norms: of a group its queries and key, normed and turned. The norms' gradients need those of qkv and kv as
+    // they were.
+    Tensor normed, q_rstd, k_rstd;
     AttentionCore::Saved core;
   };
   Attention(ParameterStore& store, const Plan& plan, const AttentionSpec& spec, Regions drop);
@@ -29,7 +34,12 @@ class Attention final : public Mixer {
 
  private:
   AttentionSizes sizes(const Context& context, const Tensor& qkv) const;
-  AttentionParts parts_of(const Tensor& qkv, const Tensor& kv) const;
+  // `normed`: where queries and keys are instead, if it is not empty.
+  AttentionParts parts_of(const Tensor& qkv, const Tensor& kv, const Tensor& normed) const;
+  // Of every group's columns `count` heads from `first` on, for the norms.
+  ops::Matrix heads_of(const Tensor& t, std::int64_t first, std::int64_t count) const;
+  void norm(Context& context, Saved& saved) const;
+  void norm_back(Context& context, const Tensor& dqkv, const Tensor& dkv, Saved& saved) const;
   // Queries and keys turned to their positions, or their gradients back.
   void turn(Context& context, const Tensor& qkv, const Tensor& kv, bool back) const;
 
@@ -39,7 +49,9 @@ class Attention final : public Mixer {
   // every rank has the weights of all keys and values, whose gradients are summed, and computes those of its own group.
   std::int64_t group_;
   std::optional<Linear> kv_;
-  Linear qkv_, proj_;
+  Linear qkv_;
+  std::optional<ColumnsNorm> q_norm_, k_norm_;
+  Linear proj_;
   std::uint64_t dropout_site_;
   std::unique_ptr<AttentionCore> core_;
   Checkpoint core_checkpoint_;

@@ -144,6 +144,13 @@ float AttentionSizes::scale() const {
   return 1 / std::sqrt(static_cast<float>(qk_dim));
 }
 
+Axes axes_of_heads(const Plan& plan, Role role) {
+  Axes axes;
+  for (int i = 0; i < kAxes; ++i)
+    if (const Axis axis = static_cast<Axis>(i); plan.role(role).weight[axis].sharded(0)) axes.add(axis);
+  return axes;
+}
+
 std::unique_ptr<AttentionCore> make_attention_core(const Plan& plan) {
   if (plan.attention == AttentionKind::flash) return std::make_unique<FusedCore>(false);
   if (plan.graph.fused_attention) return std::make_unique<FusedCore>(true);

@@ -46,6 +46,9 @@ class AttentionCore {
                         const AttentionParts& gradients, Saved& saved) const = 0;
 };
 
+// The axes along which heads are split: those that cut the rows of the weights of that role.
+Axes axes_of_heads(const Plan& plan, Role role);
+
 std::unique_ptr<AttentionCore> make_attention_core(const Plan& plan);
 
 }  // namespace mbench

@@ -1,6 +1,7 @@
 #include "engine/nn/mixer.h"
 
 #include "engine/nn/attention.h"
+#include "engine/nn/latent_attention.h"
 #include "engine/nn/mlp.h"
 #include "engine/nn/moe.h"
 
@@ -10,6 +11,8 @@ std::unique_ptr<Mixer> make_mixer(ParameterStore& store, const Plan& plan, const
                                   Regions drop) {
   if (const auto* attention = std::get_if<AttentionSpec>(&branch.mixer))
     return std::make_unique<Attention>(store, plan, *attention, drop);
+  if (const auto* attention = std::get_if<LatentAttentionSpec>(&branch.mixer))
+    return std::make_unique<LatentAttention>(store, plan, *attention, drop);
   if (const auto* mlp = std::get_if<MlpSpec>(&branch.mixer)) return std::make_unique<Mlp>(store, plan, *mlp);
   return std::make_unique<Moe>(store, plan, std::get<MoeSpec>(branch.mixer));
 }

@@ -20,7 +20,7 @@ Tensor Norm::forward(Context& c, const Tensor& x, Saved& saved) const {
   if (beta_)
     run(c.device, ops::LayerNorm{x, gamma_->value, beta_->value, y, saved.mean, saved.rstd, eps_});
   else
-    run(c.device, ops::RmsNorm{x, gamma_->value, y, saved.rstd, eps_});
+    run(c.device, ops::RmsNorm{ops::Matrix(x), gamma_->value, ops::Matrix(y), saved.rstd, eps_});
   return y;
 }
 
@@ -32,7 +32,9 @@ Tensor Norm::backward(Context& c, const Tensor& dy, const Tensor& residual, Save
     run(c.device, ops::LayerNormGrad{dy, saved.x, saved.mean, saved.rstd, gamma_->value, added, dx,
                                      gamma_->gradient, beta_->gradient});
   else
-    run(c.device, ops::RmsNormGrad{dy, saved.x, saved.rstd, gamma_->value, added, dx, gamma_->gradient});
+    run(c.device,
+        ops::RmsNormGrad{ops::Matrix(dy), ops::Matrix(saved.x), saved.rstd, gamma_->value,
+                         added ? ops::Matrix(added) : ops::Matrix(), ops::Matrix(dx), gamma_->gradient});
   if (residual && !fused) run(c.device, ops::Add{dx, residual, dx});
   saved = {};
   return dx;

@@ -31,6 +31,7 @@
 #include "engine/ops/router_correction.h"
 #include "engine/ops/softmax.h"
 #include "engine/ops/squared_relu.h"
+#include "engine/ops/sum_blocks.h"
 #include "engine/ops/sum_squares.h"
 #include "engine/ops/swiglu.h"
 #include "engine/ops/tanh.h"
@@ -49,7 +50,7 @@ using AllOps =
            ops::TanhGrad, ops::CopyBlocks, ops::RmsNorm, ops::RmsNormGrad, ops::Rotary, ops::SwiGlu,
            ops::SwiGluGrad, ops::SquaredRelu, ops::SquaredReluGrad, ops::GeluErf, ops::GeluErfGrad,
            ops::DispatchPlan, ops::DispatchGrad, ops::Combine, ops::CombineGrad, ops::Route, ops::RouteGrad,
-           ops::RouterLoss, ops::AddCounts, ops::MoveCorrection, ops::Dispatch, ops::GroupedMatmul>;
+           ops::RouterLoss, ops::AddCounts, ops::MoveCorrection, ops::Dispatch, ops::GroupedMatmul, ops::SumBlocks>;
 
 template <class Op>
 class OpSlot {

@@ -23,14 +23,18 @@ struct AttentionFlops {
 AttentionFlops attention_flops_per_step(const Point& p) {
   const double tokens = static_cast<double>(p.global_batch * p.seq);
   AttentionFlops flops;
+  const auto add = [&](std::int64_t heads, std::int64_t qk_dim, std::int64_t v_dim, bool causal) {
+    const double full =
+        6 * static_cast<double>(heads * (qk_dim + v_dim)) * static_cast<double>(p.seq) * tokens;
+    flops.full += full;
+    flops.causal += causal ? full / 2 : full;
+  };
   for (std::int64_t i = 0; i < p.model.layers; ++i)
     for (const BranchSpec& branch : layer_of(p.model, i).branches)
-      if (const auto* a = std::get_if<AttentionSpec>(&branch.mixer)) {
-        const double full =
-            6 * static_cast<double>(a->heads * (a->qk_dim + a->v_dim)) * static_cast<double>(p.seq) * tokens;
-        flops.full += full;
-        flops.causal += a->causal ? full / 2 : full;
-      }
+      if (const auto* a = std::get_if<AttentionSpec>(&branch.mixer))
+        add(a->heads, a->qk_dim, a->v_dim, a->causal);
+      else if (const auto* latent = std::get_if<LatentAttentionSpec>(&branch.mixer))
+        add(latent->heads, latent->qk_dim(), latent->v_dim, latent->causal);
   return flops;
 }
 

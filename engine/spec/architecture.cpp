@@ -14,11 +14,12 @@ float residual_stddev(const ModelSpec& m) {
   return kStddev / std::sqrt(2 * static_cast<float>(m.layers));
 }
 
+NormSpec rms_norm_of(const ModelSpec& m, std::string name, std::int64_t width) {
+  return {std::move(name), NormKind::rms_norm, width, static_cast<float>(m.parts().norm_eps)};
+}
+
 AttentionSpec attention_of(const ModelSpec& m, const std::string& layer) {
   const ModelParts& parts = m.parts();
-  if (parts.attention_form != AttentionForm::multi_head)
-    fail(ErrorKind::unsupported, "model", "the weights of attention {} do not follow from the sizes of {}",
-         name_of(parts.attention_form), m.name);
   AttentionSpec a;
   a.name = layer + ".attention";
   a.heads = m.heads;
@@ -26,8 +27,34 @@ AttentionSpec attention_of(const ModelSpec& m, const std::string& layer) {
   a.qk_dim = a.v_dim = m.head_dim();
   a.causal = parts.causal;
   if (parts.position == PositionKind::rotary) a.rope = parts.rope;
+  if (parts.qk_norm) {
+    a.q_norm = rms_norm_of(m, layer + ".q_norm", a.qk_dim);
+    a.k_norm = rms_norm_of(m, layer + ".k_norm", a.qk_dim);
+  }
   const std::int64_t kv = a.kv_heads * (a.qk_dim + a.v_dim);
   a.qkv = {layer + ".qkv", m.hidden, a.heads * a.qk_dim + kv, Role::column, parts.bias, kStddev};
+  a.proj = {layer + ".proj", a.heads * a.v_dim, m.hidden, Role::row, parts.bias, residual_stddev(m)};
+  return a;
+}
+
+LatentAttentionSpec latent_attention_of(const ModelSpec& m, const std::string& layer) {
+  const ModelParts& parts = m.parts();
+  if (m.kv_lora_rank == 0 || m.qk_nope_head_dim == 0 || m.qk_rope_head_dim == 0 || m.v_head_dim == 0)
+    fail(ErrorKind::unsupported, "model", "the weights of attention {} do not follow from the sizes of {}",
+         name_of(parts.attention_form), m.name);
+  LatentAttentionSpec a;
+  a.name = layer + ".attention";
+  a.heads = m.heads;
+  a.q_rank = m.q_lora_rank, a.kv_rank = m.kv_lora_rank;
+  a.turned_dim = m.qk_rope_head_dim, a.plain_dim = m.qk_nope_head_dim, a.v_dim = m.v_head_dim;
+  a.causal = parts.causal;
+  if (parts.position == PositionKind::rotary) a.rope = parts.rope;
+  if (a.q_rank > 0) a.q_norm = rms_norm_of(m, layer + ".q_norm", a.q_rank);
+  a.kv_norm = rms_norm_of(m, layer + ".kv_norm", a.kv_rank);
+  a.down = {layer + ".down", m.hidden, a.q_rank + a.kv_rank + a.turned_dim, Role::whole, parts.bias, kStddev};
+  a.q = {layer + ".q", a.q_rank > 0 ? a.q_rank : m.hidden, a.heads * a.qk_dim(), Role::column, parts.bias,
+         kStddev};
+  a.kv = {layer + ".kv", a.kv_rank, a.heads * (a.plain_dim + a.v_dim), Role::column, parts.bias, kStddev};
   a.proj = {layer + ".proj", a.heads * a.v_dim, m.hidden, Role::row, parts.bias, residual_stddev(m)};
   return a;
 }
@@ -51,8 +78,14 @@ MlpSpec mlp_of(const ModelSpec& m, const std::string& name, std::int64_t width, 
            residual_stddev(m), meets, false, experts, share}};
 }
 
-std::variant<AttentionSpec, MlpSpec, MoeSpec> feed_forward_of(const ModelSpec& m, const std::string& layer,
-                                                              std::int64_t index) {
+using MixerSpec = decltype(BranchSpec::mixer);
+
+MixerSpec mixer_of_attention(const ModelSpec& m, const std::string& layer) {
+  if (m.parts().attention_form == AttentionForm::latent) return latent_attention_of(m, layer);
+  return attention_of(m, layer);
+}
+
+MixerSpec feed_forward_of(const ModelSpec& m, const std::string& layer, std::int64_t index) {
   if (m.experts == 0 || index < m.dense_layers) return mlp_of(m, layer, m.ffn);
   const std::int64_t width = m.expert_ffn == 0 ? m.ffn : m.expert_ffn;
   const double share = static_cast<double>(m.active_experts) / static_cast<double>(m.experts);
@@ -91,7 +124,7 @@ LayerSpec layer_of(const ModelSpec& m, std::int64_t index) {
   const ModelParts& parts = m.parts();
   const std::string layer = fmt::format("layers.{}", index);
   return {parts.norm_place,
-          {{layer + ".attention", norm_of(m, layer + ".norm1"), attention_of(m, layer)},
+          {{layer + ".attention", norm_of(m, layer + ".norm1"), mixer_of_attention(m, layer)},
            {layer + ".mlp", norm_of(m, layer + ".norm2"), feed_forward_of(m, layer, index)}}};
 }
 
@@ -172,6 +205,17 @@ void add(std::vector<WeightSpec>& list, const NormSpec& n) {
 
 void add(std::vector<WeightSpec>& list, const AttentionSpec& a) {
   add(list, a.qkv);
+  if (a.q_norm) add(list, *a.q_norm);
+  if (a.k_norm) add(list, *a.k_norm);
+  add(list, a.proj);
+}
+
+void add(std::vector<WeightSpec>& list, const LatentAttentionSpec& a) {
+  add(list, a.down);
+  if (a.q_norm) add(list, *a.q_norm);
+  add(list, a.kv_norm);
+  add(list, a.q);
+  add(list, a.kv);
   add(list, a.proj);
 }
 

@@ -77,6 +77,8 @@ struct AttentionSpec {
   std::int64_t qk_dim = 0, v_dim = 0;  // of one head
   bool causal = true;
   std::optional<RopeSpec> rope;
+  std::optional<NormSpec> q_norm,
+      k_norm;  // of each head's columns, before they are turned; one for all heads
   // [kv_heads, (the queries of heads / kv_heads heads, key, value)]: what shares a head of keys and values lies side by
   // side, as Megatron packs it.
   LinearSpec qkv;
@@ -86,6 +88,25 @@ struct AttentionSpec {
   // The queries of qkv alone, and its keys and values: for layouts in which a group of heads is more than one rank's.
   LinearSpec queries() const;
   LinearSpec keys_and_values() const;
+};
+
+// Latent attention (DeepSeek-V2): queries, and keys and values together, are made of normed latents, vectors of low rank.
+// One part of a query and a key has no position; the other is turned, and that of the key is the same for all heads.
+struct LatentAttentionSpec {
+  std::string name;  // of its dropout
+  std::int64_t heads = 0;
+  std::int64_t q_rank = 0, kv_rank = 0;                   // q_rank 0: queries straight from hidden
+  std::int64_t turned_dim = 0, plain_dim = 0, v_dim = 0;  // of one head
+  bool causal = true;
+  std::optional<RopeSpec> rope;
+  LinearSpec down;  // to (the latent of queries, that of keys and values, the key's turned columns)
+  std::optional<NormSpec> q_norm;
+  NormSpec kv_norm;
+  LinearSpec q;   // to [heads, (turned, plain)]
+  LinearSpec kv;  // to [heads, (plain, value)]
+  LinearSpec proj;
+
+  std::int64_t qk_dim() const { return turned_dim + plain_dim; }
 };
 
 struct MlpSpec {
@@ -107,7 +128,7 @@ struct MoeSpec {
 struct BranchSpec {
   std::string name;
   NormSpec norm;
-  std::variant<AttentionSpec, MlpSpec, MoeSpec> mixer;
+  std::variant<AttentionSpec, LatentAttentionSpec, MlpSpec, MoeSpec> mixer;
 };
 
 struct LayerSpec {

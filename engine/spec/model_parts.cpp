@@ -37,12 +37,12 @@ PartField choice(const char* key, Enum ModelParts::*field, const Choices<Enum, N
           [field, &choices](const ModelParts& parts) { return json(choice_name(parts.*field, choices)); }};
 }
 
-PartField flag(const char* key, bool ModelParts::*field) {
+PartField flag(const char* key, bool ModelParts::*field, bool optional = false) {
   return {key,
           [field](ModelParts& parts, const json& value, const std::string& where) {
             parts.*field = read_bool(value, where);
           },
-          [field](const ModelParts& parts) { return json(parts.*field); }};
+          [field](const ModelParts& parts) { return json(parts.*field); }, optional};
 }
 
 PartField count(const char* key, std::int64_t ModelParts::*field, std::int64_t high) {
@@ -161,6 +161,7 @@ const std::vector<PartField>& part_fields() {
       flag("causal", &ModelParts::causal),
       flag("bias", &ModelParts::bias),
       flag("tied_embedding", &ModelParts::tied_embedding),
+      flag("qk_norm", &ModelParts::qk_norm, true),
       count("token_types", &ModelParts::token_types, 1 << 16),
       number("norm_eps", &ModelParts::norm_eps, 0, 1),
       {"rope", read_rope, write_rope, true},

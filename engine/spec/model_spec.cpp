@@ -42,7 +42,12 @@ constexpr Size kOptionalSizes[] = {{"kv_heads", &ModelSpec::kv_heads, 1 << 16},
                                    {"active_experts", &ModelSpec::active_experts, 1 << 16},
                                    {"shared_experts", &ModelSpec::shared_experts, 1 << 16},
                                    {"expert_ffn", &ModelSpec::expert_ffn, 1 << 22},
-                                   {"dense_layers", &ModelSpec::dense_layers, 16384}};
+                                   {"dense_layers", &ModelSpec::dense_layers, 16384},
+                                   {"q_lora_rank", &ModelSpec::q_lora_rank, 1 << 20},
+                                   {"kv_lora_rank", &ModelSpec::kv_lora_rank, 1 << 20},
+                                   {"qk_nope_head_dim", &ModelSpec::qk_nope_head_dim, 1 << 16},
+                                   {"qk_rope_head_dim", &ModelSpec::qk_rope_head_dim, 1 << 16},
+                                   {"v_head_dim", &ModelSpec::v_head_dim, 1 << 16}};
 
 const std::map<std::string, ModelParts>& families() {
   static const std::map<std::string, ModelParts> all = [] {

@@ -82,6 +82,7 @@ struct ModelParts {
   bool causal = true;            // a position attends to those before it alone
   bool bias = true;              // of linear layers
   bool tied_embedding = true;    // one table embeds words and makes logits
+  bool qk_norm = false;          // an RMS norm of each head's query and key, before they are turned
   std::int64_t token_types = 0;  // rows of a table of segments; 0: none
   double norm_eps = 1e-5;
   RopeSpec rope;        // where positions are rotary
@@ -98,6 +99,13 @@ struct ModelSpec {
   std::int64_t ffn = 0;        // width of the feed-forward block; 4 * hidden unless given
   std::int64_t vocab = 0;      // before padding
   std::int64_t positions = 0;  // the longest sequence; rows of the table where positions are learned
+  // Latent attention (DeepSeek-V2), under the names of the published configurations; 0 in other forms of attention. Of a head's
+  // query and key, the width is the sum of the two.
+  std::int64_t q_lora_rank = 0;       // of the queries' latent; 0: queries straight from hidden
+  std::int64_t kv_lora_rank = 0;      // of the latent of keys and values
+  std::int64_t qk_nope_head_dim = 0;  // columns without positions
+  std::int64_t qk_rope_head_dim = 0;  // turned ones; of the key shared by all heads
+  std::int64_t v_head_dim = 0;
   // Grouped-query attention and mixtures of experts. 0 is "as a dense model": a key and value head for every
   // head, no experts.
   std::int64_t kv_heads = 0;

@@ -28,6 +28,11 @@ def llama(**changes):
     return {"family": "llama", **SIZES, **changes}
 
 
+def deepseek(**changes):
+    return {"family": "deepseek", **SIZES, "kv_lora_rank": 12, "qk_nope_head_dim": 10, "qk_rope_head_dim": 6, "v_head_dim": 14,
+            **changes}
+
+
 def gpt(**changes):
     return {"family": "gpt", **SIZES, **changes}
 
@@ -53,6 +58,11 @@ SAME = {
     "llama, odd in all": {"model": llama(**ODD, rope=SCALED), "seq": 23, "micro_batch": 3, "global_batch": 9},
     "llama on text": {"model": llama(vocab=256), "data": "text:" + os.path.abspath(__file__)},
     "llama, no clipping, more decay": {"model": llama(), "clip_grad": 0, "weight_decay": 0.3},
+    "qwen3": {"model": llama(kv_heads=2, head_dim=14, qk_norm=True)},
+    "qwen3, one group, flash": {"model": llama(kv_heads=1, qk_norm=True, norm_eps=1e-6), "attention": "flash"},
+    "deepseek": {"model": deepseek(q_lora_rank=20)},
+    "deepseek, queries straight from hidden": {"model": deepseek(hidden=34, heads=3, ffn=50), "graph": "eager"},
+    "deepseek, another base, flash": {"model": deepseek(q_lora_rank=20, rope={"base": 500}), "attention": "flash"},
     "gpt": {"model": gpt()},
     "gpt, ffn of four hidden": {"model": {**{k: v for k, v in gpt().items() if k != "ffn"}, "hidden": 20}},
     "gpt, untied": {"model": gpt(hidden=30, heads=5, ffn=50, tied_embedding=False)},
@@ -67,6 +77,9 @@ SAME = {
 REFUSED = {
     "model.norm_place": {"model": llama(norm_place="post")},
     "model.activation": {"model": llama(activation="gelu")},
+    "model.bias: no class of transformers has these parts, got True": {"model": llama(qk_norm=True, bias=True)},
+    "model.norm_eps": {"model": deepseek(norm_eps=1e-5)},
+    "model.kv_lora_rank": {"model": {**deepseek(), "kv_lora_rank": 0}},
     "model.rope.fraction": {"model": llama(rope={"fraction": 0.5})},
     "model.kv_heads": {"model": gpt(kv_heads=2)},
     "model.head_dim": {"model": gpt(head_dim=10)},

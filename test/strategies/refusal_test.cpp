@@ -48,6 +48,27 @@ TEST_CASE("layouts that cannot be are told with what could") {
         "tp 6 neither divides the 4 key and value heads nor is a multiple of them, need tp 4");
   CHECK(why([](Point& p) { p.model.family = "llama", p.model.head_size = 15; }) ==
         "rotary positions turn pairs of columns, got head_dim 15, need an even one, 14 or 16");
+  const auto latent = [&](auto change) {
+    return why([&](Point& p) {
+      p.model.family = "deepseek";
+      p.model.kv_lora_rank = 16, p.model.qk_nope_head_dim = 8, p.model.qk_rope_head_dim = 4,
+      p.model.v_head_dim = 8;
+      change(p);
+    });
+  };
+  CHECK(latent([](Point&) {}) == "");
+  CHECK(latent([](Point& p) { p.model.hidden = 66; }) == "");  // heads need not divide it
+  CHECK(latent([](Point& p) { p.tp = 8; }) == "tp 8 does not divide the 4 heads, need tp 4");
+  CHECK(latent([](Point& p) { p.model.kv_lora_rank = 0; }) ==
+        "attention_form latent without kv_lora_rank, need one of at least 1");
+  CHECK(latent([](Point& p) { p.model.qk_rope_head_dim = 5; }) ==
+        "rotary positions turn pairs of columns, got qk_rope_head_dim 5, need an even one, 4 or 6");
+  CHECK(latent([](Point& p) { p.model.kv_heads = 2; }) ==
+        "kv_heads 2 with attention_form latent, need 4, as many as heads");
+  CHECK_THAT(latent([](Point& p) { p.model.head_size = 16; }),
+             Contains("head_dim 16 with attention_form latent"));
+  CHECK(why([](Point& p) { p.model.v_head_dim = 8; }) ==
+        "v_head_dim 8 with attention_form multi_head, need 0 or attention_form latent");
   CHECK(why([](Point& p) { p.pp = 3; }) == "pp 3 does not divide the 4 layers, need pp 2 or 4");
   CHECK_THAT(why([](Point& p) { p.seq = 257; }), Contains("seq 257 is longer than the 256 positions"));
   CHECK(why([](Point& p) { p.micro_batch = 2, p.dp = 2, p.global_batch = 6; }) ==
@@ -110,7 +131,11 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
   };
   CHECK(of(R"("llama-3-8b")") == "");
   CHECK_THAT(of(R"("mixtral-8x7b")"), Contains("experts 8 (model mixtral-8x7b, family mixtral)"));
-  CHECK_THAT(of(R"("deepseek-v3")"), Contains("attention_form latent (model deepseek-v3, family deepseek)"));
+  CHECK_THAT(of(R"("deepseek-v3")"), Contains("experts 256 (model deepseek-v3, family deepseek)"));
+  CHECK(of(R"({"preset": "deepseek-v3", "experts": 0, "active_experts": 0})") == "");
+  CHECK(of(R"({"preset": "llama-bytes-tiny", "qk_norm": true})") == "");
+  CHECK_THAT(of(R"({"preset": "deepseek-v2-lite", "qk_norm": true})"),
+             Contains("qk_norm true with attention_form"));
   CHECK(of(R"({"preset": "gpt-bytes-tiny", "kv_heads": 2})") == "");
   CHECK(of(R"({"preset": "gpt-bytes-tiny", "activation": "swiglu"})") == "");
   CHECK(of(R"({"preset": "bert-bytes-tiny", "norm_place": "post"})") == "");

@@ -8,24 +8,33 @@
 #include "engine/backend/cpu/vector_math.h"
 
 namespace mbench::cpu {
+namespace {
+
+// Row r of all matrices of a batch, one after the other.
+template <class T>
+T* row_of(const ops::Matrix& m, std::int64_t r) {
+  return m.data.as<T>() + m.offset + r / m.rows * m.batch_stride + r % m.rows * m.ld;
+}
+
+}  // namespace
 
 template <>
 void compute(CpuOps& cpu, const ops::RmsNorm& op) {
-  const std::int64_t rows = op.x.shape().rows(), n = op.x.shape().cols();
-  with_type(op.x.dtype(), [&](auto type) {
+  const std::int64_t rows = op.rows(), n = op.cols();
+  with_type(op.x.data.dtype(), [&](auto type) {
     using T = decltype(type);
     // For 16-bit storage: gamma as floats, and a row of x and of y for each thread.
     float* scratch = cpu.scratch.floats((1 + 2 * omp_get_max_threads()) * n);
     const float* gamma = load(op.gamma.as<T>(), scratch, n);
     parallel_rows(rows, n, [&](std::int64_t r) {
       float* own = scratch + (1 + 2 * omp_get_thread_num()) * n;
-      const float* x = load(op.x.as<T>() + r * n, own, n);
-      float* y = target(op.y.as<T>() + r * n, own + n);
+      const float* x = load(row_of<T>(op.x, r), own, n);
+      float* y = target(row_of<T>(op.y, r), own + n);
       const float squares = sum_of(n, [x](std::int64_t i) { return x[i] * x[i]; }) / static_cast<float>(n);
       const float rstd = 1.0f / std::sqrt(squares + op.eps);
 #pragma omp simd
       for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] * rstd * gamma[i];
-      store(y, op.y.as<T>() + r * n, n);
+      store(y, row_of<T>(op.y, r), n);
       op.rstd.as<float>()[r] = rstd;
     });
   });
@@ -34,25 +43,25 @@ void compute(CpuOps& cpu, const ops::RmsNorm& op) {
 // With xhat = x rstd and g = dy gamma: dx = rstd (g - xhat mean(g xhat)).
 template <>
 void compute(CpuOps& cpu, const ops::RmsNormGrad& op) {
-  const std::int64_t n = op.x.shape().cols();
-  const RowChunks chunks(op.x.shape().rows());
+  const std::int64_t n = op.cols();
+  const RowChunks chunks(op.rows());
   const float inv_n = n > 0 ? 1.0f / static_cast<float>(n) : 0;
-  with_type(op.x.dtype(), [&](auto type) {
+  with_type(op.x.data.dtype(), [&](auto type) {
     using T = decltype(type);
     float* scratch = cpu.scratch.floats((chunks.count + 1 + 4 * omp_get_max_threads()) * n);
     float* partial = scratch;  // [chunks, n]: dgamma
     float* after = scratch + chunks.count * n;
     const float* gamma = load(op.gamma.as<T>(), after, n);
-#pragma omp parallel for schedule(static) if (op.x.numel() > kParallelFrom)
+#pragma omp parallel for schedule(static) if (op.rows() * n > kParallelFrom)
     for (std::int64_t chunk = 0; chunk < chunks.count; ++chunk) {
       float* own = after + (1 + 4 * omp_get_thread_num()) * n;
       float* dgamma = partial + chunk * n;
       std::fill(dgamma, dgamma + n, 0.0f);
       for (std::int64_t r = chunks.begin(chunk); r < chunks.end(chunk); ++r) {
-        const float* x = load(op.x.as<T>() + r * n, own, n);
-        const float* dy = load(op.dy.as<T>() + r * n, own + n, n);
-        const float* residual = op.residual ? load(op.residual.as<T>() + r * n, own + 2 * n, n) : nullptr;
-        float* dx = target(op.dx.as<T>() + r * n, own + 3 * n);
+        const float* x = load(row_of<T>(op.x, r), own, n);
+        const float* dy = load(row_of<T>(op.dy, r), own + n, n);
+        const float* residual = op.residual.data ? load(row_of<T>(op.residual, r), own + 2 * n, n) : nullptr;
+        float* dx = target(row_of<T>(op.dx, r), own + 3 * n);
         const float rstd = op.rstd.as<float>()[r];
         float sums[kLanes] = {};
         const auto step = [&](std::int64_t i, std::int64_t lane) {
@@ -75,7 +84,7 @@ void compute(CpuOps& cpu, const ops::RmsNormGrad& op) {
 #pragma omp simd
           for (std::int64_t j = 0; j < n; ++j) dx[j] = rstd * (dy[j] * gamma[j] - x[j] * rstd * mean);
         }
-        store(dx, op.dx.as<T>() + r * n, n);
+        store(dx, row_of<T>(op.dx, r), n);
       }
     }
     add_chunks(partial, chunks.count, n, op.dgamma);

@@ -110,10 +110,11 @@ TEST_CASE("tiny GPT and BERT train as in PyTorch") {
   }
 }
 
-// RMSNorm, rotary positions, grouped queries, SwiGLU, squared ReLU, norms last, GELU by erf. Of these transformers computes RMSNorm
+// RMSNorm, rotary positions, grouped queries, normed queries and keys, latent attention, SwiGLU, squared ReLU, norms last, GELU by erf. Of these transformers computes RMSNorm
 // and rotary angles in float32 itself, which is no more than the engine's own rounding.
-TEST_CASE("tiny LLaMA, Nemotron and BERT as published train as in transformers") {
-  for (const char* name : {"llama_tiny", "llama_odd", "nemotron_odd", "bert_post"}) {
+TEST_CASE("tiny LLaMA, Qwen3, DeepSeek, Nemotron and BERT as published train as in transformers") {
+  for (const char* name : {"llama_tiny", "llama_odd", "qwen3_odd", "deepseek_odd", "deepseek_straight",
+                           "nemotron_odd", "bert_post"}) {
     const Fixture fixture(name);
     for (const Graph graph : {Graph::eager, Graph::fused})
       for (const AttentionKind attention : {AttentionKind::core, AttentionKind::flash})

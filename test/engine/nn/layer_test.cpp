@@ -1,6 +1,7 @@
 #include "engine/nn/layer.h"
 
 #include "engine/nn/attention.h"
+#include "engine/nn/latent_attention.h"
 #include "test/engine/nn/module_test.h"
 
 using namespace mbench;
@@ -13,6 +14,18 @@ struct Passed {
   Floats y, dx, gradients;
   bool operator==(const Passed&) const = default;
 };
+
+// What attention keeps of its core, and whether it keeps what the core works on.
+struct KeptByAttention {
+  const AttentionCore::Saved& core;
+  bool inputs;
+};
+KeptByAttention kept_by(const Mixer::Saved& saved) {
+  if (const auto* latent = dynamic_cast<const LatentAttention::Saved*>(&saved))
+    return {latent->core, latent->latents && latent->queries && latent->keys_and_values};
+  const auto& attention = dynamic_cast<const Attention::Saved&>(saved);
+  return {attention.core, static_cast<bool>(attention.qkv)};
+}
 
 Passed pass(const Point& point, bool differences) {
   ModuleTest t(point);
@@ -28,9 +41,9 @@ Passed pass(const Point& point, bool differences) {
     CHECK(static_cast<bool>(saved.input) == (point.recompute == Recompute::full));
     CHECK(saved.branches.empty() == (point.recompute == Recompute::full));
     if (!saved.branches.empty()) {
-      const auto& attention = static_cast<const Attention::Saved&>(*saved.branches[0].mixer);
-      CHECK(attention.qkv);
-      CHECK((attention.core.probs || attention.core.lse) == (point.recompute == Recompute::none));
+      const KeptByAttention kept = kept_by(*saved.branches[0].mixer);
+      CHECK(kept.inputs);
+      CHECK((kept.core.probs || kept.core.lse) == (point.recompute == Recompute::none));
     }
     const Tensor dx = layer.backward(t.context, batch, t.copy(weights), saved);
     passed.dx = t.get(dx);
@@ -71,6 +84,47 @@ TEST_CASE("transformer layer with recompute: gradients by differences") {
       pass(p, true);
     }
   }
+}
+
+namespace {
+
+Point normed() {
+  Point p = ModuleTest::small("llama");
+  ModelParts parts = p.model.parts();
+  parts.qk_norm = true;
+  p.model.own_parts = parts;
+  return p;
+}
+
+// Heads whose widths all differ.
+Point latent(std::int64_t q_rank) {
+  Point p = ModuleTest::small("deepseek");
+  p.model.heads = 3;
+  p.model.q_lora_rank = q_rank, p.model.kv_lora_rank = 5;
+  p.model.qk_nope_head_dim = 6, p.model.qk_rope_head_dim = 4, p.model.v_head_dim = 7;
+  return p;
+}
+
+}  // namespace
+
+TEST_CASE("normed queries and keys, and latent attention: gradients by differences, with recompute too") {
+  Point one_group = normed(), biases = latent(9);
+  one_group.model.kv_heads = 1;
+  biases.model.own_parts = biases.model.parts();
+  biases.model.own_parts->bias = true;
+  for (Point p : {normed(), one_group, latent(9), latent(0), biases})
+    for (const Graph graph : {Graph::eager, Graph::fused}) {
+      p.graph = graph;
+      p.attention = graph == Graph::eager ? AttentionKind::core : AttentionKind::flash;
+      p.recompute = Recompute::none;
+      INFO(describe(p) << ", q_lora_rank " << p.model.q_lora_rank);
+      const Passed kept = pass(p, true);
+      for (const Recompute mode : {Recompute::selective, Recompute::full}) {
+        p.recompute = mode;
+        INFO(describe(p));
+        CHECK(pass(p, false) == kept);
+      }
+    }
 }
 
 // Parts in combinations that no family has.

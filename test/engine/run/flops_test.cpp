@@ -97,3 +97,27 @@ TEST_CASE("what the engine executes is what the formula says, plus what is compu
     CHECK(executed(p, Recompute::none, Graph::fused, flash) == model_flops_causal(p) + fused_core / 2);
   }
 }
+
+TEST_CASE("attention of other parts executes what the formula says, with the weights that are counted") {
+  Point normed = tiny("llama"), latent = tiny("deepseek");
+  normed.model.kv_heads = 2;
+  normed.model.own_parts = normed.model.parts();
+  normed.model.own_parts->qk_norm = true;
+  latent.model.kv_lora_rank = 10, latent.model.qk_nope_head_dim = 6, latent.model.qk_rope_head_dim = 4;
+  latent.model.v_head_dim = 5;
+  Point two_ranks = latent;
+  two_ranks.model.q_lora_rank = 12;
+  for (const Point& p : {normed, latent, two_ranks}) {
+    INFO(p.model.family << ", q_lora_rank " << p.model.q_lora_rank);
+    CHECK(executed(p, Recompute::none, Graph::eager, AttentionKind::core) == model_flops(p));
+    CHECK(executed(p, Recompute::none, Graph::fused, AttentionKind::core) == model_flops_causal(p));
+    const SerialRun run(p);
+    std::int64_t n = 0;
+    for (const auto& parameter : run.trainer.parameters().all()) n += parameter->spec.shape.numel();
+    CHECK(n == parameter_count(p.model, 1));
+  }
+  // A token: logits of 32 x 128, and of each of 3 layers the feed-forward block, latents of 12 + 10 + 4, queries of 4 heads of
+  // 10, keys and values of 6 + 5, the output of 5; of attention 4 heads of 10 + 5 over 16 positions.
+  const double weights = 32 * 128 + 3 * (3 * 32 * 96 + 26 * 32 + 4 * 10 * 12 + 4 * 11 * 10 + 4 * 5 * 32);
+  CHECK(model_flops(two_ranks) == 4 * 16 * (6 * weights + 3 * 6 * 4 * (10 + 5) * 16));
+}

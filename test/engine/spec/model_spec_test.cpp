@@ -29,13 +29,50 @@ TEST_CASE("models that are not built in have the published number of parameters,
   for (const WeightSpec& w : weights_of(uncased, uncased.vocab))
     if (!w.tied) bert += w.shape.numel();
   CHECK(bert == 110106428);
-  CHECK_FALSE(count("deepseek-v3"));
-  CHECK_THROWS_AS(parameter_count(find_preset("deepseek-v3", "test"), 1), Error);
+  ModelSpec no_ranks = find_preset("llama-2-7b", "test");
+  no_ranks.family = "deepseek";
+  CHECK_FALSE(known_parameter_count(no_ranks, 1));
+  CHECK_THROWS_AS(parameter_count(no_ranks, 1), Error);
   // Four heads of keys and values in place of 16: 2 x 12 x 64 rows less in each layer's QKV, weights and biases.
   ModelSpec grouped = find_preset("gpt2-345m", "test");
   const std::int64_t full = parameter_count(grouped, 1);
   grouped.kv_heads = 4;
   CHECK(parameter_count(grouped, 1) == full - 24 * (2 * 12 * 64) * (1024 + 1));
+}
+
+TEST_CASE("attention of published models has their number of weights") {
+  // Of one layer: what attention's weights hold, its norms included.
+  const auto attention = [](const char* name) {
+    const ModelSpec m = find_preset(name, "test");
+    std::int64_t n = 0;
+    for (const WeightSpec& w : weights_of(layer_of(m, 0)))
+      for (const char* own : {"down", "q_norm", "kv_norm", "q", "kv", "proj"})
+        if (w.name == fmt::format("layers.0.{}.weight", own) ||
+            w.name == fmt::format("layers.0.{}.gamma", own))
+          n += w.shape.numel();
+    return n;
+  };
+  // q_a, its norm, q_b, kv_a, its norm, kv_b, o.
+  CHECK(attention("deepseek-v3") ==
+        7168 * 1536 + 1536 + 1536 * 128 * 192 + 7168 * 576 + 512 + 512 * 128 * 256 + 128 * 128 * 7168);
+  CHECK(attention("deepseek-v2") ==
+        5120 * 1536 + 1536 + 1536 * 128 * 192 + 5120 * 576 + 512 + 512 * 128 * 256 + 128 * 128 * 5120);
+  for (const char* name : {"deepseek-v2-lite", "moonlight-16b-a3b"})
+    CHECK(attention(name) == 2048 * 16 * 192 + 2048 * 576 + 512 + 512 * 16 * 256 + 16 * 128 * 2048);
+  // Qwen3 0.6B without its table of 151936 words, 28 layers of 1024 with 16 and 8 heads of 128, as its published weights have
+  // them.
+  const ModelSpec qwen3 =
+      read_model(nlohmann::json::parse(R"({"family": "llama", "layers": 28, "hidden": 1024, "heads": 16,
+      "kv_heads": 8, "head_dim": 128, "ffn": 3072, "vocab": 151936, "positions": 40960, "tied_embedding": true,
+      "qk_norm": true, "norm_eps": 1e-6, "rope": {"base": 1000000}})"),
+                 "m: $");
+  CHECK(parameter_count(qwen3, 1) == 596049920);
+  CHECK(read_model(nlohmann::json::parse(write_model(qwen3).dump()), "m: $") == qwen3);
+  CHECK(model_identity(qwen3).at("qk_norm") == true);
+  const ModelSpec v2 =
+      read_model(nlohmann::json::parse(R"({"preset": "deepseek-v2", "v_head_dim": 64})"), "m: $");
+  CHECK(read_model(nlohmann::json::parse(write_model(v2).dump()), "m: $") == v2);
+  CHECK(model_identity(v2).at("q_lora_rank") == 1536);
 }
 
 TEST_CASE("large GPT presets are as large as their names say") {

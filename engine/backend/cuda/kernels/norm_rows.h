@@ -1,6 +1,8 @@
 // What the norms' kernels share: threads for a row, and chunks of rows for their gradients.
 #pragma once
 #include "engine/backend/cuda/kernels/row.h"
+#include "engine/backend/cuda/kernels/types.h"
+#include "engine/ops/matrix.h"
 
 namespace mbench::cuda {
 
@@ -11,6 +13,25 @@ inline constexpr int kNormThreads = 1024, kNormGradThreads = 384;  // the gradie
 inline std::int64_t norm_chunk_rows(std::int64_t rows, std::int64_t n) {
   const std::int64_t most = std::clamp<std::int64_t>((std::int64_t{1} << 20) / n, 128, 1024);
   return std::max<std::int64_t>(4, (rows + most - 1) / most);
+}
+
+// Where the rows of a batch of matrices lie, counted through all of them.
+template <class T>
+struct RowsAt {
+  T* data = nullptr;  // of the first; null where there are none
+  std::int64_t rows = 1, ld = 0, stride = 0;
+  __device__ T* operator()(std::int64_t r) const { return data + r / rows * stride + r % rows * ld; }
+  // Whether each begins where vectors of V do.
+  template <int V>
+  bool fits() const {
+    return aligned<V>(data) && ld % V == 0 && stride % V == 0;
+  }
+};
+
+template <class T>
+RowsAt<T> rows_at(const ops::Matrix& m) {
+  if (!m.data) return {};
+  return {pointer<T>(m.data) + m.offset, m.rows, m.ld, m.batch_stride};
 }
 
 }  // namespace mbench::cuda

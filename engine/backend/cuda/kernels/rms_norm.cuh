@@ -9,12 +9,13 @@
 namespace mbench::cuda {
 
 template <class T, int V, int Items>
-__global__ void __launch_bounds__(kNormThreads) rms_norm(const T* x, const T* gamma, T* y, float* rstd_out,
-                                                         std::int64_t rows, std::int64_t n, float eps) {
+__global__ void __launch_bounds__(kNormThreads)
+    rms_norm(RowsAt<const T> x, const T* gamma, RowsAt<T> y, float* rstd_out, std::int64_t rows,
+             std::int64_t n, float eps) {
   __shared__ SharedArray<float, kWarp> parts;
   const std::int64_t r = own_row();
   if (r >= rows) return;  // a whole warp, and only where a row is one warp's
-  const Row<T, V, Items> row(x + r * n, n);
+  const Row<T, V, Items> row(x(r), n);
   float squares = 0;
   for_row<V, Items>(n, [&](int item, std::int64_t col) {
     const Floats<V> z = row.at(item, col);
@@ -27,16 +28,17 @@ __global__ void __launch_bounds__(kNormThreads) rms_norm(const T* x, const T* ga
     const Floats<V> g = load<V>(gamma + col);
 #pragma unroll
     for (int k = 0; k < V; ++k) z.v[k] = z.v[k] * rstd * g.v[k];
-    store(y + r * n + col, z);
+    store(y(r) + col, z);
   });
   if (threadIdx.x == 0) rstd_out[r] = rstd;
 }
 
 template <class T>
 struct RmsNormGradArguments {
-  const T *dy, *x, *gamma, *residual;  // residual may be null
+  RowsAt<const T> dy, x, residual;  // residual may have no data
+  RowsAt<T> dx;
+  const T* gamma;
   const float* rstd;
-  T* dx;
   float* partial;  // [chunks, n]: dgamma
   std::int64_t rows, n, chunk_rows, chunks;
 };
@@ -60,7 +62,7 @@ __global__ void __launch_bounds__(kNormGradThreads) rms_norm_grad(RmsNormGradArg
       for (int k = 0; k < V; ++k) dgamma[col + k] = 0;
   });
   for (std::int64_t r = begin; r < end; ++r) {
-    const Row<T, V, Items> x(a.x + r * n, n), dy(a.dy + r * n, n);
+    const Row<T, V, Items> x(a.x(r), n), dy(a.dy(r), n);
     const float rstd = a.rstd[r];
     float sum = 0;
     for_row<V, Items>(n, [&](int item, std::int64_t col) {
@@ -81,12 +83,12 @@ __global__ void __launch_bounds__(kNormGradThreads) rms_norm_grad(RmsNormGradArg
       Floats<V> d = dy.at(item, col);
 #pragma unroll
       for (int k = 0; k < V; ++k) d.v[k] = rstd * (d.v[k] * gamma.v[k] - xs.v[k] * rstd * mean);
-      if (a.residual != nullptr) {
-        const Floats<V> more = load<V>(a.residual + r * n + col);
+      if (a.residual.data != nullptr) {
+        const Floats<V> more = load<V>(a.residual(r) + col);
 #pragma unroll
         for (int k = 0; k < V; ++k) d.v[k] += more.v[k];
       }
-      store(a.dx + r * n + col, d);
+      store(a.dx(r) + col, d);
     });
   }
   if constexpr (Items > 0)
@@ -95,15 +97,16 @@ __global__ void __launch_bounds__(kNormGradThreads) rms_norm_grad(RmsNormGradArg
 
 template <class Stream>
 void enqueue(Stream& stream, const ops::RmsNorm& op) {
-  const std::int64_t rows = op.x.shape().rows(), n = op.x.shape().cols();
+  const std::int64_t rows = op.rows(), n = op.cols();
   if (rows == 0 || n == 0) return;
-  with_float(op.name, op.x.dtype(), [&](auto type) {
+  with_float(op.name, op.x.data.dtype(), [&](auto type) {
     using T = decltype(type);
     constexpr int V = width_of<T>();
-    const T *x = pointer<T>(op.x), *gamma = pointer<T>(op.gamma);
-    T* y = pointer<T>(op.y);
+    const auto x = rows_at<const T>(op.x);
+    const auto y = rows_at<T>(op.y);
+    const T* gamma = pointer<T>(op.gamma);
     float* rstd = pointer<float>(op.rstd);
-    if (row_fits(n, V, kNormThreads) && aligned<V>(x, gamma, y))
+    if (row_fits(n, V, kNormThreads) && aligned<V>(gamma) && x.template fits<V>() && y.template fits<V>())
       stream.launch(op.name, row_shape(rows, n, V, kNormThreads), rms_norm<T, V, kItems>, x, gamma, y, rstd,
                     rows, n, op.eps);
     else
@@ -114,20 +117,22 @@ void enqueue(Stream& stream, const ops::RmsNorm& op) {
 
 template <class Stream>
 void enqueue(Stream& stream, const ops::RmsNormGrad& op) {
-  const std::int64_t rows = op.x.shape().rows(), n = op.x.shape().cols();
+  const std::int64_t rows = op.rows(), n = op.cols();
   if (rows == 0 || n == 0) return;
-  with_float(op.name, op.x.dtype(), [&](auto type) {
+  with_float(op.name, op.x.data.dtype(), [&](auto type) {
     using T = decltype(type);
     constexpr int V = width_of<T>();
     RmsNormGradArguments<T> a{};
-    a.dy = pointer<T>(op.dy), a.x = pointer<T>(op.x), a.gamma = pointer<T>(op.gamma);
-    a.residual = pointer<T>(op.residual), a.dx = pointer<T>(op.dx);
+    a.dy = rows_at<const T>(op.dy), a.x = rows_at<const T>(op.x);
+    a.residual = rows_at<const T>(op.residual), a.dx = rows_at<T>(op.dx);
+    a.gamma = pointer<T>(op.gamma);
     a.rstd = pointer<float>(op.rstd);
     a.rows = rows, a.n = n;
     a.chunk_rows = norm_chunk_rows(rows, n);
     a.chunks = (rows + a.chunk_rows - 1) / a.chunk_rows;
     a.partial = static_cast<float*>(stream.scratch(static_cast<std::size_t>(a.chunks * n) * sizeof(float)));
-    const bool wide = n % V == 0 && aligned<V>(a.dy, a.x, a.gamma, a.residual, a.dx);
+    const bool wide = n % V == 0 && aligned<V>(a.gamma) && a.dy.template fits<V>() &&
+                      a.x.template fits<V>() && a.residual.template fits<V>() && a.dx.template fits<V>();
     const Launch shape = row_shape(a.chunks, n, wide ? V : 1, kNormGradThreads);
     if (wide && row_fits(n, V, kNormGradThreads))
       stream.launch(op.name, shape, rms_norm_grad<T, V, kItems>, a);

@@ -1,0 +1,178 @@
+#include "engine/nn/latent_attention.h"
+
+#include <utility>
+
+#include "engine/nn/communicate.h"
+#include "engine/ops/ops.h"
+
+namespace mbench {
+namespace {
+
+// Columns [first, first + count) of every row of a tensor, as one matrix.
+ops::Matrix columns(const Tensor& t, std::int64_t first, std::int64_t count) {
+  return {t, t.shape().rows(), count, t.shape().cols(), first};
+}
+
+// The same of a [seq, batch, heads, width], one matrix for each head.
+ops::Matrix columns_by_head(const Tensor& t, std::int64_t first, std::int64_t count) {
+  const Shape& s = t.shape();
+  return {t, s[0] * s[1], count, s[2] * s[3], first, s[3]};
+}
+
+Tensor by_head(const Tensor& t, std::int64_t width) {
+  const Shape& s = t.shape();
+  return t.view({s[0], s[1], s[2] / width, width});
+}
+
+Tensor flat(const Tensor& t) {
+  const Shape& s = t.shape();
+  return t.view({s[0], s[1], s[2] * s[3]});
+}
+
+// The norms of the latents act where the layer that makes them leaves them.
+ColumnsNorm latent_norm(ParameterStore& store, const Plan& plan, const LatentAttentionSpec& spec,
+                        const NormSpec& norm) {
+  const Spread& made = plan.role(spec.down.role).output.value;
+  return {store, norm, made, made};
+}
+
+}  // namespace
+
+LatentAttention::LatentAttention(ParameterStore& store, const Plan& plan, const LatentAttentionSpec& spec,
+                                 Regions drop)
+    : spec_(spec),
+      head_axes_(axes_of_heads(plan, spec.kv.role)),
+      shared_(
+          Transition::between(plan.role(spec.down.role).output, plan.role(spec.kv.role).consumed, plan.mesh)),
+      down_(store, plan, spec.down),
+      q_norm_(spec.q_norm ? std::optional(latent_norm(store, plan, spec, *spec.q_norm)) : std::nullopt),
+      kv_norm_(latent_norm(store, plan, spec, spec.kv_norm)),
+      q_(store, plan, spec.q),
+      kv_(store, plan, spec.kv),
+      proj_(store, plan, spec.proj),
+      dropout_site_(site_of(spec.name + ".dropout")),
+      core_(make_attention_core(plan)),
+      core_checkpoint_(drop.has(Region::core_attention)) {}
+
+AttentionSizes LatentAttention::sizes(const Context& c, const Tensor& queries) const {
+  const Shape& s = queries.shape();
+  return {s[0],           s[1],        spec_.heads, s[2], c.groups.over(head_axes_).rank() * s[2],
+          spec_.qk_dim(), spec_.v_dim, spec_.causal};
+}
+
+AttentionParts LatentAttention::parts_of(const Tensor& queries, const Tensor& keys_and_values) const {
+  const auto part = [](const Tensor& t, std::int64_t first, std::int64_t dim) {
+    const Shape& s = t.shape();
+    return ops::Matrix(t, s[0], dim, s[1] * s[2] * s[3], first, s[3]);
+  };
+  return {part(queries, 0, spec_.qk_dim()), part(keys_and_values, 0, spec_.qk_dim()),
+          part(keys_and_values, spec_.qk_dim(), spec_.v_dim)};
+}
+
+void LatentAttention::turn(Context& c, const Tensor& heads, bool back) const {
+  if (!spec_.rope) return;
+  const Tensor& angles = c.angles.get(c.device, *spec_.rope, spec_.turned_dim, heads.shape()[0]);
+  run(c.device, ops::Rotary{heads, angles, 1, heads.shape()[3], 0, back});
+}
+
+Tensor LatentAttention::make_queries(Context& c, Tensor x, Saved& saved) const {
+  if (q_norm_) {
+    const Shape& s = saved.latents.shape();
+    x = c.activation({s[0], s[1], spec_.q_rank}, "latent of queries");
+    q_norm_->forward(c, columns(saved.latents, 0, spec_.q_rank), ops::Matrix(x), 1, saved.q_rstd);
+  }
+  const Tensor queries = by_head(q_.forward_with_bias(c, x, saved.q), spec_.qk_dim());
+  turn(c, queries, false);
+  return queries;
+}
+
+Tensor LatentAttention::make_keys_and_values(Context& c, Saved& saved) const {
+  const Shape& s = saved.latents.shape();
+  const std::int64_t own = spec_.plain_dim + spec_.v_dim;
+  Tensor shared = c.activation({s[0], s[1], spec_.turned_dim}, "turned columns of keys");
+  run(c.device, ops::CopyBlocks{columns(saved.latents, spec_.q_rank + spec_.kv_rank, spec_.turned_dim),
+                                ops::Matrix(shared)});
+  shared = communicate(c, shared_.forward, shared);
+  turn(c, by_head(shared, spec_.turned_dim), false);
+  Tensor latent = c.activation({s[0], s[1], spec_.kv_rank}, "latent of keys and values");
+  kv_norm_.forward(c, columns(saved.latents, spec_.q_rank, spec_.kv_rank), ops::Matrix(latent), 1,
+                   saved.kv_rstd);
+  const Tensor kv = by_head(kv_.forward_with_bias(c, std::move(latent), saved.kv), own);
+  const Shape& heads = kv.shape();
+  const Tensor all =
+      c.activation({heads[0], heads[1], heads[2], spec_.turned_dim + own}, "keys and values of heads");
+  run(c.device, ops::CopyBlocks{columns(kv, 0, own), columns(all, spec_.turned_dim, own)});
+  run(c.device, ops::CopyBlocks{ops::Matrix(shared), columns_by_head(all, 0, spec_.turned_dim), heads[2]});
+  return all;
+}
+
+Tensor LatentAttention::forward(Context& c, const MicroBatch& batch, Tensor x,
+                                std::unique_ptr<Mixer::Saved>& keep) const {
+  auto owned = std::make_unique<Saved>();
+  Saved& saved = *owned;
+  keep = std::move(owned);
+  saved.latents = down_.forward_with_bias(c, x, saved.down);
+  saved.queries = make_queries(c, std::move(x), saved);
+  saved.keys_and_values = make_keys_and_values(c, saved);
+  const Tensor context = core_->forward(c, batch, dropout_site_, sizes(c, saved.queries),
+                                        parts_of(saved.queries, saved.keys_and_values), saved.core);
+  core_checkpoint_.drop(saved.core);
+  return proj_.forward(c, context, saved.proj);
+}
+
+Tensor LatentAttention::queries_back(Context& c, Tensor gradient, const Tensor& dlatents,
+                                     Saved& saved) const {
+  turn(c, gradient, true);
+  const Tensor dx = q_.backward(c, flat(std::exchange(gradient, Tensor())), saved.q);
+  if (!q_norm_) return dx;
+  q_norm_->backward(c, ops::Matrix(dx), columns(saved.latents, 0, spec_.q_rank),
+                    columns(dlatents, 0, spec_.q_rank), 1, saved.q_rstd);
+  return {};
+}
+
+void LatentAttention::keys_and_values_back(Context& c, Tensor gradient, const Tensor& dlatents,
+                                           Saved& saved) const {
+  const Shape s = gradient.shape();
+  const std::int64_t own = spec_.plain_dim + spec_.v_dim;
+  {
+    Tensor dshared = c.activation({s[0], s[1], spec_.turned_dim}, "gradient of turned columns of keys");
+    run(c.device, ops::SumBlocks{columns_by_head(gradient, 0, spec_.turned_dim), ops::Matrix(dshared), s[2]});
+    turn(c, by_head(dshared, spec_.turned_dim), true);
+    dshared = communicate(c, shared_.backward, dshared);
+    run(c.device, ops::CopyBlocks{ops::Matrix(dshared),
+                                  columns(dlatents, spec_.q_rank + spec_.kv_rank, spec_.turned_dim)});
+  }
+  Tensor dkv = c.activation({s[0], s[1], s[2], own}, "gradient of keys and values");
+  run(c.device, ops::CopyBlocks{columns(gradient, spec_.turned_dim, own), columns(dkv, 0, own)});
+  gradient.reset();
+  const Tensor dlatent = kv_.backward(c, flat(std::exchange(dkv, Tensor())), saved.kv);
+  kv_norm_.backward(c, ops::Matrix(dlatent), columns(saved.latents, spec_.q_rank, spec_.kv_rank),
+                    columns(dlatents, spec_.q_rank, spec_.kv_rank), 1, saved.kv_rstd);
+}
+
+Tensor LatentAttention::backward(Context& c, const MicroBatch& batch, Tensor dy,
+                                 std::unique_ptr<Mixer::Saved>& kept) const {
+  Saved& saved = static_cast<Saved&>(*kept);
+  Tensor dqueries, dkeys_and_values;
+  {
+    const Tensor dcontext = proj_.backward(c, std::move(dy), saved.proj);
+    const AttentionSizes n = sizes(c, saved.queries);
+    const AttentionParts parts = parts_of(saved.queries, saved.keys_and_values);
+    core_checkpoint_.restore(c, [&] { core_->forward(c, batch, dropout_site_, n, parts, saved.core); });
+    dqueries = c.activation(saved.queries.shape(), "gradient of queries");
+    dkeys_and_values = c.activation(saved.keys_and_values.shape(), "gradient of keys and values of heads");
+    core_->backward(c, batch, dropout_site_, n, dcontext, parts, parts_of(dqueries, dkeys_and_values),
+                    saved.core);
+  }
+  saved.queries.reset();
+  saved.keys_and_values.reset();
+  Tensor dlatents = c.activation(saved.latents.shape(), "gradient of latents");
+  keys_and_values_back(c, std::move(dkeys_and_values), dlatents, saved);
+  const Tensor by_queries = queries_back(c, std::move(dqueries), dlatents, saved);
+  saved.latents.reset();
+  const Tensor dx = down_.backward(c, std::move(dlatents), saved.down);
+  if (by_queries) run(c.device, ops::Add{dx, by_queries, dx});
+  return dx;
+}
+
+}  // namespace mbench
