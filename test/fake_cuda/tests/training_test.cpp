@@ -63,13 +63,35 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("state sharded over NCCL: what the serial run computes, in the simulator's memory") {
+  const std::string layouts = R"({"dp,tp,pp,sequence_parallel,recompute,graph,precision,zero": [
+    [2, 1, 1, false, "none", "fused", "f32", 1],
+    [4, 1, 1, false, "full", "eager", "fp16", 2],
+    [2, 2, 1, true, "none", "fused", "bf16", 3],
+    [2, 1, 2, false, "none", "fused", "f32", "fsdp"],
+    [2, 1, 1, false, "selective", "eager", "bf16", "oss"],
+    [4, 1, 1, false, "none", "fused", "f32", "oss+sdp"]]})";
+  Sweeps sweeps;
+  const auto want = serial(sweeps);
+  const auto sim = sweeps.good("sim", layouts, "sim:8xA100-SXM4-80GB");
+  const auto gpu = sweeps.good("gpu", layouts, "cuda", "FAKE_CUDA_COUNT=8 FAKE_CUDA_SEED=4");
+  REQUIRE(gpu.size() == 6);
+  for (std::size_t i = 0; i < gpu.size(); ++i) {
+    INFO(describe(gpu[i]));
+    check_same_training(gpu[i], want.at(gpu[i].point.precision));
+    check_same_memory(gpu[i], sim[i]);
+  }
+}
+
 TEST_CASE("ranks that share a GPU talk through host memory, and the row says so") {
   Sweeps sweeps;
   const auto want = serial(sweeps);
-  const auto gpu = sweeps.good("gpu", R"({"tp,pp,dp,sequence_parallel,schedule,virtual_stages,precision": [
-    [2, 2, 1, true, "interleaved", 2, "f32"], [2, 1, 2, false, "1f1b", 1, "bf16"]]})",
-                               "cuda", "FAKE_CUDA_COUNT=1 FAKE_CUDA_SEED=2");
-  REQUIRE(gpu.size() == 2);
+  const auto gpu =
+      sweeps.good("gpu", R"({"tp,pp,dp,sequence_parallel,schedule,virtual_stages,precision,zero": [
+    [2, 2, 1, true, "interleaved", 2, "f32", 0], [2, 1, 2, false, "1f1b", 1, "bf16", 3],
+    [1, 1, 4, false, "1f1b", 1, "f32", "oss+sdp"]]})",
+                  "cuda", "FAKE_CUDA_COUNT=1 FAKE_CUDA_SEED=2");
+  REQUIRE(gpu.size() == 3);
   for (const PointResult& p : gpu) {
     INFO(describe(p));
     CHECK(p.device == "fake GPU (emulated) (shared by 4 ranks, messages through host memory)");
