@@ -77,7 +77,7 @@ SAME = {
 REFUSED = {
     "model.norm_place": {"model": llama(norm_place="post")},
     "model.activation": {"model": llama(activation="gelu")},
-    "model.bias: no class of transformers has these parts, got True": {"model": llama(qk_norm=True, bias=True)},
+    "model.qk_norm": {"model": llama(qk_norm=True, bias=True)},
     "model.norm_eps": {"model": deepseek(norm_eps=1e-5)},
     "model.kv_lora_rank": {"model": {**deepseek(), "kv_lora_rank": 0}},
     "model.rope.fraction": {"model": llama(rope={"fraction": 0.5})},
