@@ -142,8 +142,7 @@ class Sweep {
       } else if (forecasts_[i].outcome) {
         result = not_run(p.point, *forecasts_[i].outcome, forecasts_[i].reason);
       } else {
-        store_.restore_folder();
-        PointEnd end = run_one(p, forecasts_[i]);
+        PointEnd end = store_.in_folder([&] { return run_one(p, forecasts_[i]); });
         result = std::move(end.result);
         end_.failed = end_.failed || end.unwritten;
         if (!result) {

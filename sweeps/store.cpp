@@ -64,12 +64,13 @@ void ResultStore::lock() {
   if (!lock_) fail(ErrorKind::bad_input, out_, "another sweep is running there, need another --out");
 }
 
-void ResultStore::restore_folder() {
+bool ResultStore::restore_folder() {
   std::error_code ignored;
-  if (fs::is_directory(fs::path(out_) / "points", ignored)) return;
+  if (fs::is_directory(fs::path(out_) / "points", ignored)) return false;
   make_folder();
   lock();
   notes_.push_back(fmt::format("[{}] the folder was removed while the sweep ran: made again", out_));
+  return true;
 }
 
 void ResultStore::take_over() {
@@ -177,8 +178,9 @@ void ResultStore::insert(const PointResult& result) {
 
 void ResultStore::keep(const PointResult& result) {
   insert(result);
-  restore_folder();
-  write_file_atomically(point_file(out_, result.id, ".json"), dump_json(result_to_json(result)));
+  in_folder([&] {
+    write_file_atomically(point_file(out_, result.id, ".json"), dump_json(result_to_json(result)));
+  });
   write();
 }
 
@@ -187,11 +189,14 @@ void ResultStore::keep_simulated(const PointResult& result) {
   if (schedule_.is_due(WriteSchedule::Clock::now())) write();
 }
 
-void ResultStore::write() {
-  const auto began = WriteSchedule::Clock::now();
-  restore_folder();
+void ResultStore::write_files() {
   write_result_file(results_path(), file_);
   if (render_) write_file_atomically((fs::path(out_) / "results.md").string(), render_(file_));
+}
+
+void ResultStore::write() {
+  const auto began = WriteSchedule::Clock::now();
+  in_folder([&] { write_files(); });
   schedule_.wrote(began, WriteSchedule::Clock::now());
 }
 

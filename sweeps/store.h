@@ -29,9 +29,18 @@ class ResultStore {
               Render render);
 
   bool has(const std::string& id);
-  // Makes the folder again if it was moved away or removed meanwhile. To be called before a point runs, which
-  // writes there too; the writers below do so themselves.
-  void restore_folder();
+  // Does what writes into the folder, which is made again if it was moved away or removed before or meanwhile. The
+  // writers below do so themselves.
+  template <class F>
+  auto in_folder(F&& what) {
+    restore_folder();
+    try {
+      return what();
+    } catch (const Error&) {
+      if (!restore_folder()) throw;
+      return what();
+    }
+  }
   // Adds a row, or replaces the one of the same id, and writes everything. Error if the disk is full; the row
   // is kept in memory then, and the older files stand.
   void keep(const PointResult& result);
@@ -45,6 +54,8 @@ class ResultStore {
 
  private:
   void make_folder();
+  bool restore_folder();  // whether it was gone
+  void write_files();
   void lock();
   void take_over();
   std::string take_over_results();
