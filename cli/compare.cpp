@@ -26,7 +26,8 @@ struct Arguments {
 std::pair<ResultFile, ResultFile> read_both(const Arguments& args, const reports::CompareOptions& options) {
   const std::string new_file = sweeps::results_file(args.result);
   const std::string old_file = sweeps::results_file(args.baseline);
-  if (old_file != args.baseline && !std::filesystem::exists(old_file)) {
+  std::error_code none;
+  if (old_file != args.baseline && !std::filesystem::exists(old_file, none)) {
     ResultFile now = read_result_file(new_file);
     ResultFile baseline =
         reports::baseline_for(args.baseline, now, !options.needs_same_machine(), args.revision);

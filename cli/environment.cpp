@@ -1,5 +1,6 @@
 #include "cli/environment.h"
 
+#include <fmt/format.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -44,6 +45,13 @@ std::uint64_t available_memory() {
   while (in >> key >> kib >> unit)
     if (key == "MemAvailable:") return kib * 1024;
   return physical_memory();
+}
+
+std::string describe_version() {
+  const std::string cuda = cuda_libraries();
+  return fmt::format("mbench {}\nrevision  {}\ncompiler  {}\nmpi       {}\ncuda      {}\nblas      {}",
+                     MBENCH_VERSION, MBENCH_GIT_REVISION, MBENCH_COMPILER, mpi_library(),
+                     cuda.empty() ? "not built in" : cuda, blas_library());
 }
 
 nlohmann::ordered_json describe_environment(const std::string& device) {

@@ -9,6 +9,9 @@ namespace mbench::cli {
 // flop_formula_version. `device` is the kind that points run on.
 nlohmann::ordered_json describe_environment(const std::string& device);
 
+// "mbench 0.1.0" and a line each for the revision, the compiler, MPI, CUDA and BLAS.
+std::string describe_version();
+
 int usable_cores();                // that this process may run on
 std::uint64_t available_memory();  // bytes that can be taken without swapping
 std::uint64_t physical_memory();   // bytes

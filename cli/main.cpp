@@ -1,11 +1,21 @@
 // mbench: assembles the commands, and is the one place that turns an Error into an exit code.
 #include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <exception>
+#include <filesystem>
+#include <iostream>
+#include <system_error>
 
 #include "cli/cli.h"
+#include "cli/environment.h"
+#include "cli/resource_limits.h"
+#include "engine/base/text.h"
 
 namespace mbench::cli {
 
@@ -40,13 +50,32 @@ constexpr const char* kFooter =
     "\n"
     "First steps:  mbench sweep configs/quickstart.json";
 
+// Why what was printed has not arrived, such as a full disk behind `>`; empty if it has. A reader that has gone (`| head`)
+// has seen what it wanted.
+std::string why_not_printed() {
+  errno = 0;
+  std::cout.flush();
+  const bool flushed = std::fflush(stdout) == 0;
+  const int error = errno;
+  if (flushed && !std::ferror(stdout) && std::cout.good()) return "";
+  pollfd reader{STDOUT_FILENO, POLLOUT, 0};
+  if (::poll(&reader, 1, 0) == 1 && (reader.revents & POLLERR)) return "";
+  return fmt::format("[standard output] could not be written{}{}, need a place for all of it",
+                     error ? ": " : "", error ? std::strerror(error) : "");
+}
+
+void complain(const std::string& message) {
+  fmt::print(stderr, "mbench: {}\n", printable(message));
+}
+
 int run(int argc, char** argv) {
   // A file size limit shall fail the write, which is then reported, not kill the program.
   std::signal(SIGXFSZ, SIG_IGN);
   Exit exit;
   CLI::App app(kAbout, "mbench");
   app.footer(kFooter);
-  app.set_version_flag("--version", "mbench " MBENCH_VERSION, "Print the version and exit");
+  app.set_version_flag("--version", describe_version,
+                       "Print the version, its revision, compiler and libraries, and exit");
   app.require_subcommand(1);
   add_sweep(app, exit);
   add_run(app, exit);
@@ -61,18 +90,32 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? Exit::kDone : Exit::kBadInput;
   } catch (const Error& e) {
-    fmt::print(stderr, "mbench: {}\n", e.what());
+    complain(e.what());
     return exit_code_of(e.kind());
+  } catch (const std::filesystem::filesystem_error& e) {
+    complain(fmt::format("[{}] {}", e.path1().string(), e.code().message()));
+    return Exit::kBadInput;
+  } catch (const std::system_error& e) {
+    if (!std::ferror(stdout)) complain(fmt::format("[internal] {}", e.what()));
+    return Exit::kFailed;
   } catch (const std::exception& e) {
-    fmt::print(stderr, "mbench: [internal] {}\n", e.what());
+    complain(fmt::format("[internal] {}", e.what()));
     return Exit::kFailed;
   }
   return exit.code;
 }
 
+// The loader runs what stands here before it initialises the libraries.
+[[gnu::section(".preinit_array"), gnu::used]] void (*check_first)(int, char**,
+                                                                  char**) = check_resource_limits;
+
 }  // namespace
 }  // namespace mbench::cli
 
 int main(int argc, char** argv) {
-  return mbench::cli::run(argc, argv);
+  const int code = mbench::cli::run(argc, argv);
+  const std::string lost = mbench::cli::why_not_printed();
+  if (lost.empty()) return code;
+  mbench::cli::complain(lost);
+  return code == mbench::cli::Exit::kDone ? mbench::cli::Exit::kFailed : code;
 }

@@ -121,7 +121,9 @@ void print_forecast(const Point& point, const Plan& plan, Simulator& simulator) 
              *r.bubble_fraction * 100);
 }
 
-void print_point(const sweeps::SpecPoint& point, const Options& options, Simulator& simulator) {
+// Whether there is a plan, or a reason why there can be none; false if something went wrong on the way.
+bool print_point(const sweeps::SpecPoint& point, const Options& options, Simulator& simulator) {
+  bool good = true;
   fmt::print("{}  {}\n", point.id, point.label);
   try {
     const Plan plan = strategies::make_plan(point.point);
@@ -129,15 +131,21 @@ void print_point(const sweeps::SpecPoint& point, const Options& options, Simulat
     if (options.schedule) print_schedule(plan);
     print_forecast(point.point, plan, simulator);
   } catch (const Error& e) {
-    if (!outcome_of(e.kind())) throw;
-    fmt::print("  cannot run: {}\n", e.what());
+    good = outcome_of(e.kind()).has_value();
+    fmt::print("  {}: {}\n", good ? "cannot run" : "failed", printable(e.what()));
+  } catch (const std::system_error&) {  // standard output is full
+    throw;
+  } catch (const std::exception& e) {
+    good = false;
+    fmt::print("  failed: {}\n", e.what());
   }
   fmt::print("\n");
+  return good;
 }
 
 }  // namespace
 
-void add_plan(CLI::App& app, Exit&) {
+void add_plan(CLI::App& app, Exit& exit) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("plan", kHelp);
   command
@@ -152,13 +160,13 @@ void add_plan(CLI::App& app, Exit&) {
       ->add_option("--on", options->on,
                    "Device: cpu, cuda (the memory is the same) or sim:<N>x<MACHINE>; default cpu")
       ->type_name("DEVICE");
-  command->callback([options] {
+  command->callback([options, &exit] {
     options->spec.device = options->on;
     Simulator simulator;
     const sweeps::Spec spec = sweeps::read_spec(options->spec);
     for (const sweeps::SpecPoint& p : spec.points) {
       if (p.point.simulated()) simulator.check(p.point);
-      print_point(p, *options, simulator);
+      if (!print_point(p, *options, simulator)) exit.code = Exit::kFailed;
     }
   });
 }

@@ -10,6 +10,7 @@
 #include "cli/simulation.h"
 #include "cli/trace_file.h"
 #include "engine/base/json_reader.h"
+#include "engine/base/text.h"
 #include "engine/platform/registry.h"
 #include "engine/run/gpu_peaks.h"
 #include "engine/run/run_point.h"
@@ -38,7 +39,7 @@ Point read_point(const std::string& path) {
 }
 
 void print_line(const nlohmann::ordered_json& json) {
-  fmt::print("{}\n", json.dump());
+  fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   std::fflush(stdout);
 }
 
@@ -54,14 +55,9 @@ void print_progress(const Options& options, const Progress& p) {
   }
 }
 
-// Tells the others what became of the point: the result file where one is wanted, else a person.
-void hand_over(const Options& options, const PointResult& r) {
-  if (!options.result.empty()) {
-    write_file_atomically(options.result, dump_json(result_to_json(r)) + "\n");
-    return;
-  }
+void print_report(const PointResult& r) {
   if (r.outcome != Outcome::ok) {
-    fmt::print(stderr, "{}: {}\n", name_of(r.outcome), r.reason);
+    fmt::print(stderr, "{}: {}\n", name_of(r.outcome), printable(r.reason));
     return;
   }
   ResultFile file;
@@ -71,8 +67,33 @@ void hand_over(const Options& options, const PointResult& r) {
   fmt::print("\n{}", reports::render_report(file, report));
 }
 
-int exit_code(Outcome outcome) {
-  return is_failure(outcome) ? Exit::kFailed : Exit::kDone;
+// Tells the others what became of the point: the result file where one is wanted, else a person. What could not be written
+// (a trace, `unwritten`, or that file) is said, and the record goes to standard output then: it is not measured again.
+// The exit code.
+int hand_over(const Options& options, const PointResult& r, std::string unwritten = "") {
+  if (options.result.empty()) {
+    print_report(r);
+  } else {
+    try {
+      write_file_atomically(options.result, dump_json(result_to_json(r)) + "\n");
+    } catch (const Error& e) {
+      unwritten += (unwritten.empty() ? "" : "; ") + std::string(e.what());
+    }
+    if (!unwritten.empty() && options.progress)
+      print_line({{"record", result_to_json(r)}, {"unwritten", unwritten}});
+    else if (!unwritten.empty())
+      fmt::print("{}", dump_json(result_to_json(r)));
+  }
+  if (unwritten.empty()) return is_failure(r.outcome) ? Exit::kFailed : Exit::kDone;
+  std::fflush(stdout);
+  fmt::print(stderr, "mbench: {}\n", printable(unwritten));
+  return Exit::kFailed;
+}
+
+// Before anything is trained, not when it is done.
+void check_paths(const Options& options) {
+  for (const std::string& path : {options.result, options.trace})
+    if (!path.empty()) check_writable(path);
 }
 
 // What MFU is held against: measured on a CPU, from its datasheet for a GPU; where none is known, MFU is n/a.
@@ -90,10 +111,10 @@ void set_peak(const Point& point, const Device& device, RunOptions& options) {
 int simulate(const Options& options, const Point& point) {
   Simulator simulator;
   simulator.check(point);
-  const PointResult result =
-      options.trace.empty() ? simulator.run(point) : simulate_with_trace(simulator, point, options.trace);
-  hand_over(options, result);
-  return exit_code(result.outcome);
+  check_paths(options);
+  if (options.trace.empty()) return hand_over(options, simulator.run(point));
+  const TracedResult traced = simulate_with_trace(simulator, point, options.trace);
+  return hand_over(options, traced.result, traced.unwritten);
 }
 
 int run(const Options& options) {
@@ -119,7 +140,10 @@ int run(const Options& options) {
       if (!first) return Exit::kBadInput;
       throw;
     }
-    if (first) hand_over(options, not_run(point, outcome_of(e.kind()).value_or(Outcome::crashed), e.what()));
+    if (first) {
+      check_paths(options);
+      return hand_over(options, not_run(point, outcome_of(e.kind()).value_or(Outcome::crashed), e.what()));
+    }
     return Exit::kDone;
   }
   // From here on an error may be this rank's alone while others wait for it: say it and end the job. The
@@ -127,6 +151,7 @@ int run(const Options& options) {
   // error from being told.
   std::unique_ptr<Device> device;
   try {
+    if (first) check_paths(options);
     device = job->open_device(point.device, point.memory_limit, point.precision);
     World& devices = job->world_of(*device);
     RunOptions run_options;
@@ -135,23 +160,24 @@ int run(const Options& options) {
     Timeline timeline;
     if (!options.trace.empty()) run_options.timeline = &timeline;
     const PointResult result = run_point(point, plan, *device, devices, run_options);
+    std::string unwritten;
     if (!options.trace.empty()) {
       const auto all = devices.group(*device, "trace", plan.mesh.members(0, kDenseAxes));
-      write_trace(options.trace, timeline, plan.mesh.coordinate(world.rank(), Axis::pp), *all);
+      unwritten = write_trace(options.trace, timeline, plan.mesh.coordinate(world.rank(), Axis::pp), *all);
     }
-    if (first) hand_over(options, result);
-    return exit_code(result.outcome);
+    if (first) return hand_over(options, result, unwritten);
+    return is_failure(result.outcome) ? Exit::kFailed : Exit::kDone;
   } catch (const Error& e) {
     if (e.kind() == ErrorKind::bad_input) {
-      if (first) fmt::print(stderr, "mbench: {}\n", e.what());
+      if (first) fmt::print(stderr, "mbench: {}\n", printable(e.what()));
       job->abort(Exit::kBadInput);
     }
     const Outcome outcome = outcome_of(e.kind()).value_or(Outcome::crashed);
     const std::string reason =
         world.size() > 1 ? fmt::format("rank {}: {}", world.rank(), e.what()) : e.what();
-    hand_over(options, not_run(point, outcome, reason));
-    if (world.size() > 1) job->abort(exit_code(outcome));  // the other ranks wait for this one
-    return exit_code(outcome);
+    const int code = hand_over(options, not_run(point, outcome, reason));
+    if (world.size() > 1) job->abort(code);  // the other ranks wait for this one
+    return code;
   }
 }
 

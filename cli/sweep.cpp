@@ -17,9 +17,13 @@
 #include "cli/seconds.h"
 #include "cli/simulation.h"
 #include "cli/trace_file.h"
+#include "engine/base/atomic_file.h"
 #include "engine/platform/registry.h"
+#include "engine/process/process.h"
+#include "engine/train/data.h"
 #include "reports/plots/report_plots.h"
 #include "reports/tables/report.h"
+#include "sweeps/consistency.h"
 #include "sweeps/runner.h"
 
 namespace mbench::cli {
@@ -93,6 +97,21 @@ void check_gpus(const std::string& on, const sweeps::Launcher& launcher) {
          why_no_gpu());
 }
 
+// What a rank would find wrong with the data, found before any is started: the file, and the tokens that the first samples
+// draw from it.
+void check_data(const sweeps::SpecPoint& p) {
+  const Point& point = p.point;
+  const auto source = open_data(p.data, point.model.vocab, point.seq, point.seed);
+  constexpr std::int64_t kMostTokens = 1 << 22;  // some tens of milliseconds
+  std::vector<std::int64_t> sample(static_cast<std::size_t>(point.seq) + 1);
+  std::int64_t left = kMostTokens;
+  for (std::int64_t step = 0; step < point.warmup + point.iterations; ++step)
+    for (std::int64_t g = 0; g < point.global_batch; ++g) {
+      if ((left -= point.seq) < 0) return;
+      source->fill(step, g, point.seq, sample.data());
+    }
+}
+
 // The newest folder that a sweep of this name has made by itself; empty if there is none.
 std::string newest_folder(const std::string& name) {
   std::string newest;
@@ -135,10 +154,10 @@ int terminal_columns() {
 }
 
 // The plots beside the tables, when all points are there; a sweep without them is none the worse.
-void add_plots(const ResultFile& file, const std::string& out) {
+void add_plots(const ResultFile& file, const std::string& out, Interrupt& interrupt) {
   try {
     std::vector<std::string> notes;
-    const std::string lines = reports::plots_beside(out, file, notes);
+    const std::string lines = reports::plots_beside(out, file, notes, &interrupt);
     if (!lines.empty())
       write_file_atomically((fs::path(out) / "results.md").string(),
                             reports::render_report(file, {}) + lines);
@@ -168,12 +187,22 @@ int run(Options options) {
   runner.columns = terminal_columns();
   runner.resume_command = resume_command(options, runner.out);
   Simulator simulator;
-  for (const sweeps::SpecPoint& p : spec.points)
-    if (p.point.simulated()) simulator.check(p.point);
+  std::set<std::string> checked;  // points that train on the same tokens
+  for (const sweeps::SpecPoint& p : spec.points) {
+    if (p.point.simulated())
+      simulator.check(p.point);
+    else if (p.data != "synthetic" && checked.insert(sweeps::agreement_key(p.point)).second)
+      check_data(p);
+  }
+  bool unwritten = false;
   runner.simulate = [&](const Point& point) {
-    return options.trace.empty()
-               ? simulator.run(point)
-               : simulate_with_trace(simulator, point, trace_path(options.trace, spec, point));
+    if (options.trace.empty()) return simulator.run(point);
+    TracedResult traced = simulate_with_trace(simulator, point, trace_path(options.trace, spec, point));
+    if (!traced.unwritten.empty()) {
+      unwritten = true;
+      traced.result.reason += (traced.result.reason.empty() ? "" : "; ") + traced.unwritten;
+    }
+    return traced.result;
   };
   runner.trace = [&](const Point& point) {
     return options.trace.empty() ? std::string() : trace_path(options.trace, spec, point);
@@ -206,9 +235,13 @@ int run(Options options) {
   }
   // A reader of our output that has gone (`| head`) must not end the sweep.
   std::signal(SIGPIPE, SIG_IGN);
+  if (!options.trace.empty()) check_writable(trace_path(options.trace, spec, spec.points.front().point));
+  // From here to the end of the process, which must not end by a signal that comes late: never destroyed.
+  Interrupt& interrupt = *new Interrupt;
+  runner.interrupt = &interrupt;
   const sweeps::SweepEnd end = sweeps::run_sweep(spec, runner);
-  if (!end.interrupted && !end.file.points.empty()) add_plots(end.file, runner.out);
-  return end.failed || end.interrupted ? Exit::kFailed : Exit::kDone;
+  if (!end.interrupted && !end.file.points.empty()) add_plots(end.file, runner.out, interrupt);
+  return end.failed || unwritten || interrupt.pending() ? Exit::kFailed : Exit::kDone;
 }
 
 }  // namespace

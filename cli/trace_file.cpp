@@ -18,9 +18,23 @@ std::string trace_path(const std::string& file, const sweeps::Spec& spec, const 
       .string();
 }
 
-PointResult simulate_with_trace(Simulator& simulator, const Point& point, const std::string& path) {
-  const Simulation simulation = simulator.attempt(point, true);
-  if (simulation.result.outcome != Outcome::ok) return simulation.result;
+namespace {
+
+// A trace that cannot be written must not take the measurement with it.
+std::string write_or_say_why(const std::string& path, const std::string& text) {
+  try {
+    write_file_atomically(path, text);
+    return "";
+  } catch (const Error& e) {
+    return e.what();
+  }
+}
+
+}  // namespace
+
+TracedResult simulate_with_trace(Simulator& simulator, const Point& point, const std::string& path) {
+  Simulation simulation = simulator.attempt(point, true);
+  if (simulation.result.outcome != Outcome::ok) return {std::move(simulation.result), ""};
   std::vector<RankTimeline> ranks;
   const int stages = static_cast<int>(simulation.timeline_by_stage.size());
   const int ranks_per_stage = static_cast<int>(point.world()) / stages;
@@ -32,17 +46,16 @@ PointResult simulate_with_trace(Simulator& simulator, const Point& point, const 
                                                         first + ranks_per_stage - 1, s),
                      simulation.timeline_by_stage[static_cast<std::size_t>(s)]});
   }
-  write_file_atomically(path, chrome_trace(ranks));
-  return simulation.result;
+  return {std::move(simulation.result), write_or_say_why(path, chrome_trace(ranks))};
 }
 
-void write_trace(const std::string& path, const Timeline& mine, int stage, Group& all) {
+std::string write_trace(const std::string& path, const Timeline& mine, int stage, Group& all) {
   // Clocks of different nodes have nothing in common: each rank counts from the start of its own step, which
   // all began together, after a barrier.
   const std::string events =
       chrome_events({all.rank(), fmt::format("rank {}, stage {}", all.rank(), stage), mine}, start_of(mine));
   const std::vector<std::string> ranks = gather_text(all, events, 0);
-  if (all.rank() == 0) write_file_atomically(path, chrome_file(ranks));
+  return all.rank() == 0 ? write_or_say_why(path, chrome_file(ranks)) : "";
 }
 
 }  // namespace mbench::cli

@@ -11,10 +11,14 @@ namespace mbench::cli {
 // FILE, or where the spec has several points FILE with the point's id before its extension.
 std::string trace_path(const std::string& file, const sweeps::Spec& spec, const Point& point);
 
-PointResult simulate_with_trace(Simulator& simulator, const Point& point, const std::string& path);
+struct TracedResult {
+  PointResult result;
+  std::string unwritten;  // why the trace could not be written; empty if it was
+};
+TracedResult simulate_with_trace(Simulator& simulator, const Point& point, const std::string& path);
 
 // Of the ranks of an MPI job, who are `all`: rank 0 gathers their timelines and writes the file, so that its
-// place need not be one that other nodes see.
-void write_trace(const std::string& path, const Timeline& mine, int stage, Group& all);
+// place need not be one that other nodes see. Why it could not be written; empty if it was, and on all other ranks.
+std::string write_trace(const std::string& path, const Timeline& mine, int stage, Group& all);
 
 }  // namespace mbench::cli

@@ -1,6 +1,7 @@
 #include "strategies/strategies.h"
 
 #include "engine/base/error.h"
+#include "engine/spec/sizes.h"
 
 namespace mbench::strategies {
 
@@ -31,6 +32,7 @@ Plan make_plan(const Point& point) {
   if (const MaybeRefusal r = why_not(point))
     fail(r->outcome == Outcome::infeasible ? ErrorKind::infeasible : ErrorKind::unsupported, "plan", "{}",
          r->reason);
+  check_sizes(point);
   Plan plan;
   for (const Strategy& s : all_strategies())
     if (s.write) s.write(point, plan);

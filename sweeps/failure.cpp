@@ -32,6 +32,7 @@ constexpr std::array kNotLaunched = {
     "Requested node configuration is not available",
     "task launch for",
     "error: execve()",
+    "(ulimit -",
 };
 
 // What launchers print around the ranks' own words.
@@ -106,13 +107,13 @@ std::string last_words(const Lines& lines) {
   static const std::regex own_message(R"(mbench: (\[.*\] .*))");
   Lines words;
   for (const std::string& line : lines) {
-    if (const auto m = match(line, own_message)) return (*m)[1];
+    if (const auto m = match(line, own_message)) return printable(std::string((*m)[1]));
     if (!is_ruler(line) && !mentions(line, kBoilerplate)) words.push_back(line);
   }
   std::string text;
   for (std::size_t i = words.size() > 3 ? words.size() - 3 : 0; i < words.size(); ++i) {
     const std::size_t first = words[i].find_first_not_of(" \t");
-    text += (text.empty() ? "" : " | ") + words[i].substr(first == std::string::npos ? 0 : first);
+    text += (text.empty() ? "" : " | ") + printable(words[i].substr(first == std::string::npos ? 0 : first));
   }
   return text.size() > 400 ? "..." + text.substr(text.size() - 397) : text;
 }
@@ -156,7 +157,7 @@ Failure explain_failure(const ProcessEnd& end, const Launcher& launcher, const s
         else if (!reason.ends_with(':'))
           break;
       }
-      return {Outcome::launch_failed, reason};
+      return {Outcome::launch_failed, printable(reason)};
     }
   }
   std::string how = rank_end(end.tail);

@@ -80,8 +80,8 @@ Assignment parse_assignment(const std::string& text, const std::string& option) 
   a.fields = split_fields(text.substr(0, equals));
   for (const std::string& field : a.fields) require_point_field(field, where);
   const std::string value = text.substr(equals + 1);
-  a.value = ordered_json::parse(value, nullptr, false);
-  if (a.value.is_discarded()) a.value = value;
+  // JSON as a spec has it, with what is refused there; anything else is a text.
+  a.value = ordered_json::accept(value) ? parse_json(value, where) : ordered_json(value);
   return a;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 
 #include "engine/base/json_reader.h"
 #include "sweeps/failure.h"
@@ -22,6 +23,45 @@ std::optional<PointResult> read_result(const std::string& path, std::string& tro
     return std::nullopt;
   }
 }
+
+void add_reason(PointResult& result, const std::string& reason) {
+  if (!reason.empty()) result.reason += (result.reason.empty() ? "" : "; ") + reason;
+}
+
+// What the lines of a run tell: how far it came, and its record where that has no file.
+class Told {
+ public:
+  explicit Told(const PointRun& run) : run_(run) {}
+
+  bool take(std::string_view line) {
+    if (const auto message = read_progress(line)) {
+      reached_ = message->str();
+      constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+      if (message->of > 0) losses_.push_back(message->loss.value_or(unknown));
+      if (message->phase == "iteration" && message->ms) ms_.push_back(*message->ms);
+      if (run_.on_progress) run_.on_progress(*message);
+      return true;
+    }
+    auto record = read_unwritten(line);
+    if (record) unwritten_ = std::move(record);
+    return record.has_value();
+  }
+
+  const std::string& reached() const { return reached_; }
+  const std::optional<UnwrittenRecord>& unwritten() const { return unwritten_; }
+  // A point whose record has no samples keeps those that were told.
+  void add_partial(PointResult& result) const {
+    if (result.iteration_ms || result.outcome == Outcome::ok) return;
+    result.partial_ms = ms_;
+    result.partial_losses = losses_;
+  }
+
+ private:
+  const PointRun& run_;
+  std::string reached_;
+  std::vector<double> ms_, losses_;
+  std::optional<UnwrittenRecord> unwritten_;
+};
 
 }  // namespace
 
@@ -49,6 +89,17 @@ std::optional<ProgressMessage> read_progress(std::string_view line) {
   return message;
 }
 
+std::optional<UnwrittenRecord> read_unwritten(std::string_view line) {
+  if (!line.starts_with("{\"record\"")) return std::nullopt;
+  try {
+    const json root(parse_json(line, "standard output"));
+    return UnwrittenRecord{result_from_json(root.at("record"), "standard output: $.record"),
+                           root.at("unwritten").get<std::string>()};
+  } catch (const std::exception&) {  // some program prints something like it: it goes to the log
+    return std::nullopt;
+  }
+}
+
 std::string point_file(const std::string& out, const std::string& id, const std::string& suffix) {
   return (fs::path(out) / "points" / (id + suffix)).string();
 }
@@ -68,13 +119,13 @@ std::vector<std::string> run_arguments(const PointRun& run, const std::string& i
   return arguments;
 }
 
-std::optional<PointResult> run_point(const SpecPoint& p, const PointRun& run) {
+PointEnd run_point(const SpecPoint& p, const PointRun& run) {
   Command command;
   try {
     command = command_for(run.launcher, p.point, run_arguments(run, p.id));
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::launch_failed) throw;
-    return not_run(p.point, Outcome::launch_failed, e.what());
+    return {not_run(p.point, Outcome::launch_failed, e.what())};
   }
   Point as_run = p.point;
   as_run.data = p.data;
@@ -83,40 +134,40 @@ std::optional<PointResult> run_point(const SpecPoint& p, const PointRun& run) {
   std::error_code ignored;
   fs::remove(result_path, ignored);  // of an earlier attempt
 
-  std::string reached;
+  Told told(run);
   ProcessRequest request;
   request.argv = command.argv;
   request.env = command.env;
   request.log = point_file(run.out, p.id, ".log");
   request.timeout_s = run.timeout_s;
   request.interrupt = run.interrupt;
-  request.on_line = [&](std::string_view line) {
-    const auto message = read_progress(line);
-    if (!message) return false;
-    reached = message->str();
-    if (run.on_progress) run.on_progress(*message);
-    return true;
-  };
+  request.on_line = [&](std::string_view line) { return told.take(line); };
   const ProcessEnd end = run_process(request);
   std::string trouble;
   std::optional<PointResult> result = read_result(result_path, trouble);
+  const bool unwritten = told.unwritten().has_value();
+  if (unwritten) result = told.unwritten()->result;
   const bool interrupted = end.how == ProcessEnd::How::interrupted;
-  if (interrupted && (!result || !is_done(result->outcome))) return std::nullopt;
-  const bool clean = interrupted || (end.how == ProcessEnd::How::exited && end.code == 0);
+  if (interrupted && (!result || !is_done(result->outcome))) return {};
+  constexpr int kSaidSo = 3;  // how `mbench run` ends after it has said what it could not write
+  const bool exited = end.how == ProcessEnd::How::exited;
+  const bool clean = interrupted || (exited && (end.code == 0 || (unwritten && end.code == kSaidSo)));
   if (!result || (!clean && result->outcome == Outcome::ok)) {
     // A run that wrote "ok" and then failed to end is no success: its other ranks may never have got that
     // far.
-    const Failure failure = explain_failure(end, run.launcher, reached, run.timeout_s);
+    const Failure failure = explain_failure(end, run.launcher, told.reached(), run.timeout_s);
     const bool had_result = result.has_value();
     result = not_run(p.point, failure.outcome, failure.reason);
     if (had_result) result->reason += "; its result was written, but it did not end well";
-    if (!trouble.empty()) result->reason += "; " + trouble;
+    add_reason(*result, trouble);
   }
+  told.add_partial(*result);
   // The run knew the data by where it was found; the row knows it as the spec has it.
   result->point = p.point;
   result->id = p.id;
-  if (!end.trouble.empty()) result->reason += (result->reason.empty() ? "" : "; ") + end.trouble;
-  return result;
+  if (unwritten) add_reason(*result, told.unwritten()->why);
+  add_reason(*result, end.trouble);
+  return {std::move(result), unwritten};
 }
 
 }  // namespace mbench::sweeps

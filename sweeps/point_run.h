@@ -26,6 +26,14 @@ struct ProgressMessage {
 // Nothing if the line is something else.
 std::optional<ProgressMessage> read_progress(std::string_view line);
 
+// What rank 0 says where a file of its own, the record or the trace, could not be written, before it ends with exit code 3:
+//   {"record": {...}, "unwritten": "[FILE] could not be written: ..."}
+struct UnwrittenRecord {
+  PointResult result;
+  std::string why;
+};
+std::optional<UnwrittenRecord> read_unwritten(std::string_view line);
+
 struct PointRun {
   std::string program;  // this binary
   std::string out;      // folder of the sweep
@@ -41,7 +49,14 @@ std::string point_file(const std::string& out, const std::string& id, const std:
 // `mbench run <point file> --result <result file> --progress`
 std::vector<std::string> run_arguments(const PointRun& run, const std::string& id);
 
-// Nothing if it was interrupted before it was done. Throws Error only if its own files cannot be written.
-std::optional<PointResult> run_point(const SpecPoint& point, const PointRun& run);
+struct PointEnd {
+  std::optional<PointResult> result;  // nothing if it was interrupted before it was done
+  // Whether it was measured but a file could not be written, as the row's reason says.
+  bool unwritten = false;
+};
+
+// A point that was cut short keeps the steps that it had told of (partial_ms). Throws Error only if its own files cannot be
+// written.
+PointEnd run_point(const SpecPoint& point, const PointRun& run);
 
 }  // namespace mbench::sweeps

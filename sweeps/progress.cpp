@@ -42,7 +42,7 @@ void ProgressLine::clear() {
 
 void ProgressLine::redraw(const std::string& text) {
   if (quiet_ || columns_ <= 0) return;
-  out_ << "\r" << text.substr(0, static_cast<std::size_t>(std::max(1, columns_ - 1))) << "\x1b[K"
+  out_ << "\r" << printable(text).substr(0, static_cast<std::size_t>(std::max(1, columns_ - 1))) << "\x1b[K"
        << std::flush;
   drawn_ = true;
 }
@@ -53,7 +53,7 @@ void ProgressLine::line(const std::string& text) {
 
 void ProgressLine::message(const std::string& text) {
   clear();
-  out_ << text << std::endl;
+  out_ << printable(text) << std::endl;
 }
 
 void ProgressLine::start(std::size_t k, std::size_t n, const std::string& label) {

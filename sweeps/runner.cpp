@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <ostream>
 
@@ -16,6 +17,8 @@
 
 namespace mbench::sweeps {
 namespace {
+
+namespace fs = std::filesystem;
 
 // "1 infeasible, 2 oom"; empty if all can run.
 std::string count_outcomes(const std::vector<Forecast>& forecasts) {
@@ -79,17 +82,21 @@ class Sweep {
   Sweep(const Spec& spec, const RunnerOptions& options)
       : spec_(spec),
         options_(options),
+        interrupt_(options.interrupt ? *options.interrupt : own_interrupt_.emplace()),
         progress_(*options.progress, options.columns, options.quiet),
         store_(options.out, spec, options.environment, options.resume, options.render_tables) {}
 
   SweepEnd run() {
     announce();
+    std::error_code ignored;
     try {
       run_points();
     } catch (const Error& e) {  // the results cannot be written: nothing that follows could be kept
       progress_.message(e.what());
-      progress_.message(
-          fmt::format("The sweep ends here; {} keeps what was written before.", store_.results_path()));
+      progress_.message("The sweep ends here; " +
+                        (fs::exists(store_.results_path(), ignored)
+                             ? store_.results_path() + " keeps what was written before."
+                             : "what was measured stands in the tables on standard output alone."));
       end_.failed = true;
       cut_off_ = true;
     } catch (...) {  // rows that are in memory alone until now must not be lost with it
@@ -103,15 +110,20 @@ class Sweep {
 
  private:
   void announce() {
-    for (const std::string& note : store_.notes()) progress_.message(note);
+    tell_notes();
     for (const SpecPoint& p : spec_.points) {
       if (store_.has(p.id)) continue;
+      if (interrupt_.pending()) break;  // nothing runs then
       todo_.push_back(&p);
       forecasts_.push_back(forecast_of(p.point, options_));
       if (!forecasts_.back().outcome) time_left_.expect(forecasts_.back().seconds);
     }
     progress_.line(heading(spec_, options_, forecasts_, spec_.points.size() - todo_.size()));
     progress_.line(fmt::format("  results in {}", options_.out));
+  }
+
+  void tell_notes() {
+    for (const std::string& note : store_.take_notes()) progress_.message(note);
   }
 
   void run_points() {
@@ -130,7 +142,9 @@ class Sweep {
       } else if (forecasts_[i].outcome) {
         result = not_run(p.point, *forecasts_[i].outcome, forecasts_[i].reason);
       } else {
-        result = run_one(p, forecasts_[i]);
+        PointEnd end = store_.in_folder([&] { return run_one(p, forecasts_[i]); });
+        result = std::move(end.result);
+        end_.failed = end_.failed || end.unwritten;
         if (!result) {
           end_.interrupted = true;
           break;
@@ -145,11 +159,12 @@ class Sweep {
         store_.keep_simulated(*result);
       else
         store_.keep(*result);
+      tell_notes();
     }
     store_.write();
   }
 
-  std::optional<PointResult> run_one(const SpecPoint& p, const Forecast& forecast) {
+  PointEnd run_one(const SpecPoint& p, const Forecast& forecast) {
     PointRun run;
     run.program = options_.program;
     run.out = options_.out;
@@ -185,7 +200,8 @@ class Sweep {
 
   const Spec& spec_;
   const RunnerOptions& options_;
-  Interrupt interrupt_;
+  std::optional<Interrupt> own_interrupt_;
+  Interrupt& interrupt_;
   ProgressLine progress_;
   ResultStore store_;
   TimeLeft time_left_;

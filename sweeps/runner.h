@@ -12,6 +12,10 @@
 #include "sweeps/launcher.h"
 #include "sweeps/spec.h"
 
+namespace mbench {
+class Interrupt;
+}
+
 namespace mbench::sweeps {
 
 // What is known of a point before it starts.
@@ -35,8 +39,9 @@ struct RunnerOptions {
   std::function<PointResult(const Point&)> simulate;  // for points of a simulated machine: no process
   std::function<std::string(const ResultFile&)> render_tables;  // results.md, and the tables at the end
   std::function<std::string(const Point&)> trace;  // file of the point's timeline; unset or empty: none
-  std::ostream* progress = nullptr;                // stderr
-  std::ostream* tables = nullptr;                  // stdout
+  Interrupt* interrupt = nullptr;    // whose signals end the sweep early; one of its own if null
+  std::ostream* progress = nullptr;  // stderr
+  std::ostream* tables = nullptr;    // stdout
 };
 
 struct SweepEnd {

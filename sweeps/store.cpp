@@ -1,12 +1,6 @@
 #include "sweeps/store.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 
 #include "engine/base/json_reader.h"
@@ -52,16 +46,7 @@ ResultStore::ResultStore(const std::string& out, const Spec& spec, nlohmann::ord
     fail(ErrorKind::bad_input, out_, "nothing to resume, need the folder of a sweep that was begun");
   make_folder();
   lock();
-  try {
-    if (used) take_over();
-  } catch (...) {
-    ::close(lock_);
-    throw;
-  }
-}
-
-ResultStore::~ResultStore() {
-  ::close(lock_);
+  if (used) take_over();
 }
 
 std::string ResultStore::results_path() const {
@@ -75,12 +60,17 @@ void ResultStore::make_folder() {
 }
 
 void ResultStore::lock() {
-  lock_ = ::open(out_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (lock_ < 0) fail(ErrorKind::bad_input, out_, "the folder cannot be opened: {}", std::strerror(errno));
-  if (::flock(lock_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
-    return;  // some file systems have no locks
-  ::close(lock_);
-  fail(ErrorKind::bad_input, out_, "another sweep is running there, need another --out");
+  lock_ = FolderLock::try_for(out_);
+  if (!lock_) fail(ErrorKind::bad_input, out_, "another sweep is running there, need another --out");
+}
+
+bool ResultStore::restore_folder() {
+  std::error_code ignored;
+  if (fs::is_directory(fs::path(out_) / "points", ignored)) return false;
+  make_folder();
+  lock();
+  notes_.push_back(fmt::format("[{}] the folder was removed while the sweep ran: made again", out_));
+  return true;
 }
 
 void ResultStore::take_over() {
@@ -96,6 +86,7 @@ std::string ResultStore::take_over_results() {
   check_environment(older.environment);
   for (const PointResult& row : older.points) {
     check_expanded(row.id);
+    check_fields(row);
     if (is_done(row.outcome)) insert(row);
   }
   return "";
@@ -146,6 +137,15 @@ void ResultStore::check_expanded(const std::string& id) const {
          id, spec_.path);
 }
 
+// A row whose fields someone has changed would pass for the point of the spec.
+void ResultStore::check_fields(const PointResult& row) const {
+  if (const std::string id = point_id(row.point); id != row.id)
+    fail(ErrorKind::bad_input, results_path(),
+         "the fields of row {} are not that point's, got those of {}, need the row as it was measured, or "
+         "without it",
+         row.id, id);
+}
+
 void ResultStore::check_environment(const nlohmann::ordered_json& older) const {
   for (const char* key : {"cpu", "cores"}) {
     if (!older.is_object() || !older.contains(key) || !file_.environment.contains(key)) continue;
@@ -178,7 +178,9 @@ void ResultStore::insert(const PointResult& result) {
 
 void ResultStore::keep(const PointResult& result) {
   insert(result);
-  write_file_atomically(point_file(out_, result.id, ".json"), dump_json(result_to_json(result)));
+  in_folder([&] {
+    write_file_atomically(point_file(out_, result.id, ".json"), dump_json(result_to_json(result)));
+  });
   write();
 }
 
@@ -187,10 +189,14 @@ void ResultStore::keep_simulated(const PointResult& result) {
   if (schedule_.is_due(WriteSchedule::Clock::now())) write();
 }
 
-void ResultStore::write() {
-  const auto began = WriteSchedule::Clock::now();
+void ResultStore::write_files() {
   write_result_file(results_path(), file_);
   if (render_) write_file_atomically((fs::path(out_) / "results.md").string(), render_(file_));
+}
+
+void ResultStore::write() {
+  const auto began = WriteSchedule::Clock::now();
+  in_folder([&] { write_files(); });
   schedule_.wrote(began, WriteSchedule::Clock::now());
 }
 

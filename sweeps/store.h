@@ -3,10 +3,13 @@
 // what was done.
 #pragma once
 #include <functional>
+#include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "engine/base/folder_lock.h"
 #include "engine/spec/result.h"
 #include "sweeps/spec.h"
 #include "sweeps/write_schedule.h"
@@ -19,15 +22,25 @@ class ResultStore {
 
   // Makes the folder and takes its lock, so that no second sweep writes there. Without `resume` a folder that
   // holds results is refused. With it, done rows (ok, oom, infeasible, unsupported) are taken over, from
-  // results.json and, where it is missing, cut short or lacks them, from points/*.json; notes() says so.
-  // Refused: results of points the spec does not expand to, and results measured on another processor.
+  // results.json and, where it is missing, cut short or lacks them, from points/*.json; the notes say so.
+  // Refused: results of points the spec does not expand to, rows whose fields do not make their id, and
+  // results measured on another processor.
   ResultStore(const std::string& out, const Spec& spec, nlohmann::ordered_json environment, bool resume,
               Render render);
-  ~ResultStore();
-  ResultStore(const ResultStore&) = delete;
-  ResultStore& operator=(const ResultStore&) = delete;
 
   bool has(const std::string& id);
+  // Does what writes into the folder, which is made again if it was moved away or removed before or meanwhile. The
+  // writers below do so themselves.
+  template <class F>
+  auto in_folder(F&& what) {
+    restore_folder();
+    try {
+      return what();
+    } catch (const Error&) {
+      if (!restore_folder()) throw;
+      return what();
+    }
+  }
   // Adds a row, or replaces the one of the same id, and writes everything. Error if the disk is full; the row
   // is kept in memory then, and the older files stand.
   void keep(const PointResult& result);
@@ -35,17 +48,21 @@ class ResultStore {
   void keep_simulated(const PointResult& result);
   void write();
   const ResultFile& file() const { return file_; }
-  const std::vector<std::string>& notes() const { return notes_; }
+  // What is to be told since the last call.
+  std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
   std::string results_path() const;
 
  private:
   void make_folder();
+  bool restore_folder();  // whether it was gone
+  void write_files();
   void lock();
   void take_over();
   std::string take_over_results();
   void take_over_points(const std::string& why);
   bool adopt(PointResult result, const std::string& id);
   void check_expanded(const std::string& id) const;
+  void check_fields(const PointResult& row) const;
   void check_environment(const nlohmann::ordered_json& older) const;
   std::vector<PointResult>::iterator find_place(const std::string& id);
   void insert(const PointResult& result);
@@ -56,7 +73,7 @@ class ResultStore {
   ResultFile file_;
   std::unordered_map<std::string, std::size_t> place_;  // of every id, in the order in which the spec expands
   std::vector<std::string> notes_;
-  int lock_ = -1;
+  std::optional<FolderLock> lock_;
   WriteSchedule schedule_{WriteSchedule::Clock::now()};
 };
 

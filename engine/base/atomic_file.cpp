@@ -35,19 +35,30 @@ int write_all(int fd, std::string_view text) {
        format_bytes(text.size()),
        known ? fmt::format(" and {} are free", format_bytes(std::uint64_t{room.f_bavail} * room.f_frsize))
              : "",
-       std::filesystem::exists(path) ? "; the older file stands" : "");
+       ::access(path.c_str(), F_OK) == 0 ? "; the older file stands" : "");
+}
+
+// A rename would replace a device such as /dev/stdout by a plain file.
+void check_plain(const std::string& path) {
+  struct stat there {};
+  if (::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode))
+    fail(ErrorKind::bad_input, path, "not a plain file, need the name of a file that may be replaced");
+}
+
+std::string folder_of(const std::string& path) {
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  return parent.empty() ? std::string(".") : parent;
+}
+
+std::string temporary_of(const std::string& path) {
+  return fmt::format("{}.tmp-{}", path, ::getpid());
 }
 
 }  // namespace
 
 void write_file_atomically(const std::string& path, std::string_view text) {
-  // A rename would replace a device such as /dev/stdout by a plain file.
-  struct stat there {};
-  if (::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode))
-    fail(ErrorKind::bad_input, path, "not a plain file, need the name of a file that may be replaced");
-  const std::string parent = std::filesystem::path(path).parent_path().string();
-  const std::string folder = parent.empty() ? std::string(".") : parent;
-  const std::string temporary = fmt::format("{}.tmp-{}", path, ::getpid());
+  check_plain(path);
+  const std::string folder = folder_of(path), temporary = temporary_of(path);
   const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0) fail_write(path, folder, text, errno);
   int error = write_all(fd, text);
@@ -64,6 +75,17 @@ void write_file_atomically(const std::string& path, std::string_view text) {
     ::fsync(directory);
     ::close(directory);
   }
+}
+
+void check_writable(const std::string& path) {
+  check_plain(path);
+  const std::string temporary = temporary_of(path);
+  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0)
+    fail(ErrorKind::bad_input, path,
+         "cannot be written: {}, need a folder that is there and may be written to", std::strerror(errno));
+  ::close(fd);
+  ::unlink(temporary.c_str());
 }
 
 }  // namespace mbench

@@ -10,4 +10,8 @@ namespace mbench {
 // the error names the file, what was needed and what is free.
 void write_file_atomically(const std::string& path, std::string_view text);
 
+// Throws as a write there would, as far as can be known beforehand: for a path that is written after long work. Leaves
+// nothing behind.
+void check_writable(const std::string& path);
+
 }  // namespace mbench

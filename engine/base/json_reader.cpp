@@ -15,27 +15,36 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Follows the parser through the text to know the path of a key that stands twice. nlohmann keeps the last of
-// them without a word, and which of two tp's counts must never be a guess.
-class DuplicateKeys {
+// Follows the parser through the text and refuses what the parser would take. Of a key that stands twice nlohmann keeps the
+// last without a word, and which of two tp's counts must never be a guess.
+class Refusals {
  public:
-  explicit DuplicateKeys(const std::string& file) : file_(file) {}
-  bool operator()(int /*depth*/, ordered_json::parse_event_t event, ordered_json& value) {
+  explicit Refusals(const std::string& file) : file_(file) {}
+  bool operator()(int depth, ordered_json::parse_event_t event, ordered_json& value) {
     using Event = ordered_json::parse_event_t;
     switch (event) {
       case Event::object_start:
+        check_depth(depth);
         levels_.push_back({});
+        break;
+      case Event::array_start:
+        check_depth(depth);
         break;
       case Event::object_end:
         levels_.pop_back();
         break;
       case Event::key: {
         const auto key = value.get<std::string>();
-        if (!levels_.back().seen.insert(key).second)
-          fail(ErrorKind::bad_input, file_ + ": " + path(), "the key \"{}\" stands twice, need it once", key);
+        check_text(key);
+        if (!levels_.back().seen.insert(key).second) refuse("the key \"{}\" stands twice, need it once", key);
+        if (levels_.back().seen.size() > kMostKeys)
+          refuse("an object of more than {} keys, need fewer", kMostKeys);
         levels_.back().key = key;
         break;
       }
+      case Event::value:
+        if (value.is_string()) check_text(value.get_ref<const std::string&>());
+        break;
       default:
         break;
     }
@@ -47,6 +56,17 @@ class DuplicateKeys {
     std::set<std::string> seen;
     std::string key;
   };
+  template <class... Args>
+  [[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) const {
+    fail(ErrorKind::bad_input, file_ + ": " + path(), format, std::forward<Args>(args)...);
+  }
+  void check_depth(int depth) const {
+    if (depth >= static_cast<int>(kMostDepth)) refuse("nested more than {} deep, need less", kMostDepth);
+  }
+  void check_text(const std::string& text) const {
+    if (text.find('\0') != std::string::npos)
+      refuse("a text with a U+0000, got {}, need one without", short_json(text));
+  }
   std::string path() const {
     std::string path = "$";
     for (std::size_t i = 0; i + 1 < levels_.size(); ++i) path += "." + levels_[i].key;
@@ -68,6 +88,10 @@ std::string read_text_file(const std::string& path) {
   // In one go where the size is known beforehand, as it is of a file.
   std::error_code unknown;
   const auto expected = std::filesystem::file_size(path, unknown);
+  const auto too_large = [&] {
+    fail(ErrorKind::bad_input, path, "more than {}, need a smaller file", format_bytes(kMostFileBytes));
+  };
+  if (!unknown && expected > kMostFileBytes) too_large();
   std::size_t block = unknown ? 1 << 16 : static_cast<std::size_t>(expected) + 1;
   text.reserve(block + kRoomBehind);
   while (in) {
@@ -75,6 +99,7 @@ std::string read_text_file(const std::string& path) {
     text.resize(size + std::exchange(block, 1 << 16));
     in.read(text.data() + size, static_cast<std::streamsize>(text.size() - size));
     text.resize(size + static_cast<std::size_t>(in.gcount()));
+    if (text.size() > kMostFileBytes) too_large();  // a device has no size beforehand
   }
   if (!in.is_open() || in.bad())
     fail(ErrorKind::bad_input, path, "cannot be read: {}", errno ? std::strerror(errno) : "not a file");
@@ -85,7 +110,7 @@ ordered_json parse_json(std::string_view text, const std::string& file) {
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
     fail(ErrorKind::bad_input, file, "the file is empty, need JSON");
   try {
-    return ordered_json::parse(text.begin(), text.end(), DuplicateKeys(file));
+    return ordered_json::parse(text.begin(), text.end(), Refusals(file));
   } catch (const ordered_json::parse_error& e) {
     // byte counts from 1 and is one past the text when that ends too early.
     const std::size_t byte = std::min<std::size_t>(e.byte == 0 ? 0 : e.byte - 1, text.size());

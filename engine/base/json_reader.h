@@ -15,11 +15,16 @@
 
 namespace mbench {
 
-// The bytes of a file; bad_input if it cannot be read.
+// What a reader takes at most, so that none runs out of memory, stack or time on a file that is none of ours.
+constexpr std::size_t kMostFileBytes = std::size_t{512} << 20;
+constexpr std::size_t kMostDepth = 100;    // of arrays and objects inside each other
+constexpr std::size_t kMostKeys = 10'000;  // of one object
+
+// The bytes of a file; bad_input if it cannot be read, or has more than kMostFileBytes.
 std::string read_text_file(const std::string& path);
 
-// Parses a whole text. Empty, cut short, not JSON or a key that stands twice: bad_input naming the byte or
-// path.
+// Parses a whole text. Empty, cut short, not JSON, a key that stands twice, beyond the limits above, or a U+0000 in a text,
+// which ends it for most who are told of it: bad_input naming the byte or path.
 nlohmann::ordered_json parse_json(std::string_view text, const std::string& file);
 
 // Two spaces of indent and a final newline. What is not UTF-8 (a log line quoted in a reason) is replaced.

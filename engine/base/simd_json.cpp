@@ -1,9 +1,15 @@
 #include "engine/base/simd_json.h"
 
+#include "engine/base/json_reader.h"
+
 namespace mbench {
 namespace {
 
 using simdjson::dom::element_type;
+
+bool plain(std::string_view text) {
+  return text.find('\0') == std::string_view::npos;
+}
 
 template <class Json>
 bool convert(simdjson::dom::element value, Json& out) {
@@ -13,7 +19,7 @@ bool convert(simdjson::dom::element value, Json& out) {
       auto& members = out.template get_ref<typename Json::object_t&>();
       for (const auto [key, member] : simdjson::dom::object(value)) {
         const auto [it, fresh] = members.emplace(std::string(key), Json());
-        if (!fresh || !convert(member, it->second)) return false;
+        if (!fresh || members.size() > kMostKeys || !plain(key) || !convert(member, it->second)) return false;
       }
       return true;
     }
@@ -26,7 +32,7 @@ bool convert(simdjson::dom::element value, Json& out) {
     }
     case element_type::STRING:
       out = std::string(std::string_view(value));
-      return true;
+      return plain(value);
     case element_type::INT64: {
       // nlohmann reads what has no sign as unsigned.
       const std::int64_t number = value;

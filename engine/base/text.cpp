@@ -9,6 +9,8 @@
 namespace mbench {
 namespace {
 
+constexpr std::size_t kLongestWord = 200;  // a longer one is no misspelling, and the distance takes its time
+
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -32,6 +34,7 @@ std::string nearest_choice(std::string_view got, const std::vector<std::string>&
   std::size_t best_distance = std::max<std::size_t>(2, got.size() / 3) + 1;
   for (std::size_t i = 0; i < choices.size(); ++i) {
     text += (i ? ", " : "") + choices[i];
+    if (got.size() > kLongestWord) continue;
     const std::size_t d = edit_distance(got, choices[i]);
     if (d < best_distance) best_distance = d, best = &choices[i];
   }
@@ -77,6 +80,34 @@ std::string format_duration(double seconds) {
   if (s < 3600) return fmt::format("{} min {:02d} s", s / 60, s % 60);
   if (s < 2 * 86400) return fmt::format("{} h {:02d} min", s / 3600, s / 60 % 60);
   return fmt::format("{} days", s / 86400);
+}
+
+std::string printable(std::string_view text, std::size_t most) {
+  std::string cut;
+  if (text.size() > most) {
+    // Between whole characters: a byte 10xxxxxx continues one.
+    const auto begins = [&](std::size_t at) { return (static_cast<unsigned char>(text[at]) & 0xC0) != 0x80; };
+    std::size_t head = most / 2, tail = text.size() - most / 2;
+    while (head > 0 && !begins(head)) --head;
+    while (tail < text.size() && !begins(tail)) ++tail;
+    cut = fmt::format("{} ... {} bytes ... {}", text.substr(0, head), tail - head, text.substr(tail));
+    text = cut;
+  }
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0;
+    if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7F) {
+      out += fmt::format("\\x{:02x}", c);
+    } else if (c == 0xC2 && next >= 0x80 && next < 0xA0) {  // the controls U+0080 to U+009F
+      out += fmt::format("\\x{:02x}", next);
+      ++i;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
 }
 
 std::uint64_t fnv1a(std::string_view text) {

@@ -27,17 +27,18 @@ class LineLog {
   std::string trouble_;
 };
 
-// Cuts a stream of bytes into lines. A line without end is cut at 64 KiB.
+// Cuts a stream of bytes into lines. A line without end is cut at 8 MiB: the record of a point of 100,000 steps is one line
+// that is not.
 class LineSplitter {
  public:
   template <class F>
   void add(std::string_view bytes, F&& on_line) {
+    std::size_t begin = 0, from = pending_.size();  // what was pending has no end of a line
     pending_ += bytes;
-    std::size_t begin = 0;
-    for (std::size_t end; (end = pending_.find('\n', begin)) != std::string::npos; begin = end + 1)
+    for (std::size_t end; (end = pending_.find('\n', from)) != std::string::npos; begin = from = end + 1)
       on_line(std::string_view(pending_).substr(begin, end - begin));
     pending_.erase(0, begin);
-    if (pending_.size() > 65536) flush(on_line);
+    if (pending_.size() > kLongest) flush(on_line);
   }
   template <class F>
   void flush(F&& on_line) {
@@ -46,6 +47,7 @@ class LineSplitter {
   }
 
  private:
+  static constexpr std::size_t kLongest = std::size_t{8} << 20;
   std::string pending_;
 };
 

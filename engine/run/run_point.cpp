@@ -1,5 +1,7 @@
 #include "engine/run/run_point.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -18,10 +20,22 @@ constexpr double kMiB = 1048576;
 
 struct Measured {
   std::vector<double> step_seconds;
-  double seconds = 0;  // of all measured steps
-  Meter meter;         // over them
-  Readings readings;   // during them
+  double seconds = 0;      // of all measured steps
+  double cpu_seconds = 0;  // of the main thread in them
+  Meter meter;             // over them
+  Readings readings;       // during them
 };
+
+// Time that this thread was given a core. It computes, or polls for messages: it sleeps only where its own threads end
+// a loop at different times.
+double cpu_seconds() {
+  rusage use{};
+  ::getrusage(RUSAGE_THREAD, &use);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+  };
+  return seconds(use.ru_utime) + seconds(use.ru_stime);
+}
 
 // A trace changes what it looks at: it gets a step of its own, which is in no record.
 void trace_a_step(Device& device, Trainer& trainer, Timeline* timeline) {
@@ -53,8 +67,10 @@ Measured measure(const Point& p, Device& device, Trainer& trainer, bool chatty, 
       if (!device.real()) device.trace(options.timeline);
       gauge = device.gauge();
     }
+    const double cpu_start = cpu_seconds();
     const StepResult step = trainer.step();
     const double now = device.synchronize(), seconds = now - start;
+    if (!warmup) m.cpu_seconds += cpu_seconds() - cpu_start;
     device.trace(nullptr);
     // The sample has ended; what follows is in none.
     const float loss = trainer.mean_loss();
@@ -191,6 +207,8 @@ void sum_up(const Point& p, const std::vector<RankFigures>& ranks, const std::ve
   r.memory_anatomy_mib = anatomy_of(fullest->peak);
   r.parameters = parameter_count(p.model, p.tp);
   add_router_load(ranks, r);
+  if (p.device == "cpu" && !r.simulated)
+    r.cpu_share_by_rank = of_ranks(ranks, std::mem_fn(&RankFigures::cpu_share));
   if (r.outcome != Outcome::ok || slowest.empty()) return;
   add_time(p, slowest, r);
   add_utilisation(p, executed, slowest_peak, peak_source, r);
@@ -221,6 +239,7 @@ PointResult run_point(const Point& p, const Plan& plan, Device& device, World& w
   if (mine.seconds > 0) {
     figures.communication_fraction = mine.meter.communication_seconds / mine.seconds;
     figures.bubble_fraction = mine.meter.bubble_seconds / mine.seconds;
+    figures.cpu_share = mine.cpu_seconds / mine.seconds;
   }
   figures.matmul_flops =
       mine.meter.matmul_flops / std::max<double>(1, static_cast<double>(mine.step_seconds.size()));

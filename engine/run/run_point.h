@@ -35,6 +35,7 @@ struct RankFigures {
   double matmul_flops = 0;                                 // of a step, executed
   double peak_flops = 0;                                   // of the device, per second
   RouterLoad router_load;
+  double cpu_share = 0;  // of the measured time that the main thread was given a core; of CPU ranks alone
 };
 
 // Sums the figures of all ranks up, in their order; `slowest`: seconds of each measured step on the slowest of them. The

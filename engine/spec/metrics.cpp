@@ -226,6 +226,9 @@ const std::vector<Metric>& metrics() {
       published(metric("utilization", "fraction", &R::utilization, Merge::mean)),
       metric("clock_mhz", "MHz", &R::clock_mhz, Merge::mean),
       metric("throttle_reasons", "", &R::throttle_reasons),
+      series("cpu_share_by_rank", "fraction", &R::cpu_share_by_rank, Range::at_least_zero),
+      series("partial_ms", "ms", &R::partial_ms, Range::at_least_zero),
+      series("partial_losses", "", &R::partial_losses, Range::any),
   };
   return table;
 }

@@ -174,6 +174,7 @@ class PointList {
 // it is anything else, which is then for the general parser to read or to refuse.
 std::optional<ResultFile> read_plain(const std::string& text, const std::string& top) {
   simdjson::dom::parser parser;
+  if (parser.allocate(text.size(), kMostDepth) != simdjson::SUCCESS) return std::nullopt;
   simdjson::dom::object root;
   if (parser.parse(text).get(root) != simdjson::SUCCESS) return std::nullopt;
   ResultFile file;

@@ -59,6 +59,11 @@ struct PointResult {
   // What sensors told during the measured steps: means over them and over the ranks' devices.
   std::optional<double> power_w, utilization, clock_mhz;
   std::string throttle_reasons;  // what held clocks down, in nvidia-smi's words, or "none"; empty: unknown
+  // On a CPU: the share of the measured time that each rank's main thread was given a core.
+  std::vector<double> cpu_share_by_rank;
+  // Of a point that did not run to its end: the steps that it had measured, as its rank 0 saw them, and the
+  // losses of those and of the warm-up.
+  std::vector<double> partial_ms, partial_losses;
 };
 
 // The row of a point that did not run to its end: what came of it, and why.

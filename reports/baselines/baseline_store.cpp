@@ -8,6 +8,7 @@
 #include <set>
 
 #include "engine/base/error.h"
+#include "engine/base/folder_lock.h"
 #include "reports/gate/comparable.h"
 
 namespace mbench::reports {
@@ -116,6 +117,12 @@ class Collector {
   std::string newest_;
 };
 
+void make_folder(const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) fail(ErrorKind::bad_input, folder, "cannot be made: {}", error.message());
+}
+
 // An id becomes the name of a file.
 void check_id(const std::string& id) {
   const bool plain = !id.empty() && id.size() <= 64 && std::all_of(id.begin(), id.end(), [](unsigned char c) {
@@ -144,14 +151,23 @@ std::vector<StoredBaseline> select_baselines(std::vector<StoredBaseline> all, co
   return all;
 }
 
-Added add_baselines(const std::string& folder, const ResultFile& results, const AddOptions& options) {
-  Added added;
-  std::map<std::string, BaselineFile> files;
-  std::set<std::string> changed;
+namespace {
+
+// An entry and the file that it belongs into.
+struct Prepared {
+  std::string path, id;
+  Json machine;
+  BaselineEntry entry;
+};
+
+// The entries of all points that can be a baseline; the others are told in `refused`.
+std::vector<Prepared> prepare(const std::string& folder, const ResultFile& results, const AddOptions& options,
+                              std::vector<std::string>& refused) {
+  std::vector<Prepared> all;
   for (const PointResult& point : results.points) {
     check_id(point.id);
     if (!is_done(point.outcome)) {
-      added.refused.push_back(fmt::format("{}: {}", point.id, name_of(point.outcome)));
+      refused.push_back(fmt::format("{}: {}", point.id, name_of(point.outcome)));
       continue;
     }
     BaselineEntry entry = entry_of(results, point, options.memory_only);
@@ -162,25 +178,37 @@ Added add_baselines(const std::string& folder, const ResultFile& results, const 
     check_date(entry.date, options.date.empty() ? "environment.started" : "--date");
     const Json machine = machine_of_entry(results, point, options.memory_only);
     const std::string path = (fs::path(folder) / fingerprint_of(machine) / (point.id + ".json")).string();
+    all.push_back({path, point.id, machine, std::move(entry)});
+  }
+  return all;
+}
+
+}  // namespace
+
+Added add_baselines(const std::string& folder, const ResultFile& results, const AddOptions& options) {
+  Added added;
+  std::vector<Prepared> entries = prepare(folder, results, options, added.refused);
+  if (entries.empty()) return added;
+  make_folder(folder);
+  const FolderLock lock = FolderLock::wait_for(folder);
+  std::map<std::string, BaselineFile> files;
+  std::set<std::string> changed;
+  for (Prepared& e : entries) {
     BaselineFile file;
-    if (const auto it = files.find(path); it != files.end())
+    if (const auto it = files.find(e.path); it != files.end())
       file = it->second;
-    else if (fs::exists(path))
-      file = read_baseline_file(path);
-    file.id = point.id;
-    file.machine = machine;
-    if (insert(file, std::move(entry), options.keep))
-      changed.insert(path);
+    else if (fs::exists(e.path))
+      file = read_baseline_file(e.path);
+    file.id = e.id;
+    file.machine = e.machine;
+    if (insert(file, std::move(e.entry), options.keep))
+      changed.insert(e.path);
     else
       ++added.unchanged;
-    files[path] = std::move(file);
+    files[e.path] = std::move(file);
   }
   for (const std::string& path : changed) {
-    std::error_code error;
-    fs::create_directories(fs::path(path).parent_path(), error);
-    if (error)
-      fail(ErrorKind::bad_input, fs::path(path).parent_path().string(), "cannot be made: {}",
-           error.message());
+    make_folder(fs::path(path).parent_path().string());
     write_baseline_file(path, files.at(path));
     added.written.push_back(path);
   }
@@ -236,8 +264,13 @@ ResultFile baseline_for(const std::string& folder, const ResultFile& now, bool m
 std::size_t remove_entries(const std::vector<StoredBaseline>& selected,
                            const std::function<bool(const BaselineEntry&)>& takes) {
   std::size_t removed = 0;
+  std::map<fs::path, FolderLock> locks;
   for (const StoredBaseline& stored : selected) {
-    BaselineFile file = stored.file;
+    const fs::path folder = fs::path(stored.path).parent_path().parent_path();
+    if (!locks.contains(folder)) locks.emplace(folder, FolderLock::wait_for(folder.string()));
+    std::error_code none;
+    if (!fs::exists(stored.path, none)) continue;  // someone else has removed it
+    BaselineFile file = read_baseline_file(stored.path);
     const std::size_t gone = std::erase_if(file.history, takes);
     if (gone == 0) continue;
     removed += gone;

@@ -32,7 +32,7 @@ struct Added {
   std::vector<std::string> refused;  // points that are no baseline: they crashed, hung or were wrong
 };
 // All files are read before the first is written, each is written atomically, and adding the same result
-// twice changes nothing.
+// twice changes nothing. The folder is made and locked meanwhile: of several who add at once, one waits for the other.
 Added add_baselines(const std::string& folder, const ResultFile& results, const AddOptions& options);
 
 // What `now` is compared with: for each of its points the newest entry of its machine (of `revision` if that
@@ -42,8 +42,8 @@ Added add_baselines(const std::string& folder, const ResultFile& results, const 
 ResultFile baseline_for(const std::string& folder, const ResultFile& now, bool memory_only,
                         const std::string& revision);
 
-// Removes the entries that `takes` of the selected files; a file without entries goes. The number of entries
-// removed.
+// Removes the entries that `takes` of the selected files, as they stand now, in the locked folder; a file without entries
+// goes. The number of entries removed.
 std::size_t remove_entries(const std::vector<StoredBaseline>& selected,
                            const std::function<bool(const BaselineEntry&)>& takes);
 

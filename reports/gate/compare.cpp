@@ -134,7 +134,7 @@ class Comparer {
     } else {
       if (options_.has("time") && now.iteration_ms && base.iteration_ms) {
         point.metrics.push_back(compare_time(now, base, point.metrics.size()));
-        if (!now.simulated) point.flags = flags_of_both(*now.iteration_ms, *base.iteration_ms);
+        if (!now.simulated) point.flags = flags_of_both(now, base);
       }
       if (options_.has("memory"))
         if (auto m = compare_memory(now, base, options_.thresholds.memory))
@@ -207,10 +207,15 @@ class Comparer {
     return c;
   }
 
-  static std::vector<std::string> flags_of_both(const Statistics& now, const Statistics& base) {
+  static std::vector<std::string> flags_of_both(const PointResult& now, const PointResult& base) {
     std::vector<std::string> flags;
-    for (const Flag flag : flags_of(now.samples)) flags.push_back("new: " + text_of(flag));
-    for (const Flag flag : flags_of(base.samples)) flags.push_back("baseline: " + text_of(flag));
+    const auto add = [&](const std::string& side, const PointResult& result) {
+      for (const Flag flag : flags_of(result.iteration_ms->samples)) flags.push_back(side + text_of(flag));
+      if (const std::string starved = starved_text(result.cpu_share_by_rank); !starved.empty())
+        flags.push_back(side + starved);
+    };
+    add("new: ", now);
+    add("baseline: ", base);
     return flags;
   }
 

@@ -31,13 +31,15 @@ std::string first_complaint(const std::string& text) {
   return line.empty() ? "it said nothing" : line;
 }
 
-Ran run_gnuplot(const std::string& program, const std::string& script, const std::string& folder) {
+Ran run_gnuplot(const std::string& program, const std::string& script, const std::string& folder,
+                Interrupt* interrupt = nullptr) {
   ProcessRequest request;
   request.argv = {program, "-d", "-"};  // without start-up files, the script from stdin
   request.input = script;
   request.folder = folder;
   request.timeout_s = kTimeoutSeconds;
   request.keep_output = true;
+  request.interrupt = interrupt;
   ProcessEnd end = run_process(request);
   using How = ProcessEnd::How;
   if (end.how == How::not_started && end.code == ENOENT)
@@ -47,7 +49,9 @@ Ran run_gnuplot(const std::string& program, const std::string& script, const std
   if (end.how == How::not_started)
     return {"", fmt::format("No plots: {} cannot be started: {}.", program, std::strerror(end.code))};
   Ran ran{std::move(end.output), ""};
-  if (end.how != How::exited)
+  if (end.how == How::interrupted)
+    ran.trouble = "Plots are missing: interrupted.";
+  else if (end.how != How::exited)
     ran.trouble = fmt::format("Plots are missing: {} was killed or took too long.", program);
   else if (end.code != 0)
     ran.trouble = fmt::format("Plots are missing: {} ended with {}: {}", program, end.code,
@@ -68,12 +72,13 @@ std::vector<std::string> split_documents(std::string_view text) {
   }
 }
 
-Drawing draw(const std::vector<Plot>& plots, PlotTarget target, const std::string& program) {
+Drawing draw(const std::vector<Plot>& plots, PlotTarget target, const std::string& program,
+             Interrupt* interrupt = nullptr) {
   Drawing drawing;
   if (plots.empty()) return drawing;
   std::string script;
   for (const Plot& plot : plots) script += plot_script(plot, target, "");
-  Ran ran = run_gnuplot(program, script, "");
+  Ran ran = run_gnuplot(program, script, "", interrupt);
   if (!ran.trouble.empty()) drawing.notes.push_back(std::move(ran.trouble));
   drawing.svg = split_documents(ran.out);
   if (drawing.svg.size() != plots.size()) {
@@ -105,13 +110,14 @@ void draw_file(const Plot& plot, const std::string& file, const std::string& whe
          "{} could not be drawn, need gnuplot and a file that can be written. {}", file, ran.trouble);
 }
 
-PlotFiles write_plots(const std::vector<Plot>& plots, const std::string& folder, const std::string& program) {
+PlotFiles write_plots(const std::vector<Plot>& plots, const std::string& folder, const std::string& program,
+                      Interrupt* interrupt) {
   PlotFiles files;
   if (plots.empty()) return files;
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) fail(ErrorKind::bad_input, folder, "the folder cannot be made: {}", error.message());
-  Drawing drawing = draw(plots, PlotTarget::svg, program);
+  Drawing drawing = draw(plots, PlotTarget::svg, program, interrupt);
   files.notes = std::move(drawing.notes);
   if (drawing.svg.empty()) return files;
   std::string script;
@@ -120,7 +126,7 @@ PlotFiles write_plots(const std::vector<Plot>& plots, const std::string& folder,
     write_file_atomically((fs::path(folder) / name).string(), drawing.svg[i] + "\n");
     script += plot_script(plots[i], PlotTarget::png, plots[i].name + ".png");
   }
-  const Ran ran = run_gnuplot(program, script, folder);
+  const Ran ran = run_gnuplot(program, script, folder, interrupt);
   if (!ran.trouble.empty()) files.notes.push_back(ran.trouble);
   for (const Plot& plot : plots)
     for (const char* extension : {".svg", ".png"})

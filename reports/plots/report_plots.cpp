@@ -31,7 +31,8 @@ TimelinePlot read_timeline(const std::string& path) {
   return timeline_plot(read_trace(path), *found);
 }
 
-std::string plots_beside(const std::string& folder, const ResultFile& file, std::vector<std::string>& notes) {
+std::string plots_beside(const std::string& folder, const ResultFile& file, std::vector<std::string>& notes,
+                         Interrupt* interrupt) {
   BuiltPlots built = report_plots(file, {});
   std::string left_out;
   if (built.plots.size() > kMostBeside) {
@@ -41,7 +42,8 @@ std::string plots_beside(const std::string& folder, const ResultFile& file, std:
     built.plots.resize(kMostBeside);
     built.notes.push_back(left_out);
   }
-  const PlotFiles files = write_plots(built.plots, (std::filesystem::path(folder) / "plots").string());
+  const PlotFiles files =
+      write_plots(built.plots, (std::filesystem::path(folder) / "plots").string(), "gnuplot", interrupt);
   notes.insert(notes.end(), built.notes.begin(), built.notes.end());
   notes.insert(notes.end(), files.notes.begin(), files.notes.end());
   std::string out;

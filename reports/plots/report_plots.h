@@ -7,6 +7,10 @@
 #include "reports/plots/timeline.h"
 #include "reports/tables/report.h"
 
+namespace mbench {
+class Interrupt;
+}
+
 namespace mbench::reports {
 
 // Of the points that the options' filters leave.
@@ -15,7 +19,8 @@ TimelinePlot read_timeline(const std::string& path);
 
 // The plots of a sweep drawn into the folder "plots" beside its tables, and the lines of markdown that show
 // them there. Of very many the first hundred. Empty if there are none; `notes` says why where something is
-// missing or left out.
-std::string plots_beside(const std::string& folder, const ResultFile& file, std::vector<std::string>& notes);
+// missing or left out. An interrupt ends the drawing.
+std::string plots_beside(const std::string& folder, const ResultFile& file, std::vector<std::string>& notes,
+                         Interrupt* interrupt = nullptr);
 
 }  // namespace mbench::reports

@@ -1,5 +1,7 @@
 #include "reports/records/flags.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -9,6 +11,7 @@ namespace mbench::reports {
 namespace {
 
 constexpr std::size_t kLeastSamples = 12;
+constexpr double kLeastShare = 0.75;
 
 using Samples = std::vector<double>;
 
@@ -94,6 +97,15 @@ std::string text_of(Flag flag) {
       return "disturbed: single steps took much longer, something else ran";
   }
   return "?";
+}
+
+std::string starved_text(const std::vector<double>& cpu_share_by_rank) {
+  const auto least = std::min_element(cpu_share_by_rank.begin(), cpu_share_by_rank.end());
+  if (least == cpu_share_by_rank.end() || !(*least < kLeastShare)) return "";
+  return fmt::format(
+      "starved: rank {} had a core for {:.0f} % of the time, something else ran, or ranks outnumber the "
+      "cores",
+      least - cpu_share_by_rank.begin(), *least * 100);
 }
 
 }  // namespace mbench::reports

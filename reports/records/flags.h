@@ -9,6 +9,9 @@
 //   disturbed   at least two samples, and one in twenty, lie above the median by 10 % and by 6 spreads:
 //   something else ran
 //               (of a run that was warming, the first tenth aside)
+// One flag is seen in what the ranks were given instead:
+//   starved     a rank's main thread had a core for less than three quarters of the measured time, though it always computes
+//               or polls: something else ran throughout, or there are more ranks than cores
 // A flag is a remark beside the row and no verdict.
 #pragma once
 #include <string>
@@ -23,5 +26,8 @@ std::vector<Flag> flags_of(const std::vector<double>& samples);
 // "throttled: the last third of the samples is slower than the first".
 std::string text_of(Flag flag);
 std::string name_of(Flag flag);  // its first word
+
+// "starved: rank 1 had a core for 48 % of the time, ..."; empty if none was.
+std::string starved_text(const std::vector<double>& cpu_share_by_rank);
 
 }  // namespace mbench::reports

@@ -84,9 +84,13 @@ Json brief_json(const PointResult& result) {
   PointResult brief = result;
   if (brief.iteration_ms) brief.iteration_ms->samples.clear();
   brief.gradient_norms.clear();
+  brief.partial_ms.clear();
+  brief.partial_losses.clear();
   Json json = result_to_json(brief);
   if (result.iteration_ms) json["iteration_ms"]["samples"] = summary(result.iteration_ms->samples);
   json["gradient_norms"] = summary(result.gradient_norms);
+  json["partial_ms"] = summary(result.partial_ms);
+  json["partial_losses"] = summary(result.partial_losses);
   return json;
 }
 
@@ -96,6 +100,8 @@ std::string reason_of(const PointResult& result) {
   if (result.outcome != Outcome::ok || result.simulated || !result.iteration_ms) return text;
   for (const Flag flag : flags_of(result.iteration_ms->samples))
     text += (text.empty() ? "" : "; ") + text_of(flag);
+  if (const std::string starved = starved_text(result.cpu_share_by_rank); !starved.empty())
+    text += (text.empty() ? "" : "; ") + starved;
   return text;
 }
 

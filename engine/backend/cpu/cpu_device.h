@@ -7,7 +7,9 @@ namespace mbench::cpu {
 // Anonymous memory in one reserved range of addresses, committed from the bottom in huge pages.
 class HostMemory final : public RawMemory {
  public:
-  explicit HostMemory(std::size_t capacity);  // bytes of address space
+  // Bytes of address space; fewer where the process may not have as many (ulimit -v), and what does not fit those is
+  // launch_failed: the machine has the memory.
+  explicit HostMemory(std::size_t capacity);
   ~HostMemory() override;
   std::byte* base() const override { return base_; }
   HostMemory(const HostMemory&) = delete;
@@ -19,6 +21,7 @@ class HostMemory final : public RawMemory {
   std::byte* mapping_ = nullptr;  // what mmap gave; base_ is its first huge-page boundary
   std::byte* base_ = nullptr;
   std::size_t reserved_ = 0, capacity_ = 0, committed_ = 0;
+  bool limited_ = false;  // by the process's address space
 };
 
 class CpuDevice final : public Device {

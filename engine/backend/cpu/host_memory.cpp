@@ -1,4 +1,5 @@
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -70,9 +71,43 @@ std::size_t left_on_machine() {
   return std::min(kib << 10, left_in_group());
 }
 
+// Left below a limit on address space or data for what comes later: OpenBLAS takes 128 MiB for each product that runs and
+// asks again for ever where it gets none; threads have their stacks.
+constexpr std::size_t kOthers = std::size_t{512} << 20;
+
+// What a limit of this process leaves: the resource's own, less the field of /proc/self/statm that counts against it.
+std::size_t left_of_limit(int resource, int field) {
+  rlimit limit{};
+  if (::getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return ~std::size_t{0};
+  std::ifstream in("/proc/self/statm");
+  std::size_t pages = 0;
+  for (int i = 0; i <= field; ++i) in >> pages;
+  const std::size_t taken = pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) + kOthers;
+  return limit.rlim_cur - std::min<std::size_t>(limit.rlim_cur, taken);
+}
+
+std::size_t left_of_addresses() {
+  return left_of_limit(RLIMIT_AS, 0);
+}
+std::size_t left_of_data() {
+  return left_of_limit(RLIMIT_DATA, 5);
+}
+
+[[noreturn]] void fail_limit(const char* limit, std::size_t left, std::size_t need) {
+  fail(ErrorKind::launch_failed, "memory", "the limit on {} leaves {} for tensors, need {}: raise it", limit,
+       format_bytes(left), format_bytes(need));
+}
+constexpr const char* kAddresses = "address space (ulimit -v)";
+constexpr const char* kData = "data (ulimit -d)";
+
 }  // namespace
 
 HostMemory::HostMemory(std::size_t capacity) : capacity_((capacity + kHuge - 1) / kHuge * kHuge) {
+  if (const std::size_t left = left_of_addresses(); left < capacity_ + kHuge) {
+    capacity_ = (left - std::min(left, kHuge)) / kHuge * kHuge;
+    limited_ = true;
+    if (capacity_ == 0) fail_limit(kAddresses, left, 2 * kHuge);
+  }
   // Reserved without access; one huge page more, so that the base can be aligned.
   reserved_ = capacity_ + kHuge;
   void* p = mmap(nullptr, reserved_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -89,7 +124,10 @@ HostMemory::~HostMemory() {
 }
 
 bool HostMemory::commit(std::size_t bytes) {
+  if (bytes > capacity_ && limited_) fail_limit(kAddresses, capacity_, bytes);
   if (bytes > capacity_) return false;
+  if (const std::size_t left = left_of_data(); left < bytes - std::min(bytes, committed_))
+    fail_limit(kData, committed_ + left, bytes);
   const std::size_t before = committed_;
   const std::size_t page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   while (committed_ < bytes) {

@@ -148,7 +148,9 @@ TEST_CASE("a line without end is cut") {
   lines.add("a\n\nbc", count);
   CHECK(sizes == std::vector<std::size_t>{1, 0});
   lines.add("d\n" + std::string(70000, 'x'), count);
-  CHECK(sizes == std::vector<std::size_t>{1, 0, 3, 70000});
+  CHECK(sizes == std::vector<std::size_t>{1, 0, 3});  // a long line is one line
+  lines.add("x\n" + std::string(9 << 20, 'x'), count);
+  CHECK(sizes == std::vector<std::size_t>{1, 0, 3, 70001, 9 << 20});
   lines.add("tail", count);
   lines.flush(count);
   CHECK(sizes.back() == 4);

@@ -42,7 +42,10 @@ TEST_CASE("a result file has the measures of the table in its order, unknown as 
                                           "power_w",
                                           "utilization",
                                           "clock_mhz",
-                                          "throttle_reasons"};
+                                          "throttle_reasons",
+                                          "cpu_share_by_rank",
+                                          "partial_ms",
+                                          "partial_losses"};
   CHECK(std::vector<std::string>(keys.end() - static_cast<std::ptrdiff_t>(names.size()), keys.end()) ==
         names);
   for (const std::string& name : names) CHECK(row.at(name).is_null());

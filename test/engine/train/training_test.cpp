@@ -56,15 +56,7 @@ TEST_CASE("GPT learns real text") {
   }
 }
 
-TEST_CASE("LLaMA learns real text in bf16") {
-  Point p = on_text("gpt");
-  p.model = find_preset("llama-bytes-tiny", "test");
-  p.precision = Precision::bf16;
-  p.dropout = 0;
-  p.iterations = 60;
-  const PointResult r = run_serially(p);
-  CHECK(r.outcome == Outcome::ok);
-  CHECK(r.losses.front() == Approx(std::log(256)).margin(0.15));
+TEST_CASE("LLaMA, Mixtral and DeepSeek learn real text in bf16") {
   // What the best model of single bytes would cost on this text: its entropy.
   std::ifstream in(MBENCH_SOURCE_DIR "/configs/data/licenses.txt", std::ios::binary);
   std::array<double, 256> counts{};
@@ -73,7 +65,23 @@ TEST_CASE("LLaMA learns real text in bf16") {
   REQUIRE(total > 0);
   for (const double n : counts)
     if (n > 0) entropy -= n / total * std::log(n / total);
-  CHECK(mean(r.losses, 57, 3) < entropy);
+  for (const auto& [model, router] : {std::pair("llama-bytes-tiny", "balanced"),
+                                      {"mixtral-bytes-tiny", "balanced"},
+                                      {"mixtral-bytes-tiny", "learned"},
+                                      {"deepseek-bytes-tiny", "capacity:2"}}) {
+    INFO(model << ", router " << router);
+    Point p = on_text("gpt");
+    p.model = find_preset(model, "test");
+    p.router = read_router(router, "test");
+    p.precision = Precision::bf16;
+    p.dropout = 0;
+    p.iterations = 60;
+    const PointResult r = run_serially(p);
+    CHECK(r.outcome == Outcome::ok);
+    CHECK(r.losses.front() == Approx(std::log(256)).margin(0.15));
+    CHECK(mean(r.losses, 57, 3) < entropy);
+    CHECK(r.expert_imbalance.has_value() == (p.router.routing == Routing::learned));
+  }
 }
 
 TEST_CASE("BERT learns real text") {

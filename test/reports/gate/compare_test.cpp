@@ -395,4 +395,6 @@ TEST_CASE("JUnit counts failures and what was skipped") {
   CHECK_THAT(text, Contains("<skipped message=\"missing; in the baseline (ok), not in the new results\"/>"));
   CHECK(escape_xml("a\x01\x02"
                    "b") == "a  b");
+  // Characters that XML has none of.
+  CHECK(escape_xml("a\xEF\xBF\xBF\xEF\xBF\xBE\xC3\xA9") == "a\xEF\xBF\xBD\xEF\xBF\xBD\xC3\xA9");
 }

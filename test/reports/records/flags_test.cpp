@@ -102,6 +102,13 @@ TEST_CASE("too few samples say nothing") {
   CHECK(flags_of(series(11, 1, [](int i) { return i < 5 ? 2.0 : 1.0; })).empty());
 }
 
+TEST_CASE("a rank that had no core for much of its time is named") {
+  CHECK(starved_text({0.99, 0.48, 0.97}) ==
+        "starved: rank 1 had a core for 48 % of the time, something else ran, or ranks outnumber the cores");
+  CHECK(starved_text({0.99, 0.8}).empty());
+  CHECK(starved_text({}).empty());  // unknown
+}
+
 TEST_CASE("every flag has a name and a text that begins with it") {
   for (const Flag flag : {Flag::warming, Flag::throttled, Flag::disturbed})
     CHECK(text_of(flag).rfind(name_of(flag) + ": ", 0) == 0);
