@@ -109,7 +109,8 @@ def train_and_show(args):
 
     if not own:
         print("| step | loss | gradient norm |\n|---:|---:|---:|")
-    losses, norms = training.train(point, reference.parameters(), reference.loss_of, show)
+    losses, norms = training.train(point, reference.parameters(), reference.loss_of, show,
+                                   after_step=reference.after_step)
     if args.out:
         with open(args.out, "w") as file:
             json.dump({"source": reference.source(), **point, "losses": losses, "gradient_norms": norms}, file, indent=2)

@@ -122,6 +122,16 @@ TEST_CASE("tiny LLaMA, Qwen3, DeepSeek, Nemotron and BERT as published train as 
   }
 }
 
+// Learned and balanced routing, losses of routers, corrections that follow the loads, groups of experts, shared experts, dense
+// layers before them.
+TEST_CASE("tiny Mixtral, Qwen3 and DeepSeek with experts train as in transformers") {
+  for (const char* name : {"mixtral_odd", "qwen3_moe_odd", "deepseek_moe_odd"}) {
+    const Fixture fixture(name);
+    for (const Graph graph : {Graph::eager, Graph::fused})
+      check_training(fixture, graph, AttentionKind::core, {1e-5, 1e-5, 1e-5});
+  }
+}
+
 // Losses are about 11: relative 9e-6 is 1e-4 absolute.
 TEST_CASE("GPT-2 124M trains as in PyTorch") {
   check_training(Fixture("gpt2-124m"), Graph::fused, AttentionKind::core, {9e-6, 1e-4, 1e-4});
