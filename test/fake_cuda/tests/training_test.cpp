@@ -63,6 +63,31 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("normed queries and keys, and latent attention: two GPUs train as the CPU alone") {
+  const std::string models = R"("model": [
+    {"family": "llama", "qk_norm": true, "layers": 2, "hidden": 32, "heads": 4, "kv_heads": 2, "ffn": 64, "vocab": 61,
+     "positions": 16},
+    {"family": "llama", "qk_norm": true, "layers": 2, "hidden": 32, "heads": 4, "kv_heads": 1, "ffn": 64, "vocab": 61,
+     "positions": 16},
+    {"family": "deepseek", "layers": 2, "hidden": 32, "heads": 4, "ffn": 64, "vocab": 61, "positions": 16,
+     "q_lora_rank": 24, "kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 8, "v_head_dim": 8},
+    {"family": "deepseek", "layers": 2, "hidden": 32, "heads": 4, "ffn": 64, "vocab": 61, "positions": 16,
+     "kv_lora_rank": 10, "qk_nope_head_dim": 6, "qk_rope_head_dim": 4, "v_head_dim": 5}],
+    "precision": ["f32", "bf16"])";
+  const std::string layout = R"(, "tp": [2], "sequence_parallel": [true])";
+  Sweeps sweeps;
+  const auto cpu = sweeps.good("cpu", "{" + models + "}", "cpu", "", "--launcher local");
+  const auto sim = sweeps.good("sim", "{" + models + layout + "}", "sim:2xA100-SXM4-80GB");
+  const auto gpu =
+      sweeps.good("gpu", "{" + models + layout + "}", "cuda", "FAKE_CUDA_COUNT=2 FAKE_CUDA_SEED=4");
+  REQUIRE(gpu.size() == 8);
+  for (std::size_t i = 0; i < gpu.size(); ++i) {
+    INFO(describe(gpu[i]) << ", qk_norm " << gpu[i].point.model.parts().qk_norm);
+    check_same_training(gpu[i], cpu[i]);
+    check_same_memory(gpu[i], sim[i]);
+  }
+}
+
 TEST_CASE("ranks that share a GPU talk through host memory, and the row says so") {
   Sweeps sweeps;
   const auto want = serial(sweeps);
