@@ -20,11 +20,11 @@ class Sweeps {
     std::string fields;  // that the sweep does not have
     for (const auto& [key, value] : {std::pair("micro_batch", 1), {"global_batch", 4}, {"iterations", 3}})
       if (sweep.find(key) == std::string::npos) fields += fmt::format("\"{}\": {}, ", key, value);
-    room_.put(name + ".json",
-              R"({"model": {"family": "gpt", "layers": 4, "hidden": 32, "heads": 4, "ffn": 128,
-      "vocab": 61, "positions": 16}, "seq": 16,
-      "warmup": 0, "dropout": 0.1, "attention": "core", )" +
-                  fields + "\"sweep\": " + sweep + "}");
+    if (sweep.find("\"model\"") == std::string::npos)
+      fields += R"("model": {"family": "gpt", "layers": 4, "hidden": 32, "heads": 4, "ffn": 128,
+      "vocab": 61, "positions": 16}, )";
+    room_.put(name + ".json", R"({"seq": 16, "warmup": 0, "dropout": 0.1, "attention": "core", )" + fields +
+                                  "\"sweep\": " + sweep + "}");
     return room_.shell(
         fmt::format("OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 {} $M sweep {}.json "
                     "--on {} --out {} --quiet {}",

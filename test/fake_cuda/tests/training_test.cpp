@@ -83,6 +83,52 @@ TEST_CASE("state sharded over NCCL: what the serial run computes, in the simulat
   }
 }
 
+TEST_CASE("normed queries and keys, and latent attention: two GPUs train as the CPU alone") {
+  const std::string models = R"("model": [
+    {"family": "llama", "qk_norm": true, "layers": 2, "hidden": 32, "heads": 4, "kv_heads": 2, "ffn": 64, "vocab": 61,
+     "positions": 16},
+    {"family": "llama", "qk_norm": true, "layers": 2, "hidden": 32, "heads": 4, "kv_heads": 1, "ffn": 64, "vocab": 61,
+     "positions": 16},
+    {"family": "deepseek", "layers": 2, "hidden": 32, "heads": 4, "ffn": 64, "vocab": 61, "positions": 16,
+     "q_lora_rank": 24, "kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 8, "v_head_dim": 8},
+    {"family": "deepseek", "layers": 2, "hidden": 32, "heads": 4, "ffn": 64, "vocab": 61, "positions": 16,
+     "kv_lora_rank": 10, "qk_nope_head_dim": 6, "qk_rope_head_dim": 4, "v_head_dim": 5}],
+    "precision": ["f32", "bf16"])";
+  const std::string layout = R"(, "tp": [2], "sequence_parallel": [true])";
+  Sweeps sweeps;
+  const auto cpu = sweeps.good("cpu", "{" + models + "}", "cpu", "", "--launcher local");
+  const auto sim = sweeps.good("sim", "{" + models + layout + "}", "sim:2xA100-SXM4-80GB");
+  const auto gpu =
+      sweeps.good("gpu", "{" + models + layout + "}", "cuda", "FAKE_CUDA_COUNT=2 FAKE_CUDA_SEED=4");
+  REQUIRE(gpu.size() == 8);
+  for (std::size_t i = 0; i < gpu.size(); ++i) {
+    INFO(describe(gpu[i]) << ", qk_norm " << gpu[i].point.model.parts().qk_norm);
+    check_same_training(gpu[i], cpu[i]);
+    check_same_memory(gpu[i], sim[i]);
+  }
+}
+
+TEST_CASE("experts on several GPUs, by all-to-all: what the CPU alone computes, in the simulator's memory") {
+  const std::string model = R"("model": [{"family": "mixtral", "layers": 2, "hidden": 32, "heads": 4, "kv_heads": 2,
+    "ffn": 48, "vocab": 61, "positions": 16, "experts": 8, "active_experts": 2, "shared_experts": 1,
+    "routing": {"balance_loss": 0.1, "z_loss": 0.1, "score": "sigmoid", "correction_speed": 0.01}}])";
+  const std::string layouts = R"(, "router,tp,dp,ep,etp,sequence_parallel,precision,graph": [
+    ["learned", 1, 1, 1, 0, false, "f32", "eager"], ["learned", 2, 1, 1, 0, true, "f32", "fused"],
+    ["capacity:8", 1, 2, 2, 0, false, "f32", "fused"], ["capacity:8", 2, 2, 4, 1, true, "f32", "eager"],
+    ["capacity:8", 2, 2, 2, 0, true, "f32", "fused"]])";
+  Sweeps sweeps;
+  const auto cpu = sweeps.good("cpu", "{" + model + R"(, "router": ["learned"], "precision": ["f32"]})", "cpu", "",
+                               "--launcher local");
+  const auto sim = sweeps.good("sim", "{" + model + layouts + "}", "sim:4xA100-SXM4-80GB");
+  const auto gpu = sweeps.good("gpu", "{" + model + layouts + "}", "cuda", "FAKE_CUDA_COUNT=4 FAKE_CUDA_SEED=3");
+  REQUIRE(gpu.size() == 5);
+  for (std::size_t i = 0; i < gpu.size(); ++i) {
+    INFO(describe(gpu[i]) << ", router " << str(gpu[i].point.router) << ", ep " << gpu[i].point.ep);
+    check_same_training(gpu[i], cpu[0]);
+    check_same_memory(gpu[i], sim[i]);
+  }
+}
+
 TEST_CASE("ranks that share a GPU talk through host memory, and the row says so") {
   Sweeps sweeps;
   const auto want = serial(sweeps);
