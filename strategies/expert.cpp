@@ -35,6 +35,10 @@ MaybeRefusal refuse_sizes(const Point& p) {
   if (width_of_expert(p.model) % etp != 0)
     return infeasible("etp {} does not divide expert_ffn {}, need etp {}", etp, width_of_expert(p.model),
                       nearest_divisors(etp, width_of_expert(p.model)));
+  const std::int64_t shared = width_of_expert(p.model) * p.model.shared_experts;
+  if (shared % p.tp != 0)
+    return infeasible("tp {} does not divide the {} columns of the shared experts, need tp {}", p.tp, shared,
+                      nearest_divisors(p.tp, shared));
   return std::nullopt;
 }
 

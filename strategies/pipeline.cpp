@@ -65,10 +65,10 @@ Schedule make_schedule(ScheduleKind kind, int stages, int stage, int chunks, int
 
 namespace {
 
-// Equal stages are a rule of this engine. Or two more layers divide: the first and the last chunk hold one less, for the
-// embedding and the head. In chunks of less than four layers that would be no balance.
+// Equal stages where they come out even. Else the embedding and the head count as a layer each, and chunks differ by one at
+// most; in chunks of less than four that would be no balance.
 bool divides(std::int64_t layers, std::int64_t chunks) {
-  const bool balanced = chunks > 1 && (layers + 2) % chunks == 0 && layers + 2 >= 4 * chunks;
+  const bool balanced = chunks > 1 && (layers + 2 + chunks - 1) / chunks >= 4;
   return layers % chunks == 0 || balanced;
 }
 
@@ -119,14 +119,19 @@ void write(const Point& point, Plan& plan) {
   plan.mesh.resize(Axis::pp, stages);
   const int all = stages * chunks;
   const bool even = point.model.layers % all == 0;
-  const std::int64_t length = (point.model.layers + (even ? 0 : 2)) / all;
+  const std::int64_t layers = point.model.layers;
+  // The first layer of a chunk, or of all that follow the last one.
+  const auto first_layer = [&](int position) {
+    if (even) return position * (layers / all);
+    return std::clamp<std::int64_t>(position * (layers + 2) / all - 1, 0, layers);
+  };
   plan.chunks.assign(stages, {});
   for (int stage = 0; stage < stages; ++stage) {
     for (int c = 0; c < chunks; ++c) {
       const int position = c * stages + stage;
       const bool first = position == 0, last = position == all - 1;
-      plan.chunks[stage].push_back({stage, position, position * length - (even || first ? 0 : 1),
-                                    length - (!even && (first || last) ? 1 : 0), first, last});
+      plan.chunks[stage].push_back({stage, position, first_layer(position),
+                                    first_layer(position + 1) - first_layer(position), first, last});
     }
     plan.schedule.push_back(
         make_schedule(point.schedule, stages, stage, chunks, static_cast<int>(point.micro_batches())));

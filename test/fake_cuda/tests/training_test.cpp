@@ -109,7 +109,8 @@ TEST_CASE("normed queries and keys, and latent attention: two GPUs train as the 
 }
 
 TEST_CASE("experts on several GPUs, by all-to-all: what the CPU alone computes, in the simulator's memory") {
-  const std::string model = R"("model": [{"family": "mixtral", "layers": 2, "hidden": 32, "heads": 4, "kv_heads": 2,
+  const std::string model =
+      R"("model": [{"family": "mixtral", "layers": 2, "hidden": 32, "heads": 4, "kv_heads": 2,
     "ffn": 48, "vocab": 61, "positions": 16, "experts": 8, "active_experts": 2, "shared_experts": 1,
     "routing": {"balance_loss": 0.1, "z_loss": 0.1, "score": "sigmoid", "correction_speed": 0.01}}])";
   const std::string layouts = R"(, "router,tp,dp,ep,etp,sequence_parallel,precision,graph": [
@@ -117,10 +118,11 @@ TEST_CASE("experts on several GPUs, by all-to-all: what the CPU alone computes, 
     ["capacity:8", 1, 2, 2, 0, false, "f32", "fused"], ["capacity:8", 2, 2, 4, 1, true, "f32", "eager"],
     ["capacity:8", 2, 2, 2, 0, true, "f32", "fused"]])";
   Sweeps sweeps;
-  const auto cpu = sweeps.good("cpu", "{" + model + R"(, "router": ["learned"], "precision": ["f32"]})", "cpu", "",
-                               "--launcher local");
+  const auto cpu = sweeps.good("cpu", "{" + model + R"(, "router": ["learned"], "precision": ["f32"]})",
+                               "cpu", "", "--launcher local");
   const auto sim = sweeps.good("sim", "{" + model + layouts + "}", "sim:4xA100-SXM4-80GB");
-  const auto gpu = sweeps.good("gpu", "{" + model + layouts + "}", "cuda", "FAKE_CUDA_COUNT=4 FAKE_CUDA_SEED=3");
+  const auto gpu =
+      sweeps.good("gpu", "{" + model + layouts + "}", "cuda", "FAKE_CUDA_COUNT=4 FAKE_CUDA_SEED=3");
   REQUIRE(gpu.size() == 5);
   for (std::size_t i = 0; i < gpu.size(); ++i) {
     INFO(describe(gpu[i]) << ", router " << str(gpu[i].point.router) << ", ep " << gpu[i].point.ep);
