@@ -51,6 +51,10 @@ std::string kept(const Plan& plan) {
 void print_layout(const Point& p, const Plan& plan) {
   fmt::print("  ranks        {} = tp {} x dp {} x pp {} (tp innermost)\n", plan.mesh.world(), p.tp, p.dp,
              p.pp);
+  if (p.model.experts > 0)
+    fmt::print("  experts      etp {} x ep {} x edp {}, {} of {} and {} shared for a token, router {}\n",
+               plan.mesh.size(Axis::etp), plan.mesh.size(Axis::ep), plan.mesh.size(Axis::edp),
+               p.model.active_experts, p.model.experts, p.model.shared_experts, str(plan.router));
   fmt::print("  parameters   {} ({} words padded to {})\n", parameter_count(p.model, p.tp), p.model.vocab,
              plan.vocab);
   fmt::print("  batch        {} samples = {} micro batches of {} x dp {}\n", p.global_batch,
@@ -62,6 +66,8 @@ void print_layout(const Point& p, const Plan& plan) {
     fmt::print("  state        zero {}: weights {}, gradients {}, optimizer state {}, over {} ranks\n",
                name_of(p.zero), str(plan.state.weights), str(plan.state.gradients), str(plan.state.optimizer),
                plan.mesh.size({Axis::cp, Axis::dp}));
+  if (plan.state.sharded() && p.model.experts > 0)
+    fmt::print("               of experts over {} ranks\n", plan.mesh.size(Axis::edp));
   fmt::print("  weights      of the first layer for all {}; collectives before / after the product\n",
              p.model.layers);
   for (const WeightSpec& w : weights_of(embedding_of(p.model, plan.vocab))) print_weight(plan, w);

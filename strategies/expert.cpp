@@ -59,8 +59,6 @@ MaybeRefusal refuse(const Point& p) {
         "multiple of "
         "{} tokens, got {} of a sample, need {}, or router learned",
         m.experts, m.active_experts, run, seq, nearest_multiples(seq, run));
-  if (p.router.routing == Routing::learned && p.ep > 1)
-    return not_built_in(fmt::format("router learned with ep {}", p.ep), "router balanced or capacity:F");
   if (m.parts().bias)
     return not_built_in(fmt::format("bias true with experts (model {})", m.name), "bias false");
   return std::nullopt;

@@ -1,6 +1,7 @@
 #include "engine/nn/context.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "engine/base/text.h"
 
@@ -33,12 +34,12 @@ std::int64_t Context::seq0() const {
   return first;
 }
 
-void RouterLoad::add(std::span<const std::int64_t> offsets) {
-  std::int64_t most = 0;
-  for (std::size_t e = 0; e + 1 < offsets.size(); ++e) most = std::max(most, offsets[e + 1] - offsets[e]);
-  const auto experts = static_cast<double>(offsets.size() - 1);
+void RouterLoad::add(std::span<const std::int64_t> counts) {
+  const std::int64_t most = *std::max_element(counts.begin(), counts.end()),
+                     all = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
   const double ratio =
-      offsets.back() == 0 ? 1 : static_cast<double>(most) * experts / static_cast<double>(offsets.back());
+      all == 0 ? 1
+               : static_cast<double>(most) * static_cast<double>(counts.size()) / static_cast<double>(all);
   sum += ratio;
   largest = std::max(largest, ratio);
   ++count;

@@ -30,8 +30,8 @@ class GlobalBuffer {
 struct RouterLoad {
   double sum = 0, largest = 0;
   std::int64_t count = 0;
-  // offsets: [experts + 1], the first row of each expert.
-  void add(std::span<const std::int64_t> offsets);
+  // counts: [experts], the tokens of each.
+  void add(std::span<const std::int64_t> counts);
 };
 
 struct Context {

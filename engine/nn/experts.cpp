@@ -1,5 +1,7 @@
 #include "engine/nn/experts.h"
 
+#include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "engine/ops/ops.h"
@@ -52,6 +54,15 @@ Tensor swapped(Context& c, const Tensor& x, std::int64_t outer, std::int64_t inn
   return y;
 }
 
+// The rows that stand in `order`; zeros for -1.
+Tensor in_order(Context& c, const Tensor& x, const Tensor& order) {
+  Shape shape = x.shape();
+  shape[0] = order.numel();
+  const Tensor y = c.device.empty(shape, x.dtype(), Category::activations, "rows in another order");
+  run(c.device, ops::Dispatch{x, order, 1, y});
+  return y;
+}
+
 }  // namespace
 
 Experts::Experts(ParameterStore& store, const Plan& plan, const MlpSpec& spec)
@@ -85,26 +96,95 @@ Tensor Experts::backward(Context& c, const ExpertRows& rows, Tensor dy, Saved& s
   return dx;
 }
 
-ExpertExchange::Travelling ExpertExchange::to_experts(Context& c, Tensor rows, std::int64_t experts) const {
-  Travelling t;
-  if (ranks_ == 1) {
-    t.out_ = std::move(rows);
-    return t;
+ExpertWay way_of(Device& device, const std::vector<std::int64_t>& counts, std::vector<std::int64_t> sent,
+                 ExpertRows& rows) {
+  const std::size_t ranks = sent.size(), experts = counts.size() / ranks;
+  ExpertWay way;
+  way.sent = std::move(sent);
+  way.received.assign(ranks, 0);
+  std::vector<std::int64_t> of_expert(experts, 0);
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    way.received[i / experts] += counts[i];
+    of_expert[i % experts] += counts[i];
   }
+  rows.offsets.assign(1, 0);
+  for (const std::int64_t n : of_expert) rows.offsets.push_back(rows.offsets.back() + n);
+  const auto all = static_cast<std::size_t>(std::max<std::int64_t>(1, rows.offsets.back()));
+  std::vector<std::int64_t> by_expert(all, -1), by_rank(all, -1), next(rows.offsets);
+  std::int64_t arrived = 0;
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    for (std::int64_t k = 0; k < counts[i]; ++k) {
+      const std::int64_t place = next[i % experts]++;
+      by_expert[static_cast<std::size_t>(place)] = arrived;
+      by_rank[static_cast<std::size_t>(arrived++)] = place;
+    }
+  const auto put = [&](const std::vector<std::int64_t>& values, std::string_view what) {
+    const Tensor t = device.empty({static_cast<std::int64_t>(all)}, DType::i64, Category::activations, what);
+    if (device.real()) device.write(t, std::as_bytes(std::span(values)));
+    return t;
+  };
+  way.by_expert = put(by_expert, "order of rows by expert");
+  way.by_rank = put(by_rank, "order of rows by rank");
+  return way;
+}
+
+ExpertExchange::Travelling ExpertExchange::start(Context& c, Tensor rows) const {
+  Travelling t;
   t.context_ = &c;
   t.in_ = std::move(rows);
   t.out_ = c.device.empty(t.in_.shape(), t.in_.dtype(), Category::activations, "rows of other ranks");
   t.pending_ = c.groups.over({Axis::ep}).start_all_to_all(t.in_, t.out_);
-  t.ranks_ = ranks_;
-  t.experts_ = experts;
   return t;
 }
 
-ExpertExchange::Travelling ExpertExchange::back(Context& c, Tensor rows, std::int64_t experts) const {
-  if (ranks_ == 1) return to_experts(c, std::move(rows), experts);
-  Tensor by_rank = swapped(c, rows, experts, ranks_);
-  rows.reset();
-  Travelling t = to_experts(c, std::move(by_rank), 0);
+ExpertExchange::Travelling ExpertExchange::start(Context& c, Tensor rows,
+                                                 const std::vector<std::int64_t>& sent,
+                                                 const std::vector<std::int64_t>& received) const {
+  const auto sum = [](const std::vector<std::int64_t>& n) {
+    return std::accumulate(n.begin(), n.end(), std::int64_t{0});
+  };
+  Shape shape = rows.shape();
+  shape[0] = std::max<std::int64_t>(1, sum(received));
+  Travelling t;
+  t.context_ = &c;
+  t.in_ = std::move(rows);
+  t.out_ = c.device.empty(shape, t.in_.dtype(), Category::activations, "rows of other ranks");
+  t.pending_ =
+      c.groups.over({Axis::ep})
+          .start_all_to_all(t.in_.slice(0, sum(sent)), t.out_.slice(0, sum(received)), sent, received);
+  return t;
+}
+
+ExpertExchange::Travelling ExpertExchange::to_experts(Context& c, Tensor rows, std::int64_t experts,
+                                                      const ExpertWay& way) const {
+  Travelling t;
+  if (ranks_ == 1) {
+    t.out_ = std::move(rows);
+  } else if (way.sent.empty()) {
+    t = start(c, std::move(rows));
+    t.ranks_ = ranks_;
+    t.experts_ = experts;
+  } else {
+    t = start(c, std::move(rows), way.sent, way.received);
+    t.order_ = way.by_expert;
+  }
+  return t;
+}
+
+ExpertExchange::Travelling ExpertExchange::back(Context& c, Tensor rows, std::int64_t experts,
+                                                const ExpertWay& way) const {
+  Travelling t;
+  if (ranks_ == 1) {
+    t.out_ = std::move(rows);
+  } else if (way.sent.empty()) {
+    Tensor by_rank = swapped(c, rows, experts, ranks_);
+    rows.reset();
+    t = start(c, std::move(by_rank));
+  } else {
+    Tensor by_rank = in_order(c, rows, way.by_rank);
+    rows.reset();
+    t = start(c, std::move(by_rank), way.received, way.sent);
+  }
   return t;
 }
 
@@ -112,12 +192,10 @@ Tensor ExpertExchange::Travelling::finish() {
   if (pending_) pending_->wait();
   pending_.reset();
   in_.reset();
-  if (experts_ > 0 && ranks_ > 1) {
-    Tensor sorted = swapped(*context_, out_, ranks_, experts_);
-    out_.reset();
-    return sorted;
-  }
-  return std::move(out_);
+  const Tensor arrived = std::exchange(out_, Tensor());
+  if (order_) return in_order(*context_, arrived, order_);
+  if (experts_ > 0) return swapped(*context_, arrived, ranks_, experts_);
+  return arrived;
 }
 
 }  // namespace mbench

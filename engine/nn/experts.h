@@ -31,8 +31,20 @@ class Experts {
   Parameter *fc1_, *fc2_;
 };
 
-// Between rows by expert of all experts, on the rank whose tokens they are, and rows by expert of this rank's experts.
-// Every expert has the same number of rows everywhere. One rank has nothing to exchange: both are the same tensor.
+// How the rows of a micro batch are shared out where the data decide. Where every expert has as many, all of it is empty.
+struct ExpertWay {
+  std::vector<std::int64_t> sent, received;  // rows to and from each rank of ep
+  // [received rows, at least one] i64: of rows by expert, which received one each is, and the other way round; -1: none.
+  Tensor by_expert, by_rank;
+};
+
+// The way of `counts[rank][expert]` rows that the ranks have for the experts of this one, and of `sent` rows to each of them;
+// `rows` gets how many each of the experts has.
+ExpertWay way_of(Device& device, const std::vector<std::int64_t>& counts, std::vector<std::int64_t> sent,
+                 ExpertRows& rows);
+
+// Between rows by expert of all experts, on the rank whose tokens they are, and rows by expert of this rank's experts. One
+// rank has nothing to exchange: both are the same tensor.
 class ExpertExchange {
  public:
   explicit ExpertExchange(const Plan& plan) : ranks_(plan.mesh.size(Axis::ep)) {}
@@ -48,12 +60,17 @@ class ExpertExchange {
     Tensor in_, out_;
     std::unique_ptr<Pending> pending_;
     std::int64_t ranks_ = 1, experts_ = 0;  // experts of a rank, where what arrives is to be sorted by expert
+    Tensor order_;                          // or by what
   };
   // `experts`: of this rank.
-  Travelling to_experts(Context& context, Tensor rows, std::int64_t experts) const;
-  Travelling back(Context& context, Tensor rows, std::int64_t experts) const;
+  Travelling to_experts(Context& context, Tensor rows, std::int64_t experts, const ExpertWay& way) const;
+  Travelling back(Context& context, Tensor rows, std::int64_t experts, const ExpertWay& way) const;
 
  private:
+  Travelling start(Context& context, Tensor rows) const;
+  Travelling start(Context& context, Tensor rows, const std::vector<std::int64_t>& sent,
+                   const std::vector<std::int64_t>& received) const;
+
   std::int64_t ranks_;
 };
 

@@ -64,21 +64,45 @@ void Moe::plan_dispatch(Context& c, const Tensor& experts, Saved& saved) const {
       integers({plan.capacity > 0 ? experts_number_ * plan.capacity : tokens * active_}, "tokens of rows");
   run(c.device, plan);
   saved.sizes = {plan.capacity * c.plan.mesh.size(Axis::ep), {}};
-  if (plan.capacity == 0) {
-    saved.sizes.offsets.resize(static_cast<std::size_t>(experts_number_ + 1));
-    if (c.device.real()) {
-      c.device.read(plan.offsets, std::as_writable_bytes(std::span(saved.sizes.offsets)));
-      c.router_load.add(saved.sizes.offsets);
-    } else {  // as if every expert had its share, waited for as it is for real
-      c.device.read(plan.offsets, 0);
-      for (std::int64_t e = 0; e <= experts_number_; ++e)
-        saved.sizes.offsets[static_cast<std::size_t>(e)] = tokens * active_ * e / experts_number_;
-    }
-  }
+  if (plan.capacity == 0) read_sizes(c, plan.counts, tokens * active_, saved);
   if (!router_.balances()) return;
   Group& together = c.groups.over(counted_apart_);
   if (together.size() > 1) together.all_reduce(plan.counts);
   router_.count(c, plan.counts, tokens * together.size(), saved.router);
+}
+
+void Moe::read_sizes(Context& c, const Tensor& counts, std::int64_t pairs, Saved& saved) const {
+  const std::int64_t ranks = c.plan.mesh.size(Axis::ep), local = experts_number_ / ranks;
+  const auto number = static_cast<std::size_t>(experts_number_);
+  // Without values it is as if every expert had its share, and is waited for as it is for real.
+  const auto read = [&](const Tensor& t, auto&& share) {
+    std::vector<std::int64_t> values(number);
+    if (c.device.real()) {
+      c.device.read(t, std::as_writable_bytes(std::span(values)));
+      return values;
+    }
+    c.device.read(t, 0);
+    for (std::size_t i = 0; i < number; ++i) {
+      const std::int64_t e = share(static_cast<std::int64_t>(i));
+      values[i] = pairs * (e + 1) / experts_number_ - pairs * e / experts_number_;
+    }
+    return values;
+  };
+  const std::vector<std::int64_t> mine = read(counts, [](std::int64_t e) { return e; });
+  if (c.device.real()) c.router_load.add(mine);
+  if (ranks == 1) {
+    saved.sizes.offsets.assign(1, 0);
+    for (const std::int64_t n : mine) saved.sizes.offsets.push_back(saved.sizes.offsets.back() + n);
+    return;
+  }
+  Group& peers = c.groups.over({Axis::ep});
+  const Tensor theirs =
+      c.device.empty({ranks, local}, DType::i64, Category::activations, "rows that come from each rank");
+  peers.all_to_all(counts.view({ranks, local}), theirs);
+  std::vector<std::int64_t> sent(static_cast<std::size_t>(ranks), 0);
+  for (std::size_t e = 0; e < number; ++e) sent[e / static_cast<std::size_t>(local)] += mine[e];
+  saved.way = way_of(c.device, read(theirs, [&](std::int64_t i) { return peers.rank() * local + i % local; }),
+                     std::move(sent), saved.sizes);
 }
 
 Tensor Moe::forward(Context& c, const MicroBatch& batch, Tensor x,
@@ -97,12 +121,12 @@ Tensor Moe::forward(Context& c, const MicroBatch& batch, Tensor x,
     rows = c.activation({saved.pairs.numel(), whole[2]}, "dispatched tokens");
     run(c.device, ops::Dispatch{tokens, saved.pairs, active_, rows});
   }
-  auto travelling = exchange_.to_experts(c, std::move(rows), experts_.count());
+  auto travelling = exchange_.to_experts(c, std::move(rows), experts_.count(), saved.way);
   Tensor shared;
   if (shared_) shared = shared_->forward(c, batch, std::move(x), saved.shared);
   x.reset();
   Tensor made = experts_.forward(c, saved.sizes, travelling.finish(), saved.experts);
-  saved.output = exchange_.back(c, std::move(made), experts_.count()).finish();
+  saved.output = exchange_.back(c, std::move(made), experts_.count(), saved.way).finish();
   const Tensor sum = c.activation(whole, "combined outputs of experts");
   run(c.device, ops::Combine{saved.output, saved.rows, saved.weights, sum});
   const Tensor y = communicate(c, sums_.forward, sum);
@@ -121,12 +145,12 @@ Tensor Moe::backward(Context& c, const MicroBatch& batch, Tensor dy,
   run(c.device, ops::CombineGrad{dsum, doutput, saved.rows, saved.weights, saved.pairs, doutput, dweights});
   saved.weights.reset();
   saved.pairs.reset();
-  auto travelling = exchange_.to_experts(c, std::move(doutput), experts_.count());
+  auto travelling = exchange_.to_experts(c, std::move(doutput), experts_.count(), saved.way);
   Tensor dshared;
   if (shared_) dshared = shared_->backward(c, batch, std::move(dy), saved.shared);
   dy.reset();
   Tensor drows = experts_.backward(c, saved.sizes, travelling.finish(), saved.experts);
-  drows = exchange_.back(c, std::move(drows), experts_.count()).finish();
+  drows = exchange_.back(c, std::move(drows), experts_.count(), saved.way).finish();
   Tensor dx = c.activation(whole, "gradient of dispatched tokens");
   run(c.device, ops::DispatchGrad{drows, saved.rows, dx});
   drows.reset();

@@ -17,6 +17,7 @@ class Moe final : public Mixer {
     Tensor weights;      // of the dispatched tokens, [tokens, k]
     Tensor rows, pairs;  // as DispatchPlan made them
     ExpertRows sizes;
+    ExpertWay way;
     Experts::Saved experts;
     Tensor output;  // of the experts, a row for each that was dispatched
     std::unique_ptr<Mixer::Saved> shared;
@@ -32,6 +33,8 @@ class Moe final : public Mixer {
  private:
   // Plans the way of the chosen pairs; what it makes is saved.
   void plan_dispatch(Context& context, const Tensor& experts, Saved& saved) const;
+  // The same for sizes that follow the data, from the plan's counts: the host waits for them.
+  void read_sizes(Context& context, const Tensor& counts, std::int64_t pairs, Saved& saved) const;
 
   std::int64_t experts_number_, active_;
   RouterMode mode_;
