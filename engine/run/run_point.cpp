@@ -168,18 +168,18 @@ void add_readings(const Readings& mine, Group& all, PointResult& r) {
 }
 
 void add_router_load(const std::vector<RankFigures>& ranks, PointResult& r) {
-  RouterLoad all;
+  double sum = 0, count = 0, largest = 0;
   for (const RankFigures& f : ranks) {
-    all.sum += f.router_load.sum;
-    all.count += f.router_load.count;
-    all.largest = std::max(all.largest, f.router_load.largest);
+    sum += f.imbalance_sum;
+    count += f.dispatches;
+    largest = std::max(largest, f.largest_imbalance);
   }
-  if (all.count == 0) return;
-  r.expert_imbalance = all.sum / static_cast<double>(all.count);
+  if (count == 0) return;
+  r.expert_imbalance = sum / count;
   if (r.reason.empty())
     r.reason = fmt::format(
         "the data decide how many tokens experts get: the fullest one {:.2f} times the mean, {:.2f} at most",
-        *r.expert_imbalance, all.largest);
+        *r.expert_imbalance, largest);
 }
 
 }  // namespace
@@ -245,7 +245,9 @@ PointResult run_point(const Point& p, const Plan& plan, Device& device, World& w
       mine.meter.matmul_flops / std::max<double>(1, static_cast<double>(mine.step_seconds.size()));
   figures.peak_flops = peak;
   figures.library = device.library_bytes();
-  figures.router_load = trainer.router_load();
+  figures.imbalance_sum = trainer.router_load().sum;
+  figures.dispatches = static_cast<double>(trainer.router_load().count);
+  figures.largest_imbalance = trainer.router_load().largest;
   const std::vector<RankFigures> ranks = gather_all(all, figures);
 
   std::vector<double> slowest(mine.step_seconds.size(), 0);

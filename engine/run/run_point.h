@@ -6,7 +6,6 @@
 #include <functional>
 
 #include "engine/comm/group.h"
-#include "engine/nn/context.h"
 #include "engine/plan/plan.h"
 #include "engine/spec/result.h"
 
@@ -34,7 +33,8 @@ struct RankFigures {
   double communication_fraction = 0, bubble_fraction = 0;  // of the measured time
   double matmul_flops = 0;                                 // of a step, executed
   double peak_flops = 0;                                   // of the device, per second
-  RouterLoad router_load;
+  // Of learned routing: the fullest expert's tokens over the mean, summed over so many dispatches, and the largest of them.
+  double imbalance_sum = 0, dispatches = 0, largest_imbalance = 0;
   double cpu_share = 0;  // of the measured time that the main thread was given a core; of CPU ranks alone
 };
 

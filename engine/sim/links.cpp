@@ -81,6 +81,14 @@ double Links::all_to_all(double bytes, Reach r) const {
   return total(machine_.collective_base, parts);
 }
 
+double Links::all_to_all(double row_bytes, std::span<const std::int64_t> send_rows,
+                         std::span<const std::int64_t> receive_rows, Reach r) const {
+  std::int64_t largest = 0;
+  for (const auto& rows : {send_rows, receive_rows})
+    largest = std::max(largest, *std::max_element(rows.begin(), rows.end()));
+  return all_to_all(row_bytes * static_cast<double>(largest) * static_cast<double>(send_rows.size()), r);
+}
+
 double Links::broadcast(double bytes, Reach r) const {
   const Link link = inside(r.per_node);
   std::vector<Part> parts;

@@ -4,11 +4,21 @@
 // then within again, the parts pipelined, so that the slowest part's bandwidth counts and every part's
 // latency.
 #pragma once
+#include <cstdint>
+#include <span>
 #include <vector>
 
+#include "engine/device/tensor.h"
 #include "engine/sim/machine.h"
 
 namespace mbench {
+
+// Of one row along dim 0, which may have none.
+inline double row_bytes(const Tensor& x) {
+  double row = static_cast<double>(size_of(x.dtype()));
+  for (int dim = 1; dim < x.shape().rank(); ++dim) row *= static_cast<double>(x.shape()[dim]);
+  return row;
+}
 
 class Links {
  public:
@@ -35,6 +45,11 @@ class Links {
   // share of the network. A link's bandwidth is that of a ring: where the devices of a node are wired to some
   // of the others only, without a switch, this is a lower bound of the time.
   double all_to_all(double bytes, Reach r) const;
+  // The same with parts of so many rows to and from each of the group: of unequal parts the largest counts for all. A rank
+  // here stands for its peers, which send alike: whoever gets this rank's largest part gets one as large from every other,
+  // and all wait for that one.
+  double all_to_all(double row_bytes, std::span<const std::int64_t> send_rows,
+                    std::span<const std::int64_t> receive_rows, Reach r) const;
   double broadcast(double bytes, Reach r) const;  // a reduction to one rank is one the other way
   double message(double bytes, int from, int to) const;
 

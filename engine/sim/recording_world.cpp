@@ -75,11 +75,11 @@ class RecordingGroup final : public Group {
     add(Kind::receive, 0).flops = bytes(x);
     return std::make_unique<RecordedReceive>(recorded_);
   }
-  // What it takes depends on how the ranks' rows differ.
-  void do_all_to_all(const Tensor&, const Tensor&, const Rows&) override { recorded_.unknown = true; }
-  std::unique_ptr<Pending> do_start_all_to_all(const Tensor&, const Tensor&, const Rows&) override {
-    recorded_.unknown = true;
-    return std::make_unique<SentAlready>();
+  void do_all_to_all(const Tensor& in, const Tensor&, const Rows& rows) override {
+    add(Kind::collective, all_to_all(in, rows));
+  }
+  std::unique_ptr<Pending> do_start_all_to_all(const Tensor& in, const Tensor&, const Rows& rows) override {
+    return start(all_to_all(in, rows));
   }
   void do_barrier() override { add(Kind::barrier, 0); }
   // Values of the host decide what is done, and here there are none.
@@ -96,6 +96,9 @@ class RecordingGroup final : public Group {
   static double bytes(const Tensor& x) { return static_cast<double>(x.bytes()); }
   double all_reduce(const Tensor& x) const { return links_ ? links_->all_reduce(bytes(x), reach_) : 0; }
   double all_gather(const Tensor& x) const { return links_ ? links_->all_gather(bytes(x), reach_) : 0; }
+  double all_to_all(const Tensor& x, const Rows& rows) const {
+    return links_ ? links_->all_to_all(row_bytes(x), rows.send, rows.receive, reach_) : 0;
+  }
   double broadcast(const Tensor& x) const { return links_ ? links_->broadcast(bytes(x), reach_) : 0; }
   ClockEvent& add(Kind kind, double seconds) {
     ClockEvent event{kind, number_};

@@ -179,15 +179,8 @@ class SimGroup final : public Group {
     return time;
   }
 
-  // Of parts of unequal size the largest counts for all. A rank here stands for its peers, which send alike:
-  // whoever gets this rank's largest part gets one as large from every other, and all wait for that one.
   double exchange_seconds(const Tensor& in, const Rows& rows) const {
-    std::int64_t largest = 0;
-    for (const auto* counts : {&rows.send, &rows.receive})
-      largest = std::max(largest, *std::max_element(counts->begin(), counts->end()));
-    double row = static_cast<double>(size_of(in.dtype()));
-    for (int dim = 1; dim < in.shape().rank(); ++dim) row *= static_cast<double>(in.shape()[dim]);
-    return links_.all_to_all(row * static_cast<double>(largest) * size(), reach_);
+    return links_.all_to_all(row_bytes(in), rows.send, rows.receive, reach_);
   }
   // Stages may exchange parts of different sizes.
   double slowest(double seconds) { return do_host_max(seconds); }

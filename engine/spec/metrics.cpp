@@ -221,7 +221,7 @@ const std::vector<Metric>& metrics() {
       series("gradient_norms", "", &R::gradient_norms, Range::any),
       metric("skipped_steps", "", &R::skipped_steps),
       published(metric("parameters", "", &R::parameters)),
-      metric("expert_imbalance", "ratio", &R::expert_imbalance),
+      metric("expert_imbalance", "", &R::expert_imbalance),
       published(metric("power_w", "W", &R::power_w, Merge::mean)),
       published(metric("utilization", "fraction", &R::utilization, Merge::mean)),
       metric("clock_mhz", "MHz", &R::clock_mhz, Merge::mean),

@@ -129,8 +129,9 @@ TEST_CASE("faults: sizes beyond what a program can count or end are rows, and th
 TEST_CASE("faults: limits of a login node are named, and nothing waits for ever") {
   if (!kAddressesAreOurs) return;
   const Room room;
-  room.put("large.json",
-           R"({"model": "gpt-bytes-tiny", "seq": 256, "micro_batch": 512, "global_batch": 512, "iterations": 1,
+  room.put(
+      "large.json",
+      R"({"model": "gpt-bytes-tiny", "seq": 256, "micro_batch": 512, "global_batch": 512, "iterations": 1,
     "warmup": 0})");
   const std::string limited = "export OMP_NUM_THREADS=2; ulimit ";
   const std::string sweep =
@@ -138,14 +139,16 @@ TEST_CASE("faults: limits of a login node are named, and nothing waits for ever"
   hold(room,
        {{limited + "-v 8000000" + sweep + "a", 0, "| ok"},
         {limited + "-v 26000000" + sweep + "b", 0, "| ok"},
-        {limited + "-v 300000" + sweep + "c", 3,
-         "[limits] the limit on address space (ulimit -v) leaves no room"},
         {limited + "-d 200000" + sweep + "d", 3, "[limits] the limit on data (ulimit -d) leaves no room"},
-        {limited + "-v 300000; $M --version", 3, "(ulimit -v)"},
         {limited + "-v 1200000; $M run large.json --result x.json; cat x.json", 0, "launch_failed"},
         {"cat x.json", 0, "the limit on address space (ulimit -v) leaves "},
         {limited + "-d 700000; $M run large.json --result y.json; cat y.json", 0,
          "the limit on data (ulimit -d) leaves "}});
+  // So little that the loader itself ends a program with CUDA's libraries, in words of its own.
+  if (room.shell("$M --version").out.find("cuda      not built in") != std::string::npos)
+    hold(room, {{limited + "-v 300000" + sweep + "c", 3,
+                 "[limits] the limit on address space (ulimit -v) leaves no room"},
+                {limited + "-v 300000; $M --version", 3, "(ulimit -v)"}});
   for (const std::string out : {"a", "b"})
     CHECK(read_result_file(room / (out + "/results.json")).points.at(0).outcome == Outcome::ok);
 }

@@ -156,7 +156,26 @@ TEST_CASE("where stages do not divide the layers, the first and the last have on
     next += chunk.layers;
   }
   CHECK(next == 126);
-  point.model.layers = 125;
+}
+
+TEST_CASE(
+    "where the layers, the embedding and the head do not come out even either, stages differ by one at "
+    "most") {
+  Point point = layout(1, 16, 1);
+  point.model.layers = 61;
+  point.global_batch = 16;
+  const Plan plan = make_plan(point);
+  std::int64_t next = 0;
+  for (int stage = 0; stage < 16; ++stage) {
+    INFO("stage " << stage);
+    const ChunkPlan& chunk = plan.chunks[stage][0];
+    CHECK(chunk.first_layer == next);
+    const std::int64_t held = chunk.layers + (stage == 0 ? 1 : 0) + (stage == 15 ? 1 : 0);
+    CHECK((held == 3 || held == 4));
+    next += chunk.layers;
+  }
+  CHECK(next == 61);
+  point.model.layers = 40;
   CHECK_THROWS_AS(make_plan(point), Error);
 }
 
@@ -212,7 +231,7 @@ TEST_CASE("what cannot be or is not built in is refused with its reason") {
   };
   Point uneven = layout(3, 1, 1);
   CHECK(kind_of(uneven) == ErrorKind::infeasible);
-  Point layers = layout(1, 3, 1);
+  Point layers = layout(1, 5, 1);
   CHECK(kind_of(layers) == ErrorKind::infeasible);
   Point precision = layout(1, 1, 2);
   precision.precision = Precision::fp8;

@@ -39,6 +39,7 @@ TEST_CASE("a result file has the measures of the table in its order, unknown as 
                                           "gradient_norms",
                                           "skipped_steps",
                                           "parameters",
+                                          "expert_imbalance",
                                           "power_w",
                                           "utilization",
                                           "clock_mhz",
