@@ -25,13 +25,6 @@ std::int64_t capacity_of(const RouterMode& mode, std::int64_t tokens, std::int64
   return 0;
 }
 
-Axes sharded_along_sequence(const Spread& value, const Mesh& mesh) {
-  Axes axes;
-  for (const Axis axis : kDenseAxes.list())
-    if (value[axis].sharded(0)) axes.add(axis);
-  return mesh.real(axes);
-}
-
 }  // namespace
 
 Moe::Moe(ParameterStore& store, const Plan& plan, const MoeSpec& spec)
@@ -42,7 +35,7 @@ Moe::Moe(ParameterStore& store, const Plan& plan, const MoeSpec& spec)
                                   plan.role(spec.expert.fc1.role).consumed, plan.mesh)),
       sums_(Transition::between(plan.role(spec.expert.fc2.role).product,
                                 plan.role(spec.expert.fc2.role).output, plan.mesh)),
-      counted_apart_(sharded_along_sequence(plan.role(spec.expert.fc1.role).consumed.value, plan.mesh)),
+      counted_apart_(sequence_axes(plan.role(spec.expert.fc1.role).consumed.value, plan.mesh)),
       router_(store, plan, spec),
       experts_(store, plan, spec.expert),
       exchange_(plan) {

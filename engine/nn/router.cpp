@@ -20,21 +20,20 @@ ops::RouterRule rule_of(const RoutingSpec& spec, const RouterMode& mode) {
   return rule;
 }
 
-// The axes that split a sample's sequence between branches.
-Axes sequence_axes(const Flow& hidden) {
+}  // namespace
+
+Axes sequence_axes(const Spread& value, const Mesh& mesh) {
   Axes axes;
   for (const Axis axis : kDenseAxes.list())
-    if (hidden.value[axis].sharded(0)) axes.add(axis);
-  return axes;
+    if (value[axis].sharded(0)) axes.add(axis);
+  return mesh.real(axes);
 }
-
-}  // namespace
 
 Router::Router(ParameterStore& store, const Plan& plan, const MoeSpec& spec)
     : rule_(rule_of(spec.routing, plan.router)),
       losses_{static_cast<float>(spec.routing.balance_loss), static_cast<float>(spec.routing.z_loss), 1},
       active_(spec.active),
-      cut_(plan.mesh.real(sequence_axes(plan.hidden))),
+      cut_(sequence_axes(plan.hidden.value, plan.mesh)),
       linear_(store, plan, spec.router) {
   if (spec.routing.correction_speed == 0 || rule_.balanced) return;
   speed_ = static_cast<float>(spec.routing.correction_speed);

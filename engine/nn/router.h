@@ -5,6 +5,9 @@
 
 namespace mbench {
 
+// The axes, of more than one rank, that split the sequence (dim 0) of activations that lie so.
+Axes sequence_axes(const Spread& value, const Mesh& mesh);
+
 class Router {
  public:
   struct Saved {

@@ -12,6 +12,7 @@
 #include "reports/records/outliers.h"
 #include "test/catch.h"
 #include "test/reports/plots/plot_sample.h"
+#include "test/support/temporary_folder.h"
 
 using namespace mbench;
 using namespace mbench::reports;
@@ -35,15 +36,6 @@ std::string refusal(const std::string& json) {
   }
   return "accepted";
 }
-
-struct Folder {
-  fs::path path;
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "mbench-plots-XXXXXX").string();
-    path = ::mkdtemp(name.data());
-  }
-  ~Folder() { fs::remove_all(path); }
-};
 
 bool has_gnuplot() {
   Plot plot;
@@ -194,7 +186,7 @@ TEST_CASE("no name can leave its place in gnuplot's script") {
   CHECK(quoted_for_gnuplot("it's \"x\" `y` \\n") == "'it''s \"x\" `y` \\n'");
   CHECK(quoted_for_gnuplot("a\nplot 'b'") == "'a plot ''b'''");
   if (!has_gnuplot()) return;
-  const Folder folder;
+  const test::TemporaryFolder folder;
   const std::string trap = (folder.path / "trap").string();
   const std::string evil =
       "`touch " + trap + "`'\".system('touch " + trap + "').\"@x %d $d0 <b>&amp; | \u00e9\u6a21";
@@ -217,7 +209,7 @@ TEST_CASE("no name can leave its place in gnuplot's script") {
 
 TEST_CASE("plots are written as SVG and PNG") {
   if (!has_gnuplot()) return;
-  const Folder folder;
+  const test::TemporaryFolder folder;
   const std::string target = (folder.path / "new" / "plots").string();
   const std::vector<Plot> plots = report_plots(sample::strategies(), {}).plots;
   const PlotFiles files = write_plots(plots, target);
@@ -246,14 +238,14 @@ TEST_CASE("where gnuplot is missing or fails, a note says so and there are no pl
   const Drawing silent = draw_inline(plots, "true");
   REQUIRE(silent.notes.size() == 1);
   CHECK_THAT(silent.notes[0], Contains("drew 0 of"));
-  const Folder folder;
+  const test::TemporaryFolder folder;
   CHECK(write_plots(plots, folder.path.string(), "no-such-gnuplot").names.empty());
   CHECK(draw_inline({}, "no-such-gnuplot").notes.empty());
 }
 
 TEST_CASE("the plots of a sweep stand beside its tables") {
   if (!has_gnuplot()) return;
-  const Folder folder;
+  const test::TemporaryFolder folder;
   std::vector<std::string> notes;
   const std::string lines = plots_beside(folder.path.string(), sample::strategies(), notes);
   CHECK(notes.empty());
@@ -275,7 +267,7 @@ TEST_CASE("of very many plots a sweep draws the first hundred and says so") {
       file.points.push_back(sample::measured(sample::point(1, 1, seq, strategy), {100.0, 101.0}, 1000));
   const std::size_t all = report_plots(file, {}).plots.size();
   REQUIRE(all > 100);
-  const Folder folder;
+  const test::TemporaryFolder folder;
   std::vector<std::string> notes;
   const std::string lines = plots_beside(folder.path.string(), file, notes);
   const std::string left_out = fmt::format("100 of {} plots are drawn; for all of them: mbench report ", all);

@@ -7,6 +7,7 @@
 #include "reports/tables/builtin_tables.h"
 #include "test/catch.h"
 #include "test/reports/tables/fixture.h"
+#include "test/support/temporary_folder.h"
 
 using namespace mbench;
 using namespace mbench::reports;
@@ -163,17 +164,15 @@ TEST_CASE("any table of 10,000 points with 100 samples each prints in a moment, 
             file.points.push_back(std::move(r));
           }
   REQUIRE(file.points.size() == 10000);
-  std::string name = (std::filesystem::temp_directory_path() / "mbench-large-XXXXXX").string();
-  const std::string folder = ::mkdtemp(name.data());
-  write_result_file(folder + "/results.json", file);
+  const test::TemporaryFolder folder;
+  write_result_file(folder / "results.json", file);
   const auto seconds_of = [](const auto& work) {
     const auto start = std::clock();  // of the processor: the machine may be busy with other things
     work();
     return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   };
   ResultFile again;
-  const double reading = seconds_of([&] { again = read_result_file(folder + "/results.json"); });
-  std::filesystem::remove_all(folder);
+  const double reading = seconds_of([&] { again = read_result_file(folder / "results.json"); });
   REQUIRE(again.points.size() == 10000);
   double slowest = 0;
   std::string which;

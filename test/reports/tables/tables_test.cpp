@@ -4,6 +4,7 @@
 #include "reports/tables/builtin_tables.h"
 #include "test/catch.h"
 #include "test/reports/tables/fixture.h"
+#include "test/support/temporary_folder.h"
 
 using namespace mbench;
 using namespace mbench::reports;
@@ -23,12 +24,9 @@ std::string render(const ResultFile& file, const ReportOptions& options) {
 
 // Through the file, as the command does it.
 ResultFile written_and_read(const ResultFile& file) {
-  std::string name = (std::filesystem::temp_directory_path() / "mbench-tables-XXXXXX").string();
-  const std::string folder = ::mkdtemp(name.data());
-  write_result_file(folder + "/results.json", file);
-  ResultFile again = read_result_file(folder + "/results.json");
-  std::filesystem::remove_all(folder);
-  return again;
+  const test::TemporaryFolder folder;
+  write_result_file(folder / "results.json", file);
+  return read_result_file(folder / "results.json");
 }
 
 // The text of a cell as a reader sees it: without its padding, escapes, line breaks and the mark of a
