@@ -6,7 +6,11 @@
 #include <algorithm>
 #include <chrono>
 
-#include "engine/ops/ops.h"
+#include "engine/ops/copy.h"
+#include "engine/ops/grouped_matmul.h"
+#include "engine/ops/matmul.h"
+#include "engine/ops/matrix.h"
+#include "engine/ops/run.h"
 #include "engine/platform/registry.h"
 
 namespace mbench {

@@ -14,7 +14,10 @@
 #include <chrono>
 
 #include "engine/comm/mpi/mpi_world.h"
-#include "engine/ops/ops.h"
+#include "engine/ops/copy.h"
+#include "engine/ops/matmul.h"
+#include "engine/ops/matrix.h"
+#include "engine/ops/run.h"
 #include "engine/platform/registry.h"
 #include "engine/run/flops.h"
 #include "engine/train/data.h"

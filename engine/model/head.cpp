@@ -2,7 +2,9 @@
 
 #include "engine/nn/communicate.h"
 #include "engine/nn/embedding.h"
-#include "engine/ops/ops.h"
+#include "engine/ops/add.h"
+#include "engine/ops/run.h"
+#include "engine/ops/tanh.h"
 
 namespace mbench {
 namespace {

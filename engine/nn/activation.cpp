@@ -1,6 +1,10 @@
 #include "engine/nn/activation.h"
 
-#include "engine/ops/ops.h"
+#include "engine/ops/bias_gelu.h"
+#include "engine/ops/gelu_erf.h"
+#include "engine/ops/run.h"
+#include "engine/ops/squared_relu.h"
+#include "engine/ops/swiglu.h"
 
 namespace mbench {
 

@@ -2,7 +2,10 @@
 
 #include <utility>
 
-#include "engine/ops/ops.h"
+#include "engine/ops/add.h"
+#include "engine/ops/matrix.h"
+#include "engine/ops/rotary.h"
+#include "engine/ops/run.h"
 
 namespace mbench {
 namespace {

@@ -2,7 +2,13 @@
 
 #include <cmath>
 
-#include "engine/ops/ops.h"
+#include "engine/ops/arguments.h"
+#include "engine/ops/attention.h"
+#include "engine/ops/dropout.h"
+#include "engine/ops/matmul.h"
+#include "engine/ops/matrix.h"
+#include "engine/ops/run.h"
+#include "engine/ops/softmax.h"
 
 namespace mbench {
 namespace {

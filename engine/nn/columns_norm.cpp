@@ -1,6 +1,8 @@
 #include "engine/nn/columns_norm.h"
 
-#include "engine/ops/ops.h"
+#include "engine/ops/matrix.h"
+#include "engine/ops/rms_norm.h"
+#include "engine/ops/run.h"
 
 namespace mbench {
 

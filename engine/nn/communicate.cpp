@@ -1,6 +1,8 @@
 #include "engine/nn/communicate.h"
 
-#include "engine/ops/ops.h"
+#include "engine/ops/copy_blocks.h"
+#include "engine/ops/matrix.h"
+#include "engine/ops/run.h"
 
 namespace mbench {
 namespace {

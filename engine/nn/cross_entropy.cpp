@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
-#include "engine/ops/ops.h"
+#include "engine/ops/copy.h"
+#include "engine/ops/cross_entropy.h"
+#include "engine/ops/run.h"
 
 namespace mbench {
 

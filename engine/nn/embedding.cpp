@@ -2,7 +2,9 @@
 
 #include "engine/nn/communicate.h"
 #include "engine/nn/residual.h"
-#include "engine/ops/ops.h"
+#include "engine/ops/dropout.h"
+#include "engine/ops/embedding.h"
+#include "engine/ops/run.h"
 
 namespace mbench {
 

@@ -4,7 +4,12 @@
 #include <numeric>
 #include <utility>
 
-#include "engine/ops/ops.h"
+#include "engine/ops/copy_blocks.h"
+#include "engine/ops/dispatch.h"
+#include "engine/ops/grouped_matmul.h"
+#include "engine/ops/matmul.h"
+#include "engine/ops/matrix.h"
+#include "engine/ops/run.h"
 
 namespace mbench {
 namespace {

@@ -3,7 +3,12 @@
 #include <utility>
 
 #include "engine/nn/communicate.h"
-#include "engine/ops/ops.h"
+#include "engine/ops/add.h"
+#include "engine/ops/copy_blocks.h"
+#include "engine/ops/matrix.h"
+#include "engine/ops/rotary.h"
+#include "engine/ops/run.h"
+#include "engine/ops/sum_blocks.h"
 
 namespace mbench {
 namespace {

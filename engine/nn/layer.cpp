@@ -1,6 +1,7 @@
 #include "engine/nn/layer.h"
 
-#include "engine/ops/ops.h"
+#include "engine/ops/add.h"
+#include "engine/ops/run.h"
 
 namespace mbench {
 

@@ -3,7 +3,10 @@
 #include <utility>
 
 #include "engine/nn/communicate.h"
-#include "engine/ops/ops.h"
+#include "engine/ops/bias_add.h"
+#include "engine/ops/matmul.h"
+#include "engine/ops/matrix.h"
+#include "engine/ops/run.h"
 
 namespace mbench {
 namespace {

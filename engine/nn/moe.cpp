@@ -5,7 +5,11 @@
 #include <utility>
 
 #include "engine/nn/communicate.h"
-#include "engine/ops/ops.h"
+#include "engine/ops/add.h"
+#include "engine/ops/combine.h"
+#include "engine/ops/dispatch.h"
+#include "engine/ops/dispatch_plan.h"
+#include "engine/ops/run.h"
 
 namespace mbench {
 namespace {

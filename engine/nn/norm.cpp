@@ -1,6 +1,10 @@
 #include "engine/nn/norm.h"
 
-#include "engine/ops/ops.h"
+#include "engine/ops/add.h"
+#include "engine/ops/layer_norm.h"
+#include "engine/ops/matrix.h"
+#include "engine/ops/rms_norm.h"
+#include "engine/ops/run.h"
 
 namespace mbench {
 

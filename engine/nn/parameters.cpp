@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "engine/base/text.h"
-#include "engine/ops/ops.h"
+#include "engine/ops/copy.h"
+#include "engine/ops/random_normal.h"
+#include "engine/ops/run.h"
 
 namespace mbench {
 namespace {

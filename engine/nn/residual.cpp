@@ -1,6 +1,9 @@
 #include "engine/nn/residual.h"
 
-#include "engine/ops/ops.h"
+#include "engine/ops/arguments.h"
+#include "engine/ops/bias_dropout_add.h"
+#include "engine/ops/dropout.h"
+#include "engine/ops/run.h"
 
 namespace mbench {
 

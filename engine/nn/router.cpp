@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "engine/nn/residual.h"
-#include "engine/ops/ops.h"
+#include "engine/ops/route.h"
+#include "engine/ops/router_correction.h"
+#include "engine/ops/run.h"
 
 namespace mbench {
 namespace {

@@ -1,10 +1,8 @@
 // The ops of the engine and the virtual table a backend fills in.
 //
-// An op is a struct of arguments with `name`, `check()` (shapes and dtypes; throws) and `cost()`. run() is
-// the one front: it checks, charges the meter and calls the device's table. Backends only compute. To add an
-// op: a header here, a place in AllOps, one source per backend (see CONTRIBUTING.md).
+// An op is a struct of arguments with `name`, `check()` (shapes and dtypes; throws) and `cost()`. run() (run.h) is the one front.
+// Backends only compute. To add an op: a header here, a place in AllOps, one source per backend (see CONTRIBUTING.md).
 #pragma once
-#include "engine/device/device.h"
 #include "engine/ops/adam.h"
 #include "engine/ops/add.h"
 #include "engine/ops/attention.h"
@@ -29,6 +27,7 @@
 #include "engine/ops/rotary.h"
 #include "engine/ops/route.h"
 #include "engine/ops/router_correction.h"
+#include "engine/ops/run.h"
 #include "engine/ops/softmax.h"
 #include "engine/ops/squared_relu.h"
 #include "engine/ops/sum_blocks.h"
@@ -51,13 +50,6 @@ using AllOps =
            ops::SwiGluGrad, ops::SquaredRelu, ops::SquaredReluGrad, ops::GeluErf, ops::GeluErfGrad,
            ops::DispatchPlan, ops::DispatchGrad, ops::Combine, ops::CombineGrad, ops::Route, ops::RouteGrad,
            ops::RouterLoss, ops::AddCounts, ops::MoveCorrection, ops::Dispatch, ops::GroupedMatmul, ops::SumBlocks>;
-
-template <class Op>
-class OpSlot {
- public:
-  virtual ~OpSlot() = default;
-  virtual void run(const Op& op) = 0;
-};
 
 template <class List>
 class OpSlots;
@@ -91,18 +83,5 @@ class TableOf<Backend, OpList<Op, Rest...>> : public TableOf<Backend, OpList<Res
   using TableOf<Backend, OpList<Rest...>>::TableOf;
   void run(const Op& op) override { compute(this->backend_, op); }
 };
-
-template <class Op>
-void run(Device& device, const Op& op) {
-  op.check();
-  device.meter().charge(op.cost());
-  if (Timeline* timeline = device.timeline(); timeline && device.immediate()) {
-    const double begin = device.now();
-    device.ops().run(op);
-    timeline->add(Track::compute, Op::name, begin, device.now());
-    return;
-  }
-  device.ops().run(op);
-}
 
 }  // namespace mbench

@@ -4,7 +4,12 @@
 #include <cmath>
 #include <functional>
 
-#include "engine/ops/ops.h"
+#include "engine/ops/add.h"
+#include "engine/ops/attention.h"
+#include "engine/ops/copy.h"
+#include "engine/ops/matmul.h"
+#include "engine/ops/matrix.h"
+#include "engine/ops/run.h"
 #include "engine/platform/registry.h"
 
 namespace mbench {

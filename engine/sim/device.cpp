@@ -1,9 +1,56 @@
 #include "engine/sim/device.h"
 
+#include "engine/ops/epilogue.h"
+#include "engine/ops/ops.h"
+
 namespace mbench::sim {
+namespace {
+
+// What an op takes on a machine.
+template <class Op>
+double seconds_of(CostModel& costs, const Op& op) {
+  return costs.streaming_seconds(op.cost());
+}
+double seconds_of(CostModel& costs, const ops::Matmul& op) {
+  const double product =
+      costs.product_seconds({op.a.rows, op.b.cols, op.a.cols, op.batch, op.a.data.dtype()}, op.cost());
+  return op.has_epilogue() ? product + costs.epilogue_seconds(ops::cost_of_epilogue(op)) : product;
+}
+double seconds_of(CostModel& costs, const ops::GroupedMatmul& op) {
+  double seconds = 0;
+  for (std::int64_t e = 0; e < op.experts(); ++e)
+    if (const ops::Matmul product = op.of(e); product.a.rows > 0) seconds += seconds_of(costs, product);
+  return seconds;
+}
+double seconds_of(CostModel& costs, const ops::Attention& op) {
+  return costs.attention_seconds(op.cost(), op.q.data.dtype(), false);
+}
+double seconds_of(CostModel& costs, const ops::AttentionGrad& op) {
+  return costs.attention_seconds(op.cost(), op.q.data.dtype(), true);
+}
+
+}  // namespace
+
+template <class Op>
+void SimDevice::charge(const Op& op) {
+  if (tape_) return record_kernel(costs_ ? seconds_of(*costs_, op) : 0, op.cost());
+  if (!clock_) return;
+  const Interval span = clock_->kernel(seconds_of(*costs_, op));
+  if (timeline()) timeline()->add(Track::compute, Op::name, span.begin, span.end);
+}
+
+template <class Op>
+void compute(SimDevice& device, const Op& op) {
+  device.charge(op);
+}
+
+class SimDevice::Table final : public TableOf<SimDevice> {
+ public:
+  using TableOf<SimDevice>::TableOf;
+};
 
 SimDevice::SimDevice(std::size_t memory_limit)
-    : Device(std::make_unique<CountedMemory>(), memory_limit), name_("counting device"), ops_(*this) {}
+    : Device(std::make_unique<CountedMemory>(), memory_limit), name_("counting device"), table_(std::make_unique<Table>(*this)) {}
 
 SimDevice::SimDevice(std::string name, std::size_t memory_limit, std::unique_ptr<CostModel> costs,
                      VirtualClock& clock)
@@ -11,14 +58,20 @@ SimDevice::SimDevice(std::string name, std::size_t memory_limit, std::unique_ptr
       name_(std::move(name)),
       costs_(std::move(costs)),
       clock_(&clock),
-      ops_(*this) {}
+      table_(std::make_unique<Table>(*this)) {}
 
 SimDevice::SimDevice(std::unique_ptr<CostModel> costs, Tape** tape)
     : Device(std::make_unique<CountedMemory>(), 0),
       name_("recording device"),
       costs_(std::move(costs)),
       tape_(tape),
-      ops_(*this) {}
+      table_(std::make_unique<Table>(*this)) {}
+
+SimDevice::~SimDevice() = default;
+
+OpTable& SimDevice::ops() { return *table_; }
+
+void SimDevice::do_copy(const Tensor& from, const Tensor& to) { charge(ops::Copy{from, to}); }
 
 void SimDevice::record_kernel(double seconds, const Cost& cost) {
   ClockEvent event{ClockEvent::Kind::kernel};

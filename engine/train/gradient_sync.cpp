@@ -2,7 +2,9 @@
 
 #include <set>
 
-#include "engine/ops/ops.h"
+#include "engine/ops/add.h"
+#include "engine/ops/copy.h"
+#include "engine/ops/run.h"
 
 namespace mbench {
 namespace {

@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/ops/ops.h"
+#include "engine/ops/adam.h"
+#include "engine/ops/copy.h"
+#include "engine/ops/ranges.h"
+#include "engine/ops/run.h"
+#include "engine/ops/sum_squares.h"
 
 namespace mbench {
 namespace {

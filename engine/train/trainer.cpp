@@ -3,7 +3,9 @@
 #include <limits>
 
 #include "engine/comm/gather.h"
-#include "engine/ops/ops.h"
+#include "engine/ops/attention_mask.h"
+#include "engine/ops/copy.h"
+#include "engine/ops/run.h"
 
 namespace mbench {
 namespace {

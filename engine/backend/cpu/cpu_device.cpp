@@ -10,6 +10,7 @@
 
 #include "engine/backend/cpu/parallel.h"
 #include "engine/base/half.h"
+#include "engine/ops/ops.h"
 
 namespace mbench::cpu {
 namespace {
@@ -27,8 +28,19 @@ double wall_clock() {
 
 }  // namespace
 
+class CpuDevice::Table final : public TableOf<CpuOps> {
+ public:
+  using TableOf<CpuOps>::TableOf;
+};
+
 CpuDevice::CpuDevice(std::size_t memory_limit)
-    : Device(std::make_unique<HostMemory>(capacity_for(memory_limit)), memory_limit), ops_(memory()) {}
+    : Device(std::make_unique<HostMemory>(capacity_for(memory_limit)), memory_limit),
+      ops_(memory()),
+      table_(std::make_unique<Table>(ops_)) {}
+
+CpuDevice::~CpuDevice() = default;
+
+OpTable& CpuDevice::ops() { return *table_; }
 
 std::string CpuDevice::name() const {
   std::ifstream in("/proc/cpuinfo");

@@ -1,6 +1,7 @@
 // The CPU as a device: huge-page memory that only grows, synchronous ops.
 #pragma once
 #include "engine/backend/cpu/cpu_ops.h"
+#include "engine/device/device.h"
 
 namespace mbench::cpu {
 
@@ -27,7 +28,8 @@ class HostMemory final : public RawMemory {
 class CpuDevice final : public Device {
  public:
   explicit CpuDevice(std::size_t memory_limit = 0);
-  OpTable& ops() override { return table_; }
+  ~CpuDevice();
+  OpTable& ops() override;
   std::string name() const override;
   bool real() const override { return true; }
   void write(const Tensor& to, std::span<const std::byte> source) override;
@@ -42,7 +44,8 @@ class CpuDevice final : public Device {
 
  private:
   CpuOps ops_;
-  TableOf<CpuOps> table_{ops_};
+  class Table;  // of cpu_device.cpp, which alone knows all ops
+  std::unique_ptr<Table> table_;
 };
 
 // FLOP/s that this process's threads reach on a large square f32 product: the peak that CPU rows are held

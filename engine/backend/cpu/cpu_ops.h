@@ -2,7 +2,6 @@
 // compute() stands in the source file named after its op's header.
 #pragma once
 #include "engine/backend/cpu/scratch.h"
-#include "engine/ops/ops.h"
 
 namespace mbench::cpu {
 
