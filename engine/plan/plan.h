@@ -8,11 +8,11 @@
 #include "engine/base/dtype.h"
 #include "engine/plan/mesh.h"
 #include "engine/plan/placement.h"
-#include "engine/plan/regions.h"
 #include "engine/plan/schedule.h"
 #include "engine/plan/state.h"
 #include "engine/spec/architecture.h"
 #include "engine/spec/point.h"
+#include "engine/spec/regions.h"
 
 namespace mbench {
 

@@ -79,6 +79,7 @@ Point serial_point_of(const Layout& l) {
   p.etp = 0;
   p.sequence_parallel = false;
   p.recompute = Recompute::none;
+  p.recompute_layers = 0;
   p.schedule = ScheduleKind::one_f_one_b;
   p.zero = Zero::none;
   p.fsdp_no_sync = false;

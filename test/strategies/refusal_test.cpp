@@ -73,6 +73,17 @@ TEST_CASE("layouts that cannot be are told with what could") {
   CHECK(latent([](Point&) {}) == "");
   CHECK(latent([](Point& p) { p.model.hidden = 66; }) == "");  // heads need not divide it
   CHECK(latent([](Point& p) { p.tp = 8; }) == "tp 8 does not divide the 4 heads, need tp 4");
+  CHECK(why([](Point& p) { p.recompute = {{Region::moe}}; }) ==
+        "recompute moe of gpt-bytes-tiny without experts, need mlp");
+  CHECK(mixture([](Point& p) { p.recompute = {{Region::mlp}}; }) ==
+        "recompute mlp of gpt-bytes-tiny without dense layers, need moe");
+  CHECK(why([](Point& p) { p.recompute = {{Region::mla_up_proj}}; }) ==
+        "recompute mla_up_proj of gpt-bytes-tiny without latent attention, need core_attention");
+  CHECK(why([](Point& p) { p.recompute_layers = 1; }) ==
+        "recompute_layers 1 with recompute none, need recompute full, selective or regions");
+  CHECK(why([](Point& p) { p.recompute = Recompute::full, p.recompute_layers = 3, p.pp = 2; }) ==
+        "recompute_layers 3 of chunks with at most 2 layers, need 2 or fewer, or 0 for all");
+  CHECK(why([](Point& p) { p.recompute = Recompute::full, p.recompute_layers = 2, p.pp = 2; }) == "");
   CHECK(why([](Point& p) { p.model.mtp_layers = 3, p.seq = 3; }) ==
         "seq 3 has no word that mtp_layers 3 could predict, need seq of at least 4");
   CHECK(why([](Point& p) { p.pp = 3; }) == "pp 3 does not divide the 4 layers, need pp 2 or 4");
