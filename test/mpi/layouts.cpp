@@ -74,15 +74,7 @@ std::string describe(const Layout& l) {
 }
 
 Point serial_point_of(const Layout& l) {
-  Point p = l.point;
-  p.tp = p.pp = p.dp = p.ep = p.virtual_stages = 1;
-  p.etp = 0;
-  p.sequence_parallel = false;
-  p.recompute = Recompute::none;
-  p.recompute_layers = 0;
-  p.schedule = ScheduleKind::one_f_one_b;
-  p.zero = Zero::none;
-  p.fsdp_no_sync = false;
+  Point p = without(l.point, {FieldKind::layout});
   p.graph = Graph::fused;
   p.attention = AttentionKind::core;
   return p;
