@@ -103,7 +103,7 @@ void Attention::norm_back(Context& c, const Tensor& dqkv, const Tensor& dkv, Sav
 
 void Attention::turn(Context& c, const Tensor& qkv, const Tensor& kv, bool back) const {
   if (!spec_.rope) return;
-  const Tensor& angles = c.angles.get(c.device, *spec_.rope, spec_.qk_dim, qkv.shape()[0]);
+  const Tensor& angles = c.angles.get(c.device, *spec_.rope, spec_.qk_dim, c.share());
   run(c.device, ops::Rotary{qkv, angles, kv ? group_ : group_ + 1, spec_.qk_dim, 0, back});
   if (kv) run(c.device, ops::Rotary{kv, angles, 1, spec_.qk_dim, 0, back});
 }
