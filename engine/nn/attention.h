@@ -24,6 +24,8 @@ class Attention final : public Mixer {
     // they were.
     Tensor normed, q_rstd, k_rstd;
     AttentionCore::Saved core;
+    Shape qkv_shape, kv_shape;
+    bool kept_by_core = false;  // Q, K and V, which are not here then
   };
   Attention(ParameterStore& store, const Plan& plan, const AttentionSpec& spec, Regions drop);
   Tensor forward(Context& context, const MicroBatch& batch, Tensor x,
@@ -33,7 +35,7 @@ class Attention final : public Mixer {
                   std::unique_ptr<Mixer::Saved>& saved) const override;
 
  private:
-  AttentionSizes sizes(const Context& context, const Tensor& qkv) const;
+  AttentionSizes sizes(const Context& context, const Shape& qkv) const;
   // `normed`: where queries and keys are instead, if it is not empty.
   AttentionParts parts_of(const Tensor& qkv, const Tensor& kv, const Tensor& normed) const;
   // Of every group's columns `count` heads from `first` on, for the norms.

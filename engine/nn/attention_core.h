@@ -45,6 +45,8 @@ class AttentionCore {
   virtual void backward(Context& context, const MicroBatch& batch, std::uint64_t site,
                         const AttentionSizes& sizes, const Tensor& dcontext, const AttentionParts& parts,
                         const AttentionParts& gradients, Saved& saved) const = 0;
+  // Whether forward keeps Q, K and V elsewhere, so that backward does not read the parts that it is given.
+  virtual bool keeps_parts() const { return false; }
 };
 
 // A part of such a tensor, or of one like it: heads of queries or outputs, `dim` wide, of `rows` positions.

@@ -49,6 +49,8 @@ class HeadsForPositions final : public AttentionCore {
     copy(c, n, from.v, gradients.v, 1);
   }
 
+  bool keeps_parts() const override { return true; }
+
  private:
   // Of a group the queries of its heads, key and value side by side.
   static std::int64_t width(const AttentionSizes& n) { return (n.group + 1) * n.qk_dim + n.v_dim; }

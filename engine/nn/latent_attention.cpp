@@ -59,8 +59,7 @@ LatentAttention::LatentAttention(ParameterStore& store, const Plan& plan, const 
       core_(make_attention_core(plan)),
       core_checkpoint_(drop.has(Region::core_attention)) {}
 
-AttentionSizes LatentAttention::sizes(const Context& c, const Tensor& queries) const {
-  const Shape& s = queries.shape();
+AttentionSizes LatentAttention::sizes(const Context& c, const Shape& s) const {
   return {s[0],           s[1],        spec_.heads, s[2], c.groups.over(head_axes_).rank() * s[2],
           spec_.qk_dim(), spec_.v_dim, spec_.causal};
 }
@@ -119,9 +118,11 @@ Tensor LatentAttention::forward(Context& c, const MicroBatch& batch, Tensor x,
   saved.latents = down_.forward_with_bias(c, x, saved.down);
   saved.queries = make_queries(c, std::move(x), saved);
   saved.keys_and_values = make_keys_and_values(c, saved);
-  const Tensor context = core_->forward(c, batch, dropout_site_, sizes(c, saved.queries),
+  saved.queries_shape = saved.queries.shape(), saved.keys_shape = saved.keys_and_values.shape();
+  const Tensor context = core_->forward(c, batch, dropout_site_, sizes(c, saved.queries_shape),
                                         parts_of(saved.queries, saved.keys_and_values), saved.core);
-  core_checkpoint_.drop(saved.core);
+  saved.kept_by_core = !core_checkpoint_.drop(saved.core) && core_->keeps_parts();
+  if (saved.kept_by_core) saved.queries.reset(), saved.keys_and_values.reset();
   return proj_.forward(c, context, saved.proj);
 }
 
@@ -161,11 +162,12 @@ Tensor LatentAttention::backward(Context& c, const MicroBatch& batch, Tensor dy,
   Tensor dqueries, dkeys_and_values;
   {
     const Tensor dcontext = proj_.backward(c, std::move(dy), saved.proj);
-    const AttentionSizes n = sizes(c, saved.queries);
-    const AttentionParts parts = parts_of(saved.queries, saved.keys_and_values);
+    const AttentionSizes n = sizes(c, saved.queries_shape);
+    const AttentionParts parts =
+        saved.kept_by_core ? AttentionParts() : parts_of(saved.queries, saved.keys_and_values);
     core_checkpoint_.restore(c, [&] { core_->forward(c, batch, dropout_site_, n, parts, saved.core); });
-    dqueries = c.activation(saved.queries.shape(), "gradient of queries");
-    dkeys_and_values = c.activation(saved.keys_and_values.shape(), "gradient of keys and values of heads");
+    dqueries = c.activation(saved.queries_shape, "gradient of queries");
+    dkeys_and_values = c.activation(saved.keys_shape, "gradient of keys and values of heads");
     core_->backward(c, batch, dropout_site_, n, dcontext, parts, parts_of(dqueries, dkeys_and_values),
                     saved.core);
   }

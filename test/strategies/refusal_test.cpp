@@ -118,8 +118,12 @@ TEST_CASE("layouts that cannot be are told with what could") {
   CHECK(context(CpCommunication::ring, [](Point& p) { p.sequence_parallel = true, p.tp = 4, p.seq = 56; }) ==
         "sequence_parallel needs seq 56 to be a multiple of tp 4 x cp 4, need seq 48 or 64");
   CHECK(mixture([](Point& p) { p.seq = 48, p.cp = 2, p.attention = AttentionKind::flash; }) == "");
-  CHECK_THAT(mixture([](Point& p) { p.seq = 60, p.cp = 2, p.attention = AttentionKind::flash; }),
-             Contains("hmm"));
+  // Chunks of 14 tokens.
+  CHECK_THAT(mixture([](Point& p) { p.seq = 56, p.cp = 2, p.attention = AttentionKind::flash; }),
+             Contains("a multiple of 3 tokens, got 14 of a sample, need 12 or 15"));
+  CHECK_THAT(
+      mixture([](Point& p) { p.seq = 56, p.cp = 2, p.cp_communication = CpCommunication::all_to_all; }),
+      Contains("got 28 of a sample"));
   CHECK_THAT(why([](Point& p) { p.virtual_stages = 2; }), Contains("virtual_stages 2 with schedule 1f1b"));
   CHECK(why([](Point& p) { p.zero = Zero::stage_2, p.fsdp_no_sync = true; }) ==
         "fsdp_no_sync with zero 2, need zero fsdp or fsdp_no_sync false");

@@ -10,10 +10,10 @@
 namespace mbench::cpu {
 namespace {
 
-// log(exp(a) + exp(b)); -infinity where neither has a key.
+// log(exp(a) + exp(b)); -infinity where neither has a key. NaN is kept.
 float log_of_both(float a, float b) {
-  const float top = std::max(a, b);
-  return top == -kInf ? top : top + std::log1p(std::exp(std::min(a, b) - top));
+  const float top = a < b ? b : a, less = a < b ? a : b;
+  return top == -kInf ? less : top + std::log1p(std::exp(less - top));
 }
 
 float share_of(float lse, float all) {

@@ -1,6 +1,7 @@
 // What context parallelism takes and sends, to the byte: activations by the number of ranks, and the closed forms of the three
 // ways of communicating.
 #include "engine/sim/counting.h"
+#include "engine/sim/simulate.h"
 #include "engine/spec/architecture.h"
 #include "engine/train/trainer.h"
 #include "strategies/strategies.h"
@@ -78,10 +79,31 @@ TEST_CASE("a layer's activations fall as cp grows, to the byte") {
     for (const std::int64_t cp : {2, 4, 8})
       for (int rank = 0; rank < cp; ++rank) {
         INFO("cp " << cp << " by " << name_of(way) << ", rank " << rank);
-        // Where heads were exchanged for positions, Q, K, V and the outputs are kept as they were there too.
-        const double rows = 2.0 * kSeq * 2, kept = rows * (2 * kHeads + 2 * kKvHeads) * kWidth;
+        // Where heads were exchanged for positions, the outputs are kept as they were there too.
+        const double rows = 2.0 * kSeq * 2, kept = rows * kHeads * kWidth;
         const double extra = way == CpCommunication::all_to_all ? kept : 0;
         CHECK(of_a_layer(cp, way, rank).activations == (whole + extra) / static_cast<double>(cp));
       }
   }
+}
+
+TEST_CASE("in a ring keys and values travel beside attention, all but the last of the gradients") {
+  constexpr std::int64_t cp = 4, layers = 4, seq = 65536;
+  Point p = point_of(cp, CpCommunication::ring, layers);
+  p.seq = p.model.positions = seq;
+  p.micro_batch = p.global_batch = 1;
+  const Plan plan = strategies::make_plan(p);
+  Machine machine = find_machine("A100-SXM4-80GB", "test");
+  const Framework framework = find_framework("mbench", "test");
+  const auto seconds = [&](double bytes_per_second) {
+    machine.p2p_bandwidth = bytes_per_second;
+    return simulate_point(p, plan, machine, framework, cp).result.iteration_ms->mean / 1e3;
+  };
+  const double share = 2.0 * seq / cp * 2 * kKvHeads * kWidth, shifts = 3 * (cp - 1) * layers;
+  // What a link of half the bandwidth adds to the step, of what it adds to the shifts.
+  const auto exposed = [&](double fast) {
+    return (seconds(fast / 2) - seconds(fast)) / (shifts * share / fast);
+  };
+  CHECK(exposed(machine.p2p_bandwidth) == Approx(1.0 / 9).epsilon(0.05));
+  CHECK(exposed(1e8) > 0.9);  // where attention is over long before
 }
