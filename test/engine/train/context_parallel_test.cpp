@@ -27,7 +27,7 @@ Point point_of(std::int64_t cp, CpCommunication way, std::int64_t layers) {
 }
 
 struct Counted {
-  double sent = 0, activations = 0, parameters = 0;
+  double sent = 0, activations = 0, parameters = 0, flops = 0;
 };
 
 Counted count(const Point& p, int rank) {
@@ -40,7 +40,7 @@ Counted count(const Point& p, int rank) {
   trainer.step();
   return {device->meter().communication_bytes,
           static_cast<double>(device->memory().peak().by_category[static_cast<int>(Category::activations)]),
-          static_cast<double>(parameter_count(p.model, 1))};
+          static_cast<double>(parameter_count(p.model, 1)), device->meter().matmul_flops};
 }
 
 // What one more layer adds.
@@ -85,6 +85,16 @@ TEST_CASE("a layer's activations fall as cp grows, to the byte") {
         CHECK(of_a_layer(cp, way, rank).activations == (whole + extra) / static_cast<double>(cp));
       }
   }
+}
+
+TEST_CASE("ranks of cp share the products of a step evenly, and there are no more of them") {
+  const double whole = count(point_of(1, CpCommunication::ring, 2), 0).flops;
+  for (const CpCommunication way : kWays)
+    for (const std::int64_t cp : {2, 4, 8})
+      for (int rank = 0; rank < cp; ++rank) {
+        INFO("cp " << cp << " by " << name_of(way) << ", rank " << rank);
+        CHECK(count(point_of(cp, way, 2), rank).flops == whole / static_cast<double>(cp));
+      }
 }
 
 TEST_CASE("in a ring keys and values travel beside attention, all but the last of the gradients") {
