@@ -23,7 +23,8 @@ std::vector<Choice> choices(const Point&, std::int64_t) {
 }
 
 void write(const Point& p, Plan& plan) {
-  plan.recompute.assign(static_cast<std::size_t>(p.model.layers), regions_of(p.recompute));
+  plan.recompute.assign(static_cast<std::size_t>(p.model.layers + p.model.mtp_layers),
+                        regions_of(p.recompute));
 }
 
 }  // namespace

@@ -81,7 +81,8 @@ struct Plan {
   // activations to where they are dispatched (the column's input to consumed), and sums of experts' outputs back (the
   // row's product to output).
   std::array<LinearPlan, kRoles> linear;
-  std::vector<Regions> recompute;  // [layer]: what its forward drops, to be computed again in backward
+  // [layer, those of multi-token prediction last]: what its forward drops, to be computed again in backward.
+  std::vector<Regions> recompute;
 
   std::vector<std::vector<ChunkPlan>> chunks;  // [stage][chunk]
   std::vector<Schedule> schedule;              // [stage]
