@@ -57,8 +57,11 @@ std::string kept(const Plan& plan) {
 }
 
 void print_layout(const Point& p, const Plan& plan) {
-  fmt::print("  ranks        {} = tp {} x dp {} x pp {} (tp innermost)\n", plan.mesh.world(), p.tp, p.dp,
-             p.pp);
+  fmt::print("  ranks        {} = tp {}{} x dp {} x pp {} (tp innermost)\n", plan.mesh.world(), p.tp,
+             p.cp > 1 ? fmt::format(" x cp {}", p.cp) : "", p.dp, p.pp);
+  if (const SequenceShare share = plan.share_of(0); p.cp > 1)
+    fmt::print("  sequence     {} positions = cp {} x {} of {}, which meet in attention by {}\n", p.seq, p.cp,
+               share.chunks() == 1 ? "a range" : "2 chunks", share.length(), name_of(p.cp_communication));
   if (p.model.experts > 0)
     fmt::print("  experts      etp {} x ep {} x edp {}, {} of {} and {} shared for a token, router {}\n",
                plan.mesh.size(Axis::etp), plan.mesh.size(Axis::ep), plan.mesh.size(Axis::edp),

@@ -207,6 +207,25 @@ std::unique_ptr<Pending> Group::start_all_to_all(const Tensor& in, const Tensor&
   return start_exchange(in, out, checked_rows(in, out, send_rows, receive_rows));
 }
 
+std::unique_ptr<Pending> Group::start_shift(const Tensor& in, const Tensor& out) {
+  if (in.shape() != out.shape() || in.shape().rank() == 0 || in.dtype() != out.dtype() || overlap(in, out))
+    fail(ErrorKind::internal, fmt::format("{} shift", name_),
+         "got {} and {}, need two tensors alike and apart", in.shape().str(), out.shape().str());
+  if (size_ == 1) {
+    device_.copy(in, out);
+    return std::make_unique<NothingPending>();
+  }
+  return started("start shift", "wait shift", in.bytes(), [&] { return do_start_shift(in, out); });
+}
+
+std::unique_ptr<Pending> Group::do_start_shift(const Tensor& in, const Tensor& out) {
+  const std::vector<std::int64_t> none(static_cast<std::size_t>(size_), 0);
+  Rows rows{none, none, false};
+  rows.send[static_cast<std::size_t>((rank_ + 1) % size_)] = in.shape()[0];
+  rows.receive[static_cast<std::size_t>((rank_ + size_ - 1) % size_)] = in.shape()[0];
+  return do_start_all_to_all(in, out, rows);
+}
+
 void Group::broadcast(const Tensor& x, int root) {
   if (size_ == 1) return;
   collective("broadcast", x.bytes(), [&] { do_broadcast(x, root); });

@@ -81,6 +81,9 @@ class RecordingGroup final : public Group {
   std::unique_ptr<Pending> do_start_all_to_all(const Tensor& in, const Tensor&, const Rows& rows) override {
     return start(all_to_all(in, rows));
   }
+  std::unique_ptr<Pending> do_start_shift(const Tensor& in, const Tensor&) override {
+    return start(links_ ? links_->shift(bytes(in), reach_) : 0);
+  }
   void do_barrier() override { add(Kind::barrier, 0); }
   // Values of the host decide what is done, and here there are none.
   double do_host_max(double value) override {

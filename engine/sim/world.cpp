@@ -95,6 +95,9 @@ class SimGroup final : public Group {
   std::unique_ptr<Pending> do_start_all_to_all(const Tensor& in, const Tensor&, const Rows& rows) override {
     return started("all_to_all", slowest(exchange_seconds(in, rows)));
   }
+  std::unique_ptr<Pending> do_start_shift(const Tensor& in, const Tensor&) override {
+    return started("shift", links_.shift(bytes(in), reach_));
+  }
   void do_broadcast(const Tensor& x, int) override {
     clock_.wait_until(collective("broadcast", links_.broadcast(bytes(x), reach_)));
   }

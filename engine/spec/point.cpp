@@ -25,6 +25,9 @@ constexpr Choices<Precision, 5> kPrecisions = {{{"f32", Precision::f32},
                                                 {"fp8", Precision::fp8}}};
 constexpr Choices<AttentionKind, 2> kAttentions = {
     {{"core", AttentionKind::core}, {"flash", AttentionKind::flash}}};
+constexpr Choices<CpCommunication, 3> kCpCommunications = {{{"all_gather", CpCommunication::all_gather},
+                                                            {"ring", CpCommunication::ring},
+                                                            {"all_to_all", CpCommunication::all_to_all}}};
 constexpr Choices<Graph, 3> kGraphs = {
     {{"eager", Graph::eager}, {"fused", Graph::fused}, {"captured", Graph::captured}}};
 constexpr Choices<Replicas, 2> kReplicas = {
@@ -175,6 +178,7 @@ const std::vector<Field>& fields() {
       told(field("pp", layout, &P::pp, count(1, kMaxAxis))),
       told(field("dp", layout, &P::dp, count(1, kMaxAxis))),
       field("cp", layout, &P::cp, count(1, kMaxAxis)),
+      field("cp_communication", layout, &P::cp_communication, choice(kCpCommunications)),
       field("ep", layout, &P::ep, count(1, kMaxAxis)),
       field("etp", layout, &P::etp, count(0, kMaxAxis)),
       field("router", training, &P::router,
@@ -225,6 +229,9 @@ std::string_view name_of(Precision v) {
 }
 std::string_view name_of(AttentionKind v) {
   return choice_name(v, kAttentions);
+}
+std::string_view name_of(CpCommunication v) {
+  return choice_name(v, kCpCommunications);
 }
 std::string_view name_of(Graph v) {
   return choice_name(v, kGraphs);

@@ -18,6 +18,9 @@ namespace mbench {
 enum class ScheduleKind { gpipe, one_f_one_b, interleaved };  // "gpipe", "1f1b", "interleaved"
 enum class Precision { f32, bf16, fp16, tf32, fp8 };  // tf32: on GPUs alone; fp8: known, but unsupported
 enum class AttentionKind { core, flash };
+// How the ranks of cp meet in attention: keys and values gathered; passed round from rank to rank; or all of the sequence for
+// some of the heads.
+enum class CpCommunication { all_gather, ring, all_to_all };
 enum class Graph { eager, fused, captured };    // captured is known, but unsupported
 enum class Replicas { ranks, single_process };  // the second is known, but unsupported
 // ZeRO's stages; FairScale's and PyTorch's names for what they have of them. Written 0 to 3, "oss", "oss+sdp", "fsdp".
@@ -35,6 +38,7 @@ struct Point {
   double dropout = 0.1;
 
   std::int64_t tp = 1, pp = 1, dp = 1, cp = 1;
+  CpCommunication cp_communication = CpCommunication::ring;
   // Of experts, folded over tp x cp x dp: ranks that have different ones, and ranks that have parts of one; 0: as many as tp.
   std::int64_t ep = 1, etp = 0;
   RouterMode router;                    // where the model has experts
@@ -114,6 +118,7 @@ std::string point_id(const Point& point);
 std::string_view name_of(ScheduleKind);
 std::string_view name_of(Precision);
 std::string_view name_of(AttentionKind);
+std::string_view name_of(CpCommunication);
 std::string_view name_of(Graph);
 std::string_view name_of(Replicas);
 std::string name_of(Zero);

@@ -29,6 +29,7 @@ const json& choices() {
     "attention": ["core", "flash"],
     "precision": ["f32", "f32", "f32", "f32", "f32", "bf16"],
     "dropout": [0, 0.1],
+    "cp_communication": ["ring", "all_gather", "all_to_all"],
     "ep": [1, 2, 4],
     "etp": [0, 1],
     "router": ["balanced", "balanced", "learned"]
@@ -59,13 +60,13 @@ std::vector<Layout> random_layouts(std::uint64_t seed, std::size_t count) {
   std::mt19937_64 draw(seed);  // its output is the same everywhere, which std's distributions are not
   const auto one_of = [&](const json& list) -> const json& { return list[draw() % list.size()]; };
   const json base = point_to_json(layout_of("random", "gpt", 1, 1, 1, false).point);
-  const json sizes = {1, 1, 2, 2, 4, 8};
+  const json sizes = {1, 1, 1, 2, 2, 4, 8};
   std::set<std::string> ids;
   std::vector<Layout> found;
   while (found.size() < count) {
     json fields = base, text = json::object();
     std::int64_t world = 1;
-    for (const char* axis : {"tp", "pp", "dp"}) world *= (text[axis] = one_of(sizes)).get<std::int64_t>();
+    for (const char* axis : {"tp", "pp", "dp", "cp"}) world *= (text[axis] = one_of(sizes)).get<std::int64_t>();
     if (world < 2 || world > 8) continue;
     const json& model = one_of(models());
     fields["model"].merge_patch(model);

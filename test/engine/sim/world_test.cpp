@@ -139,6 +139,21 @@ TEST_CASE("a started all_to_all runs beside what is computed until it is waited 
   }
 }
 
+TEST_CASE("a started shift runs beside what is computed until it is waited for") {
+  SimNetwork network(1, 4);
+  Stage s(network, 0, 4);
+  const auto ring = s.world.group(s.device, "cp", first(4));
+  const Tensor x = s.tensor(4096), y = s.tensor(4096);
+  const double seconds = s.links.message(static_cast<double>(x.bytes()), 0, 1);
+  for (const double kernel : {0.1 * seconds, 10 * seconds}) {
+    const double begin = s.clock.synchronize();
+    const auto pending = ring->start_shift(x, y);
+    s.compute(kernel);
+    pending->wait();
+    CHECK(s.clock.now() - begin == Approx(kCall + std::max(seconds, kLaunch + kernel)));
+  }
+}
+
 TEST_CASE("a started receive moves beside what is computed, once it has been started and sent") {
   SimNetwork network(1, 4);
   Stage s(network, 0, 4);
