@@ -262,12 +262,14 @@ struct Bounds::Memo {
   // samples tell of all, where they can be.
   std::optional<Bytes> kept(const Point& point, bool dense) {
     Point p = point;
+    p.recompute_layers = 0;  // which keeps least: every layer drops what the first ones do
+    const Point all = p;
     p.micro_batch = 1;
     const auto& one = probe(p, dense);
     p.micro_batch = 2;
     const auto& two = probe(p, dense);
     if (!one || !two || point.micro_batch <= 2) {
-      const auto& own = probe(point, dense);
+      const auto& own = probe(all, dense);
       return own ? std::optional(own->layer_kept.bytes) : std::nullopt;
     }
     const auto samples = static_cast<double>(point.micro_batch);
@@ -286,6 +288,7 @@ struct Bounds::Memo {
   const std::optional<Parts<Bytes>>& state(const Point& point, bool dense) {
     Point p = small(point, 2, 2, dense);
     p.recompute = Recompute::none;
+    p.recompute_layers = 0;
     without_experts(p, dense);
     Point one = p;
     one.micro_batch = 1;
@@ -376,7 +379,12 @@ Floor Bounds::memory(const Point& point) const {
   return floor;
 }
 
-double Bounds::seconds(const Point& point) const {
+double Bounds::seconds(const Point& asked) const {
+  Point point = asked;
+  if (point.recompute_layers > 0) {  // no layer takes less than one that computes nothing again
+    point.recompute = Recompute::none;
+    point.recompute_layers = 0;
+  }
   const std::array<bool, 2> kinds = kinds_of(point);
   const Parts<Work>* work[2] = {};
   for (int k = 0; k < 2; ++k) {

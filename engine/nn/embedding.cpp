@@ -11,7 +11,8 @@ namespace mbench {
 Parameter* add_word_table(ParameterStore& store, const Plan& plan, const TableSpec& table) {
   const LinearPlan& lookup = plan.role(table.role);
   Parameter* p = store.add(weight_of(table), lookup.weight, lookup.consumed.value);
-  p->shared_by_ends = plan.model.parts().tied_embedding && plan.mesh.size(Axis::pp) > 1;
+  const bool both_ends = plan.model.parts().tied_embedding || plan.model.mtp_layers > 0;
+  p->shared_by_ends = both_ends && plan.mesh.size(Axis::pp) > 1;
   return p;
 }
 
@@ -22,9 +23,9 @@ Parameter* add_word_table_copy(ParameterStore& store, const Plan& plan, const Ta
 }
 
 InputEmbedding::InputEmbedding(ParameterStore& store, const Plan& plan, const EmbeddingSpec& spec)
-    : word_(add_word_table(store, plan, spec.word)), site_(site_of("embedding.dropout")) {
-  const LinearPlan& lookup = plan.role(spec.word.role);
-  sum_ = Transition::between(lookup.product, lookup.output, plan.mesh);
+    : word_(add_word_table(store, plan, spec.word)),
+      lookup_(plan, word_),
+      site_(site_of("embedding.dropout")) {
   const auto add = [&](const TableSpec& table) {
     return store.add(weight_of(table), plan.role(table.role).weight, plan.hidden.value);
   };
@@ -34,13 +35,7 @@ InputEmbedding::InputEmbedding(ParameterStore& store, const Plan& plan, const Em
 }
 
 Tensor InputEmbedding::forward(Context& c, const MicroBatch& batch, Saved& saved) const {
-  Tensor y;
-  {
-    const Tensor words =
-        c.activation({c.training().seq, c.training().micro_batch, c.plan.model.hidden}, "embedded words");
-    run(c.device, ops::Embedding{batch.tokens, word_->value, words, first_word(c)});
-    y = communicate(c, sum_.forward, words);
-  }
+  Tensor y = lookup_.forward(c, batch.tokens);
   const auto add = [&](const Tensor& ids, const Parameter& table) {
     run(c.device, ops::Embedding{ids.slice(c.seq0(), c.local_seq()), table.value, y, 0, true});
   };
@@ -66,12 +61,28 @@ void InputEmbedding::backward(Context& c, const MicroBatch& batch, Tensor dy, Sa
   };
   if (position_) add(batch.positions, *position_);
   if (token_type_) add(batch.token_types, *token_type_);
+  lookup_.backward(c, batch.tokens, dy);
+}
+
+WordLookup::WordLookup(const Plan& plan, const Parameter* word) : word_(word) {
+  const LinearPlan& lookup = plan.role(word->spec.role);
+  sum_ = Transition::between(lookup.product, lookup.output, plan.mesh);
+}
+
+Tensor WordLookup::forward(Context& c, const Tensor& tokens) const {
+  const Tensor words =
+      c.activation({c.training().seq, c.training().micro_batch, c.plan.model.hidden}, "embedded words");
+  run(c.device, ops::Embedding{tokens, word_->value, words, first_word(c)});
+  return communicate(c, sum_.forward, words);
+}
+
+void WordLookup::backward(Context& c, const Tensor& tokens, const Tensor& dy) const {
   const Tensor whole = communicate(c, sum_.backward, dy);
-  run(c.device, ops::EmbeddingGrad{batch.tokens, whole, word_->gradient, first_word(c)});
+  run(c.device, ops::EmbeddingGrad{tokens, whole, word_->gradient, first_word(c)});
 }
 
 // The first word of this rank's rows.
-std::int64_t InputEmbedding::first_word(const Context& c) const {
+std::int64_t WordLookup::first_word(const Context& c) const {
   std::int64_t first = 0, rows = word_->spec.shape[0];
   for (int i = kAxes; i-- > 0;) {
     const Axis axis = static_cast<Axis>(i);

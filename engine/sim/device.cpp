@@ -50,7 +50,9 @@ class SimDevice::Table final : public TableOf<SimDevice> {
 };
 
 SimDevice::SimDevice(std::size_t memory_limit)
-    : Device(std::make_unique<CountedMemory>(), memory_limit), name_("counting device"), table_(std::make_unique<Table>(*this)) {}
+    : Device(std::make_unique<CountedMemory>(), memory_limit),
+      name_("counting device"),
+      table_(std::make_unique<Table>(*this)) {}
 
 SimDevice::SimDevice(std::string name, std::size_t memory_limit, std::unique_ptr<CostModel> costs,
                      VirtualClock& clock)
@@ -73,9 +75,13 @@ SimDevice::~SimDevice() {
   if (clock_) clock_->charge_to(nullptr);
 }
 
-OpTable& SimDevice::ops() { return *table_; }
+OpTable& SimDevice::ops() {
+  return *table_;
+}
 
-void SimDevice::do_copy(const Tensor& from, const Tensor& to) { charge(ops::Copy{from, to}); }
+void SimDevice::do_copy(const Tensor& from, const Tensor& to) {
+  charge(ops::Copy{from, to});
+}
 
 void SimDevice::record_kernel(double seconds, const Cost& cost, TimePart part) {
   ClockEvent event{ClockEvent::Kind::kernel, part};
