@@ -80,7 +80,7 @@ std::vector<Choice> choices(const Point& p, std::int64_t) {
     if (p.tp * p.cp * p.dp / p.expert_tp() % n == 0) ep.values.push_back(n);
   if (p.tp > 1 && p.sequence_parallel) etp.values.push_back(1);
   if (width_of_expert(p.model) % p.tp == 0) etp.values.push_back(p.tp);
-  return {ep, etp};
+  return {etp, ep};
 }
 
 void write(const Point& p, Plan& plan) {

@@ -42,7 +42,11 @@ class Group {
   using Bytes = std::vector<std::byte>;
 
   Group(Device& device, std::string name, int rank, int size)
-      : device_(device), name_(std::move(name)), rank_(rank), size_(size) {}
+      : device_(device),
+        name_(std::move(name)),
+        part_(communication_of(name_)),
+        rank_(rank),
+        size_(size) {}
   virtual ~Group() = default;
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
@@ -141,6 +145,7 @@ class Group {
 
   Device& device_;
   std::string name_;
+  TimePart part_;  // that its collectives are
   int rank_, size_;
 };
 

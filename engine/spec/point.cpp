@@ -97,6 +97,16 @@ std::map<std::string, std::string> read_env(const json& value, const std::string
   return env;
 }
 
+std::map<std::string, double> read_machine(const json& value, const std::string& where) {
+  if (!value.is_object())
+    fail(ErrorKind::bad_input, where, "wrong type, got {}, need an object of figures by their path",
+         short_json(value));
+  std::map<std::string, double> figures;
+  for (const auto& [path, figure] : value.items())
+    figures[path] = read_number(figure, where + "." + path, std::numeric_limits<double>::lowest());
+  return figures;
+}
+
 // What a field may hold: readers, which refuse anything else at `where`.
 
 auto count(std::int64_t low, std::int64_t high) {
@@ -208,6 +218,7 @@ const std::vector<Field>& fields() {
       field("max_seconds", limit, &P::max_seconds, number()),
       field("env", place, &P::env, read_env),
       field("framework", place, &P::framework, read_string),
+      field("machine", place, &P::machine, read_machine),
       told(field("device", place, &P::device, read_device)),
   };
   return table;
@@ -293,9 +304,15 @@ Point without(Point point, std::initializer_list<FieldKind> kinds) {
 }
 
 void PointBuilder::set(const std::string& key, const json& value, const std::string& where) {
-  if (const Field* field = field_named(key)) {
-    field->read(point_, value, where);
-    where_[key] = where;
+  set_point_field(point_, key, value, where);
+  where_[key] = where;
+}
+
+void set_point_field(Point& point, const std::string& key, const json& value, const std::string& where) {
+  if (const Field* field = field_named(key)) return field->read(point, value, where);
+  if (key.starts_with(kMachineField)) {
+    point.machine[key.substr(kMachineField.size())] =
+        read_number(value, where, std::numeric_limits<double>::lowest());
     return;
   }
   fail(ErrorKind::bad_input, where, "unknown key, got \"{}\", {}", key, nearest_choice(key, point_keys()));

@@ -7,6 +7,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/spec/model_spec.h"
@@ -72,6 +73,8 @@ struct Point {
 
   // Whose host costs a simulation charges: the name of a framework, or the path of its file.
   std::string framework = "mbench";
+  // Simulation: figures of the machine's file that are other than there, by path ("network.gbps_per_device").
+  std::map<std::string, double> machine;
   std::string device = "cpu";  // "cpu", "cuda" or "sim:<N>x<MACHINE>"
 
   std::int64_t expert_tp() const { return etp == 0 ? tp : etp; }
@@ -103,6 +106,9 @@ struct PointField {
 };
 // Every field, in the order of the declaration.
 const std::vector<PointField>& point_fields();
+
+// A figure of the machine as a field of its own: "machine.network.gbps_per_device".
+inline constexpr std::string_view kMachineField = "machine.";
 
 // The keys of the same, for spec expansion and messages.
 const std::vector<std::string>& point_keys();

@@ -6,6 +6,7 @@
 
 #include "engine/platform/registry.h"
 #include "strategies/strategies.h"
+#include "sweeps/options.h"
 #include "sweeps/spec.h"
 #include "test/catch.h"
 
@@ -217,7 +218,7 @@ TEST_CASE("every field that decides what is trained or how it is laid out is one
     }
   for (const std::string& key : point_keys()) {
     const bool measuring = key == "iterations" || key == "warmup" || key == "memory_limit" ||
-                           key == "max_seconds" || key == "env" || key == "framework" || key == "device";
+                           key == "max_seconds" || key == "env" || key == "framework" || key == "machine" || key == "device";
     INFO(key);
     CHECK(owner.contains(key) != measuring);
   }
@@ -229,11 +230,14 @@ TEST_CASE("each choice that a strategy offers can be, and no divisor is missing"
   for (const strategies::Strategy& s : strategies::all_strategies()) {
     if (!s.choices) continue;
     for (const strategies::Choice& choice : s.choices(p, 8)) {
-      CHECK(std::count(s.fields.begin(), s.fields.end(), choice.field) == 1);
+      const std::vector<std::string> together = sweeps::split_fields(choice.field);
+      for (const std::string& field : together)
+        CHECK(std::count(s.fields.begin(), s.fields.end(), field) == 1);
       count[choice.field] = choice.values.size();
       for (const json& value : choice.values) {
         json fields = json(point_to_json(p));
-        fields[choice.field] = value;
+        for (std::size_t i = 0; i < together.size(); ++i)
+          fields[together[i]] = together.size() == 1 ? value : value.at(i);
         INFO(choice.field << " " << value.dump());
         CHECK_FALSE(strategies::why_not(point_from_json(fields, "p: $")));
       }
@@ -249,7 +253,8 @@ TEST_CASE("each choice that a strategy offers can be, and no divisor is missing"
   CHECK(strategies::context().choices(p, 8).front().values.size() == 4);  // 1 2 4 8 of 16 heads
   p.attention = AttentionKind::flash, p.cp_communication = CpCommunication::ring;
   CHECK(strategies::context().choices(p, 8).front().values.size() == 4);
-  CHECK(count.at("zero") == 7);
+  CHECK(count.at("zero,fsdp_no_sync") == 7);
+  CHECK(count.at("schedule,virtual_stages") == 1);  // of a single stage
   p.dp = 1;
   CHECK(strategies::sharded_state().choices(p, 8).front().values.size() == 1);
 }
