@@ -57,6 +57,7 @@ std::vector<Choice> choices(const Point& p, std::int64_t devices) {
   other = p;
   for (const CpCommunication c :
        {CpCommunication::all_gather, CpCommunication::ring, CpCommunication::all_to_all}) {
+    if (p.cp == 1 && c != p.cp_communication) continue;  // of one rank they are all the same
     other.cp_communication = c;
     if (can(other)) communication.values.push_back(name_of(c));
   }
