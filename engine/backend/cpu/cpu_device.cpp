@@ -33,9 +33,9 @@ class CpuDevice::Table final : public TableOf<CpuOps> {
   using TableOf<CpuOps>::TableOf;
 };
 
-CpuDevice::CpuDevice(std::size_t memory_limit)
+CpuDevice::CpuDevice(std::size_t memory_limit, Bf16 bf16)
     : Device(std::make_unique<HostMemory>(capacity_for(memory_limit)), memory_limit),
-      ops_(memory()),
+      ops_(memory(), bf16),
       table_(std::make_unique<Table>(ops_)) {}
 
 CpuDevice::~CpuDevice() = default;

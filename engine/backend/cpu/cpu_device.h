@@ -27,7 +27,7 @@ class HostMemory final : public RawMemory {
 
 class CpuDevice final : public Device {
  public:
-  explicit CpuDevice(std::size_t memory_limit = 0);
+  explicit CpuDevice(std::size_t memory_limit = 0, Bf16 bf16 = Bf16::native);
   ~CpuDevice();
   OpTable& ops() override;
   std::string name() const override;

@@ -169,13 +169,24 @@ void multiply(const Matmul& op, Scratch& memory) {
   });
 }
 
+// On bf16 instructions where there are any, with a bias if that is all of the epilogue.
+bool multiply_natively(CpuOps& cpu, const Matmul& op) {
+  return cpu.bf16_products != nullptr && cpu.bf16_products->multiply(op, cpu.scratch);
+}
+
+void multiply_somehow(CpuOps& cpu, const Matmul& op) {
+  if (!multiply_natively(cpu, op)) multiply(op, cpu.scratch);
+}
+
 }  // namespace
 
-// CBLAS has no epilogues: they are the ops that they are made of.
+// CBLAS has no epilogues: they are the ops that they are made of. oneDNN adds a bias to its f32 sums; what an epilogue else
+// reads or writes beside c is one pass of an op over c, as for CBLAS.
 template <>
 void compute(CpuOps& cpu, const Matmul& op) {
-  if (!op.has_epilogue()) return multiply(op, cpu.scratch);
-  multiply(ops::product_before_epilogue(op), cpu.scratch);
+  if (!op.has_epilogue()) return multiply_somehow(cpu, op);
+  if (op.bias && multiply_natively(cpu, op)) return;
+  multiply_somehow(cpu, ops::product_before_epilogue(op));
   ops::for_each_part_of_epilogue(op, [&](const auto& part) { compute(cpu, part); });
 }
 
