@@ -62,6 +62,7 @@ nlohmann::ordered_json describe_environment(const std::string& device) {
                               {"device", device},
                               {"mpi", mpi_library()},
                               {"blas", blas_library()},
+                              {"bf16_arithmetic", bf16_arithmetic()},
                               {"compiler", MBENCH_COMPILER},
                               {"git_revision", MBENCH_GIT_REVISION},
                               {"mbench_version", MBENCH_VERSION},

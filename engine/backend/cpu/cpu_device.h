@@ -48,8 +48,8 @@ class CpuDevice final : public Device {
   std::unique_ptr<Table> table_;
 };
 
-// FLOP/s that this process's threads reach on a large square f32 product: the peak that CPU rows are held
-// against.
-double measure_gemm_peak(double seconds);
+// FLOP/s that this process's threads reach on a large square product of matrices of that type, as a device computes it:
+// the peak that CPU rows of that precision are held against.
+double measure_gemm_peak(DType type, double seconds);
 
 }  // namespace mbench::cpu

@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "engine/backend/cpu/bf16_products.h"
 #include "engine/backend/cpu/convert.h"
 #include "engine/backend/cpu/cpu_ops.h"
 #include "engine/backend/cpu/parallel.h"
@@ -169,9 +170,24 @@ void multiply(const Matmul& op, Scratch& memory) {
   });
 }
 
-// On bf16 instructions where there are any, with a bias if that is all of the epilogue.
+// On bf16 instructions, with a bias if that is all of the epilogue. False, and nothing is done, for what is left to BLAS: there are
+// none, operands that are not bf16, a result in f16, no terms to sum, another epilogue.
 bool multiply_natively(CpuOps& cpu, const Matmul& op) {
-  return cpu.bf16_products != nullptr && cpu.bf16_products->multiply(op, cpu.scratch);
+  if (!cpu.bf16_products || op.a.data.dtype() != DType::bf16 || op.c.data.dtype() == DType::f16) return false;
+  if (op.c.rows == 0 || op.c.cols == 0 || op.a.cols == 0 || op.batch == 0) return false;
+  if (op.gelu_input || op.gelu_grad_input || op.bias_gradient) return false;
+  const auto place = [&](const Matrix& x) {
+    return Bf16Shape::Place{x.ld, op.batch > 1 ? x.batch_stride : 0, x.transposed};
+  };
+  const Bf16Shape shape{op.c.rows,   op.c.cols,   op.a.cols, op.batch,
+                        place(op.a), place(op.b), place(op.c), op.c.data.dtype() == DType::f32,
+                        bool(op.bias), op.alpha,  op.beta};
+  Bf16Product* product = cpu.bf16_products->find(shape);
+  if (product == nullptr) return false;
+  const auto at = [](const Matrix& x) { return x.data.data() + static_cast<std::size_t>(x.offset) * size_of(x.data.dtype()); };
+  product->run(at(op.a), at(op.b), at(op.c), op.bias ? op.bias.data() : nullptr,
+               cpu.scratch.bytes(product->scratch_bytes()));
+  return true;
 }
 
 void multiply_somehow(CpuOps& cpu, const Matmul& op) {

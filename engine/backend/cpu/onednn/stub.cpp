@@ -12,7 +12,7 @@ std::string bf16_instructions() {
 }
 
 std::string onednn_library() {
-  return "none: this binary was built without oneDNN (MBENCH_ONEDNN=OFF)";
+  return "";
 }
 
 }  // namespace mbench::cpu
