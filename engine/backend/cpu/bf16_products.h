@@ -39,6 +39,8 @@ class Bf16Products {
   // Code for products of that shape, made at the first call and kept; valid until the next call. Null for a form that oneDNN
   // has but its reference for, which is slower than widening.
   virtual Bf16Product* find(const Bf16Shape& shape) = 0;
+  // Whether they run on matrix units, at ten times the rate of f32 and more (AMX), rather than twice it (AVX512_BF16).
+  virtual bool matrix_units() const = 0;
 };
 
 // Null where this CPU or this build has none.

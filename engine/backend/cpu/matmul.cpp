@@ -3,6 +3,7 @@
 #include <cblas.h>
 #include <omp.h>
 
+#include <cmath>
 #include <limits>
 
 #include "engine/backend/cpu/bf16_products.h"
@@ -190,8 +191,97 @@ bool multiply_natively(CpuOps& cpu, const Matmul& op) {
   return true;
 }
 
+// Numbers of fp16, each as the sum of two of bf16: 8 bits and the 3 that are left, with range to spare.
+struct SplitPanel {
+  bf16 *high, *low;
+  Bf16Shape::Place place;
+};
+
+// The part [row, row + rows) x [col, col + cols) of an operand, as it is stored.
+SplitPanel split_panel(const Matrix& x, std::int64_t index, std::int64_t row, std::int64_t col, std::int64_t rows,
+                       std::int64_t cols, bf16* buffer) {
+  const SplitPanel panel{buffer, buffer + rows * cols, {x.transposed ? rows : cols, 0, x.transposed}};
+  if (x.transposed) {
+    std::swap(row, col);
+    std::swap(rows, cols);
+  }
+  const f16* from = x.data.as<f16>() + x.offset + index * x.batch_stride + row * x.ld + col;
+  parallel_row_tiles(rows, cols, [&](std::int64_t r, std::int64_t c, std::int64_t n) {
+    float whole[kTile], part[kTile];
+    bf16 *high = panel.high + r * cols + c, *low = panel.low + r * cols + c;
+    to_floats(from + r * x.ld + c, whole, n);
+    from_floats(whole, high, n);
+    to_floats(high, part, n);
+#pragma omp simd
+    for (std::int64_t i = 0; i < n; ++i)  // nothing is left of infinity: it stays what it is
+      part[i] = std::fabs(whole[i]) <= 65504.0f ? whole[i] - part[i] : 0.0f;
+    from_floats(part, low, n);
+  });
+  return panel;
+}
+
+constexpr std::int64_t kSplitRows = 1024, kSplitCols = 1024, kSplitDepth = 2048;
+
+// Products of fp16 operands on units that multiply bf16 at many times the rate of f32: a product of two sums of two is four products,
+// all exact in f32. False, and nothing is done, where there are no such units.
+bool multiply_split(CpuOps& cpu, const Matmul& op) {
+  if (!cpu.bf16_products || !cpu.bf16_products->matrix_units() || op.a.data.dtype() != DType::f16) return false;
+  const std::int64_t m = op.c.rows, n = op.c.cols, k = op.a.cols;
+  if (m == 0 || n == 0 || k == 0 || op.batch == 0) return false;
+  const std::int64_t rows = std::min(kSplitRows, m), cols = std::min(kSplitCols, n), depth = std::min(kSplitDepth, k);
+  const auto shape_of = [&](const SplitPanel& a, const SplitPanel& b, std::int64_t mi, std::int64_t nj, std::int64_t kp, bool first) {
+    return Bf16Shape{mi, nj, kp, 1, a.place, b.place, {nj, 0, false}, true, false, op.alpha, first ? 0.0f : 1.0f};
+  };
+  // One round to learn how much memory the products work in, another to run them.
+  std::size_t work_bytes = 0;
+  const std::size_t floats = static_cast<std::size_t>((rows + cols) * depth + rows * cols) + 3 * 16;
+  std::byte* memory = nullptr;
+  bool known = true;
+  const auto for_panels = [&](auto&& panel) {
+    for (std::int64_t i0 = 0; i0 < m; i0 += rows)
+      for (std::int64_t j0 = 0; j0 < n; j0 += cols) panel(i0, j0, std::min(rows, m - i0), std::min(cols, n - j0));
+  };
+  const auto line = [](std::int64_t count) { return (count + 15) / 16 * 16; };  // floats, to whole cache lines
+  for_panels([&](std::int64_t, std::int64_t, std::int64_t mi, std::int64_t nj) {
+    for (std::int64_t p0 = 0; p0 < k; p0 += depth)
+      for (const bool first : {true, false}) {
+        const std::int64_t kp = std::min(depth, k - p0);
+        const SplitPanel a{nullptr, nullptr, {op.a.transposed ? mi : kp, 0, op.a.transposed}},
+            b{nullptr, nullptr, {op.b.transposed ? kp : nj, 0, op.b.transposed}};
+        const Bf16Product* product = cpu.bf16_products->find(shape_of(a, b, mi, nj, kp, first));
+        known = known && product != nullptr;
+        if (product != nullptr) work_bytes = std::max(work_bytes, product->scratch_bytes());
+      }
+  });
+  if (!known) return false;
+  memory = static_cast<std::byte*>(cpu.scratch.bytes(floats * sizeof(float) + work_bytes));
+  float *tile = reinterpret_cast<float*>(memory), *a_buffer = tile + line(rows * cols), *b_buffer = a_buffer + line(rows * depth);
+  void* work = b_buffer + line(depth * cols);
+  with_type(op.c.data.dtype(), [&](auto type) {
+    using TC = decltype(type);
+    for (std::int64_t index = 0; index < op.batch; ++index)
+      for_panels([&](std::int64_t i0, std::int64_t j0, std::int64_t mi, std::int64_t nj) {
+        for (std::int64_t p0 = 0; p0 < k; p0 += depth) {
+          const std::int64_t kp = std::min(depth, k - p0);
+          const SplitPanel a = split_panel(op.a, index, i0, p0, mi, kp, reinterpret_cast<bf16*>(a_buffer)),
+                           b = split_panel(op.b, index, p0, j0, kp, nj, reinterpret_cast<bf16*>(b_buffer));
+          const auto add = [&](const bf16* left, const bf16* right, bool first) {
+            cpu.bf16_products->find(shape_of(a, b, mi, nj, kp, first))->run(left, right, tile, nullptr, work);
+          };
+          add(a.high, b.high, p0 == 0);
+          add(a.high, b.low, false);
+          add(a.low, b.high, false);
+          add(a.low, b.low, false);
+        }
+        TC* out = op.c.data.as<TC>() + op.c.offset + index * op.c.batch_stride + i0 * op.c.ld + j0;
+        parallel_rows(mi, nj, [&](std::int64_t r) { merge_row(tile + r * nj, out + r * op.c.ld, nj, op.beta); });
+      });
+  });
+  return true;
+}
+
 void multiply_somehow(CpuOps& cpu, const Matmul& op) {
-  if (!multiply_natively(cpu, op)) multiply(op, cpu.scratch);
+  if (!multiply_natively(cpu, op) && !multiply_split(cpu, op)) multiply(op, cpu.scratch);
 }
 
 }  // namespace

@@ -110,7 +110,7 @@ TEST_CASE(
 TEST_CASE(
     "scratch of the CPU's kernels is reported and bound by the device's limit, the arena is not touched") {
   constexpr std::size_t limit = std::size_t{8} << 20;
-  cpu::CpuDevice device(limit);
+  cpu::CpuDevice device(limit, cpu::Bf16::widened);
   const auto product_of = [&](std::int64_t n) {
     const Tensor a = device.empty({n, n}, DType::bf16, Category::other, "a");
     const Tensor c = device.empty({n, n}, DType::bf16, Category::other, "c");

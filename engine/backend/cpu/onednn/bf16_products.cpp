@@ -14,6 +14,12 @@ namespace {
 
 using Type = dnnl::memory::data_type;
 
+// Whether oneDNN would use these instructions here.
+bool has(dnnl::cpu_isa wanted) {
+  const auto bits = static_cast<unsigned>(wanted);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & bits) == bits;
+}
+
 // oneDNN reads a matrix stored whole or transposed, with every leading dim.
 dnnl::memory::desc describe(const Bf16Shape::Place& x, std::int64_t batch, std::int64_t rows, std::int64_t cols, Type type) {
   const std::int64_t row = x.transposed ? 1 : x.ld, col = x.transposed ? x.ld : 1;
@@ -76,6 +82,7 @@ class Product final : public Bf16Product {
 
 class OneDnn final : public Bf16Products {
  public:
+  bool matrix_units() const override { return has(dnnl::cpu_isa::avx512_core_amx); }
   Bf16Product* find(const Bf16Shape& shape) override {
     // A primitive is cut for the threads that there are as it is made.
     const Key key{shape, omp_get_max_threads()};
@@ -111,12 +118,6 @@ class OneDnn final : public Bf16Products {
   std::map<Key, Kept> products_;
   std::uint64_t uses_ = 0;
 };
-
-// Whether oneDNN would use these instructions here.
-bool has(dnnl::cpu_isa wanted) {
-  const auto bits = static_cast<unsigned>(wanted);
-  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & bits) == bits;
-}
 
 }  // namespace
 
