@@ -49,7 +49,8 @@ void print_devices() {
              format_bytes(physical_memory()), format_bytes(available_memory()));
   for (const Precision precision : {Precision::f32, Precision::bf16, Precision::fp16})
     fmt::print("          {:.1f} GFLOP/s on {} {} matrix product, measured now on all cores\n",
-               measured_peak_flops(precision, 0.5) * 1e-9, precision == Precision::f32 ? "an" : "a", name_of(precision));
+               measured_peak_flops(precision, 0.5) * 1e-9, precision == Precision::f32 ? "an" : "a",
+               name_of(precision));
   fmt::print("          bf16 products: {}\n", bf16_arithmetic());
   print_gpus();
   fmt::print("mpi       {}\n", text("mpi"));

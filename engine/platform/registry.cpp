@@ -197,7 +197,8 @@ std::string blas_library() {
 std::string bf16_arithmetic() {
   const std::string library = cpu::onednn_library(), instructions = cpu::bf16_instructions();
   if (library.empty()) return "f32: this binary was built without oneDNN (MBENCH_ONEDNN=OFF)";
-  if (instructions.empty()) return fmt::format("f32: the CPU has neither AVX512_BF16 nor AMX, as {} finds", library);
+  if (instructions.empty())
+    return fmt::format("f32: the CPU has neither AVX512_BF16 nor AMX, as {} finds", library);
   return fmt::format("{}, by {}", instructions, library);
 }
 

@@ -57,7 +57,8 @@ TEST_CASE("bad usage and bad input exit with 2 and say what was wrong") {
   refused("sweep tiny.json --filter tp=8", "none of the 4 points is left");
   // Which of the two is missing depends on where this was built; where nothing is, the sweep would run.
   const std::string devices = room.shell("$M devices").out;
-  for (const char* peak : {"GFLOP/s on an f32 matrix product", "GFLOP/s on a bf16 matrix product", "GFLOP/s on a fp16 matrix product"})
+  for (const char* peak : {"GFLOP/s on an f32 matrix product", "GFLOP/s on a bf16 matrix product",
+                           "GFLOP/s on a fp16 matrix product"})
     CHECK_THAT(devices, Contains(peak));
   CHECK_THAT(devices, Contains("\n          bf16 products: "));
   if (devices.find("cuda      none: this binary") != std::string::npos)

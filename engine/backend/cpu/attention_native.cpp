@@ -24,10 +24,14 @@ bool native(const CpuOps& cpu, std::initializer_list<const Matrix*> matrices) {
 }
 
 struct Cut {
-  static constexpr std::int64_t kRows = 128;                // of a causal block of 128, half are of no use at worst
-  static constexpr std::int64_t kScores = 512 * 1024 / 4;   // f32 of a block for each thread: they stay in its second-level cache
+  static constexpr std::int64_t kRows = 128;  // of a causal block of 128, half are of no use at worst
+  static constexpr std::int64_t kScores =
+      512 * 1024 / 4;  // f32 of a block for each thread: they stay in its second-level cache
   explicit Cut(const AttentionShape& shape)
-      : s(shape), rows(std::min(kRows, s.seq)), blocks((s.seq + rows - 1) / rows), ld(round_up(s.seq, 32) + 32) {
+      : s(shape),
+        rows(std::min(kRows, s.seq)),
+        blocks((s.seq + rows - 1) / rows),
+        ld(round_up(s.seq, 32) + 32) {
     const std::int64_t threads = omp_get_max_threads(), groups = s.groups();
     wave = std::clamp(threads * kScores / (rows * ld), std::min(threads, groups), groups);
     while (groups % wave != 0) --wave;  // all alike, so that the same code computes each
@@ -50,17 +54,36 @@ Place place_of(const Matrix& m, bool transposed = false) {
 // The products of a block. Every one is a batch over a wave, into f32; those that do not begin a sum add to it.
 struct Products {
   static Bf16Shape scores(const Cut& z, std::int64_t b, const Matrix& queries, const Matrix& keys) {
-    return {z.rows_of(b), z.keys_of(b), queries.cols, z.wave, place_of(queries), place_of(keys, true), z.scores_place(), true};
+    return {z.rows_of(b),      z.keys_of(b),         queries.cols,     z.wave,
+            place_of(queries), place_of(keys, true), z.scores_place(), true};
   }
   // A weighted sum of values for each query.
   static Bf16Shape mixed(const Cut& z, std::int64_t b, const Matrix& values, bool first) {
-    return {z.rows_of(b), values.cols, z.keys_of(b), z.wave, z.scores_place(), place_of(values), {values.cols, z.rows * values.cols},
-            true, false, 1, first ? 0.0f : 1.0f};
+    return {z.rows_of(b),
+            values.cols,
+            z.keys_of(b),
+            z.wave,
+            z.scores_place(),
+            place_of(values),
+            {values.cols, z.rows * values.cols},
+            true,
+            false,
+            1,
+            first ? 0.0f : 1.0f};
   }
   // A weighted sum of `rows` for each key.
   static Bf16Shape summed(const Cut& z, std::int64_t b, const Matrix& rows, bool first) {
-    return {z.keys_of(b), rows.cols, z.rows_of(b), z.wave, z.scores_place(true), place_of(rows), {rows.cols, z.s.seq * rows.cols},
-            true, false, 1, first ? 0.0f : 1.0f};
+    return {z.keys_of(b),
+            rows.cols,
+            z.rows_of(b),
+            z.wave,
+            z.scores_place(true),
+            place_of(rows),
+            {rows.cols, z.s.seq * rows.cols},
+            true,
+            false,
+            1,
+            first ? 0.0f : 1.0f};
   }
 };
 
@@ -92,7 +115,8 @@ bool prepare(Bf16Products& products, std::initializer_list<Bf16Shape> shapes, st
 }
 
 // Queries or outputs of head `j` of the groups from `group` on, from query `row` on.
-bf16* queries_at(const AttentionShape& s, const Matrix& m, std::int64_t group, std::int64_t j, std::int64_t row) {
+bf16* queries_at(const AttentionShape& s, const Matrix& m, std::int64_t group, std::int64_t j,
+                 std::int64_t row) {
   return m.data.as<bf16>() + query_head(s, m, group * s.group + j) + row * m.ld;
 }
 bf16* keys_at(const AttentionShape& s, const Matrix& m, std::int64_t group) {
@@ -168,8 +192,8 @@ Memory take_memory(Scratch& scratch, const Arguments&... arguments) {
 
 // One row of scores becomes probabilities, kept and as an operand; those of hidden keys are zero.
 template <class TP>
-void attend_row(const Attention& op, std::int64_t head, std::int64_t q, std::int64_t keys, const ForwardMemory& memory,
-                std::int64_t at) {
+void attend_row(const Attention& op, std::int64_t head, std::int64_t q, std::int64_t keys,
+                const ForwardMemory& memory, std::int64_t at) {
   const AttentionShape& s = op.shape;
   const std::int64_t visible = visible_keys(s, q);
   float* row = memory.scores + at;
@@ -196,8 +220,8 @@ float dot_of(std::int64_t n, const bf16* x, const bf16* y) {
 
 // Probabilities again, and the gradient of the scores from that of the probabilities; both as operands.
 template <class TP>
-void grad_one_row(const AttentionGrad& op, std::int64_t head, std::int64_t q, std::int64_t keys, const BackwardMemory& memory,
-                  std::int64_t at) {
+void grad_one_row(const AttentionGrad& op, std::int64_t head, std::int64_t q, std::int64_t keys,
+                  const BackwardMemory& memory, std::int64_t at) {
   const AttentionShape& s = op.shape;
   const std::int64_t visible = visible_keys(s, q), v_dim = s.v_dim();
   float *p = memory.probs + at, *ds = memory.dscores + at;
@@ -210,11 +234,13 @@ void grad_one_row(const AttentionGrad& op, std::int64_t head, std::int64_t q, st
 }
 
 // Rows of `from`, [wave, rows, width], to the queries of the block.
-void store_block(const Cut& z, const Matrix& to, std::int64_t group, std::int64_t j, std::int64_t b, const float* from) {
+void store_block(const Cut& z, const Matrix& to, std::int64_t group, std::int64_t j, std::int64_t b,
+                 const float* from) {
   const std::int64_t rows = z.rows_of(b);
   parallel_rows(z.wave * rows, to.cols, [&](std::int64_t i) {
     const std::int64_t g = i / rows, r = i % rows;
-    from_floats(from + (g * z.rows + r) * to.cols, queries_at(z.s, to, group + g, j, z.first(b) + r), to.cols);
+    from_floats(from + (g * z.rows + r) * to.cols, queries_at(z.s, to, group + g, j, z.first(b) + r),
+                to.cols);
   });
 }
 
@@ -267,7 +293,9 @@ bool grad_natively(CpuOps& cpu, const AttentionGrad& op) {
   const std::int64_t last = z.blocks - 1;  // sees all keys: it begins the sums over queries
   std::size_t work = 0;
   for (std::int64_t b = 0; b < z.blocks; ++b) {
-    if (!prepare(products, {scores(b), dprobs(b), dq(b, true), dq(b, false), dv(b, false), dk(b, false)}, work)) return false;
+    if (!prepare(products, {scores(b), dprobs(b), dq(b, true), dq(b, false), dv(b, false), dk(b, false)},
+                 work))
+      return false;
     if (b == last && !prepare(products, {dv(b, true), dk(b, true)}, work)) return false;
   }
   const auto memory = take_memory<BackwardMemory>(cpu.scratch, z, d, v_dim, work);

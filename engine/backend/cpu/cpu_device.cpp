@@ -66,7 +66,9 @@ CpuDevice::CpuDevice(std::size_t memory_limit, Bf16 bf16)
 
 CpuDevice::~CpuDevice() = default;
 
-OpTable& CpuDevice::ops() { return *table_; }
+OpTable& CpuDevice::ops() {
+  return *table_;
+}
 
 std::string CpuDevice::name() const {
   std::ifstream in("/proc/cpuinfo");
@@ -114,8 +116,10 @@ double CpuDevice::now() const {
 }
 
 double measure_gemm_peak(DType type, double seconds) {
-  constexpr std::int64_t n = 2048;  // matrices of 8 or 16 MiB: large enough that packing and threads cost nothing
-  Allocator memory(std::make_unique<HeapMemory>(std::size_t{3} * n * n * size_of(type) + (std::size_t{1} << 20)), 0);
+  constexpr std::int64_t n =
+      2048;  // matrices of 8 or 16 MiB: large enough that packing and threads cost nothing
+  Allocator memory(
+      std::make_unique<HeapMemory>(std::size_t{3} * n * n * size_of(type) + (std::size_t{1} << 20)), 0);
   CpuOps cpu(memory, Bf16::native);
   const auto matrix = [&](float value) {
     const Tensor t(memory, {n, n}, type, Category::workspace, "peak");

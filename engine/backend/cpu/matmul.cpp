@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "engine/backend/cpu/bf16_products.h"
 #include "engine/backend/cpu/convert.h"
@@ -180,12 +181,14 @@ bool multiply_natively(CpuOps& cpu, const Matmul& op) {
   const auto place = [&](const Matrix& x) {
     return Bf16Shape::Place{x.ld, op.batch > 1 ? x.batch_stride : 0, x.transposed};
   };
-  const Bf16Shape shape{op.c.rows,   op.c.cols,   op.a.cols, op.batch,
-                        place(op.a), place(op.b), place(op.c), op.c.data.dtype() == DType::f32,
-                        bool(op.bias), op.alpha,  op.beta};
+  const Bf16Shape shape{op.c.rows,     op.c.cols,   op.a.cols,   op.batch,
+                        place(op.a),   place(op.b), place(op.c), op.c.data.dtype() == DType::f32,
+                        bool(op.bias), op.alpha,    op.beta};
   Bf16Product* product = cpu.bf16_products->find(shape);
   if (product == nullptr) return false;
-  const auto at = [](const Matrix& x) { return x.data.data() + static_cast<std::size_t>(x.offset) * size_of(x.data.dtype()); };
+  const auto at = [](const Matrix& x) {
+    return x.data.data() + static_cast<std::size_t>(x.offset) * size_of(x.data.dtype());
+  };
   product->run(at(op.a), at(op.b), at(op.c), op.bias ? op.bias.data() : nullptr,
                cpu.scratch.bytes(product->scratch_bytes()));
   return true;
@@ -194,13 +197,12 @@ bool multiply_natively(CpuOps& cpu, const Matmul& op) {
 // Numbers of fp16, each as the sum of two of bf16: 8 bits and the 3 that are left, with range to spare.
 struct SplitPanel {
   bf16 *high, *low;
-  Bf16Shape::Place place;
 };
 
 // The part [row, row + rows) x [col, col + cols) of an operand, as it is stored.
-SplitPanel split_panel(const Matrix& x, std::int64_t index, std::int64_t row, std::int64_t col, std::int64_t rows,
-                       std::int64_t cols, bf16* buffer) {
-  const SplitPanel panel{buffer, buffer + rows * cols, {x.transposed ? rows : cols, 0, x.transposed}};
+SplitPanel split_panel(const Matrix& x, std::int64_t index, std::int64_t row, std::int64_t col,
+                       std::int64_t rows, std::int64_t cols, bf16* buffer) {
+  const SplitPanel panel{buffer, buffer + rows * cols};
   if (x.transposed) {
     std::swap(row, col);
     std::swap(rows, cols);
@@ -220,61 +222,93 @@ SplitPanel split_panel(const Matrix& x, std::int64_t index, std::int64_t row, st
   return panel;
 }
 
-constexpr std::int64_t kSplitRows = 1024, kSplitCols = 1024, kSplitDepth = 2048;
+// How such a product is cut, and the shapes of what is left of it.
+struct SplitSizes {
+  static constexpr std::int64_t kRows = 1024, kCols = 1024, kDepth = 2048;
+  explicit SplitSizes(const Matmul& op)
+      : rows(std::min(kRows, op.c.rows)),
+        cols(std::min(kCols, op.c.cols)),
+        depth(std::min(kDepth, op.a.cols)) {}
+  std::int64_t rows, cols, depth;
 
-// Products of fp16 operands on units that multiply bf16 at many times the rate of f32: a product of two sums of two is four products,
-// all exact in f32. False, and nothing is done, where there are no such units.
-bool multiply_split(CpuOps& cpu, const Matmul& op) {
-  if (!cpu.bf16_products || !cpu.bf16_products->matrix_units() || op.a.data.dtype() != DType::f16) return false;
-  const std::int64_t m = op.c.rows, n = op.c.cols, k = op.a.cols;
-  if (m == 0 || n == 0 || k == 0 || op.batch == 0) return false;
-  const std::int64_t rows = std::min(kSplitRows, m), cols = std::min(kSplitCols, n), depth = std::min(kSplitDepth, k);
-  const auto shape_of = [&](const SplitPanel& a, const SplitPanel& b, std::int64_t mi, std::int64_t nj, std::int64_t kp, bool first) {
-    return Bf16Shape{mi, nj, kp, 1, a.place, b.place, {nj, 0, false}, true, false, op.alpha, first ? 0.0f : 1.0f};
-  };
-  // One round to learn how much memory the products work in, another to run them.
-  std::size_t work_bytes = 0;
-  const std::size_t floats = static_cast<std::size_t>((rows + cols) * depth + rows * cols) + 3 * 16;
-  std::byte* memory = nullptr;
-  bool known = true;
-  const auto for_panels = [&](auto&& panel) {
-    for (std::int64_t i0 = 0; i0 < m; i0 += rows)
-      for (std::int64_t j0 = 0; j0 < n; j0 += cols) panel(i0, j0, std::min(rows, m - i0), std::min(cols, n - j0));
-  };
-  const auto line = [](std::int64_t count) { return (count + 15) / 16 * 16; };  // floats, to whole cache lines
-  for_panels([&](std::int64_t, std::int64_t, std::int64_t mi, std::int64_t nj) {
-    for (std::int64_t p0 = 0; p0 < k; p0 += depth)
+  // f(first row, first column, rows, columns) of every tile of c.
+  template <class F>
+  void for_tiles(const Matmul& op, F&& f) const {
+    for (std::int64_t i = 0; i < op.c.rows; i += rows)
+      for (std::int64_t j = 0; j < op.c.cols; j += cols)
+        f(i, j, std::min(rows, op.c.rows - i), std::min(cols, op.c.cols - j));
+  }
+  // f(first term, terms) of every panel of the operands of a tile.
+  template <class F>
+  void for_panels(const Matmul& op, F&& f) const {
+    for (std::int64_t p = 0; p < op.a.cols; p += depth) f(p, std::min(depth, op.a.cols - p));
+  }
+  static Bf16Shape shape(const Matmul& op, std::int64_t m, std::int64_t n, std::int64_t k, bool first) {
+    return {.m = m,
+            .n = n,
+            .k = k,
+            .a = {op.a.transposed ? m : k, 0, op.a.transposed},
+            .b = {op.b.transposed ? k : n, 0, op.b.transposed},
+            .c = {n, 0, false},
+            .to_f32 = true,
+            .alpha = op.alpha,
+            .beta = first ? 0.0f : 1.0f};
+  }
+};
+
+// The most memory that the products of a split one work in; nothing where one of them has no code.
+std::optional<std::size_t> split_work(Bf16Products& products, const Matmul& op, const SplitSizes& size) {
+  std::optional<std::size_t> most = 0;
+  size.for_tiles(op, [&](std::int64_t, std::int64_t, std::int64_t m, std::int64_t n) {
+    size.for_panels(op, [&](std::int64_t, std::int64_t k) {
       for (const bool first : {true, false}) {
-        const std::int64_t kp = std::min(depth, k - p0);
-        const SplitPanel a{nullptr, nullptr, {op.a.transposed ? mi : kp, 0, op.a.transposed}},
-            b{nullptr, nullptr, {op.b.transposed ? kp : nj, 0, op.b.transposed}};
-        const Bf16Product* product = cpu.bf16_products->find(shape_of(a, b, mi, nj, kp, first));
-        known = known && product != nullptr;
-        if (product != nullptr) work_bytes = std::max(work_bytes, product->scratch_bytes());
+        const Bf16Product* product = products.find(SplitSizes::shape(op, m, n, k, first));
+        if (product == nullptr) most.reset();
+        if (most) most = std::max(*most, product->scratch_bytes());
       }
+    });
   });
-  if (!known) return false;
-  memory = static_cast<std::byte*>(cpu.scratch.bytes(floats * sizeof(float) + work_bytes));
-  float *tile = reinterpret_cast<float*>(memory), *a_buffer = tile + line(rows * cols), *b_buffer = a_buffer + line(rows * depth);
-  void* work = b_buffer + line(depth * cols);
+  return most;
+}
+
+// Products of fp16 operands on units that multiply bf16 at many times the rate of f32: a product of two sums of two is four
+// products, all exact in f32. False, and nothing is done, where there are no such units.
+bool multiply_split(CpuOps& cpu, const Matmul& op) {
+  if (!cpu.bf16_products || !cpu.bf16_products->matrix_units() || op.a.data.dtype() != DType::f16)
+    return false;
+  if (op.c.rows == 0 || op.c.cols == 0 || op.a.cols == 0 || op.batch == 0) return false;
+  Bf16Products& products = *cpu.bf16_products;
+  const SplitSizes size(op);
+  const std::optional<std::size_t> work_bytes = split_work(products, op, size);
+  if (!work_bytes) return false;
+  const auto whole_lines = [](std::int64_t floats) { return (floats + 15) / 16 * 16; };
+  const std::int64_t c_floats = whole_lines(size.rows * size.cols),
+                     a_floats = whole_lines(size.rows * size.depth),
+                     b_floats = whole_lines(size.depth * size.cols);  // two numbers of 16 bits each
+  float* tile = static_cast<float*>(cpu.scratch.bytes(
+      static_cast<std::size_t>(c_floats + a_floats + b_floats) * sizeof(float) + *work_bytes));
+  float *a_buffer = tile + c_floats, *b_buffer = a_buffer + a_floats, *work = b_buffer + b_floats;
+  const auto multiply_tile = [&](std::int64_t index, std::int64_t i, std::int64_t j, std::int64_t m,
+                                 std::int64_t n) {
+    size.for_panels(op, [&](std::int64_t p, std::int64_t k) {
+      const SplitPanel a = split_panel(op.a, index, i, p, m, k, reinterpret_cast<bf16*>(a_buffer));
+      const SplitPanel b = split_panel(op.b, index, p, j, k, n, reinterpret_cast<bf16*>(b_buffer));
+      const auto add = [&](const bf16* left, const bf16* right, bool first) {
+        products.find(SplitSizes::shape(op, m, n, k, first))->run(left, right, tile, nullptr, work);
+      };
+      add(a.high, b.high, p == 0);
+      add(a.high, b.low, false);
+      add(a.low, b.high, false);
+      add(a.low, b.low, false);
+    });
+  };
   with_type(op.c.data.dtype(), [&](auto type) {
     using TC = decltype(type);
     for (std::int64_t index = 0; index < op.batch; ++index)
-      for_panels([&](std::int64_t i0, std::int64_t j0, std::int64_t mi, std::int64_t nj) {
-        for (std::int64_t p0 = 0; p0 < k; p0 += depth) {
-          const std::int64_t kp = std::min(depth, k - p0);
-          const SplitPanel a = split_panel(op.a, index, i0, p0, mi, kp, reinterpret_cast<bf16*>(a_buffer)),
-                           b = split_panel(op.b, index, p0, j0, kp, nj, reinterpret_cast<bf16*>(b_buffer));
-          const auto add = [&](const bf16* left, const bf16* right, bool first) {
-            cpu.bf16_products->find(shape_of(a, b, mi, nj, kp, first))->run(left, right, tile, nullptr, work);
-          };
-          add(a.high, b.high, p0 == 0);
-          add(a.high, b.low, false);
-          add(a.low, b.high, false);
-          add(a.low, b.low, false);
-        }
-        TC* out = op.c.data.as<TC>() + op.c.offset + index * op.c.batch_stride + i0 * op.c.ld + j0;
-        parallel_rows(mi, nj, [&](std::int64_t r) { merge_row(tile + r * nj, out + r * op.c.ld, nj, op.beta); });
+      size.for_tiles(op, [&](std::int64_t i, std::int64_t j, std::int64_t m, std::int64_t n) {
+        multiply_tile(index, i, j, m, n);
+        TC* out = op.c.data.as<TC>() + op.c.offset + index * op.c.batch_stride + i * op.c.ld + j;
+        parallel_rows(m, n, [&](std::int64_t r) { merge_row(tile + r * n, out + r * op.c.ld, n, op.beta); });
       });
   });
   return true;

@@ -80,7 +80,8 @@ TEST_CASE("a device with a limit runs out of memory at the limit") {
 }
 
 TEST_CASE("the peak of a matrix product is measured in each type") {
-  for (const DType type : {DType::f32, DType::bf16, DType::f16}) CHECK(cpu::measure_gemm_peak(type, 0.01) > 1e8);
+  for (const DType type : {DType::f32, DType::bf16, DType::f16})
+    CHECK(cpu::measure_gemm_peak(type, 0.01) > 1e8);
 }
 
 TEST_CASE(

@@ -118,7 +118,9 @@ void check_cases(Device& device, const OpCases& op) {
 
 TEST_CASE("the CPU's ops agree with their references") {
   cpu::CpuDevice device;
-  for (const OpCases& op : all_op_cases()) DYNAMIC_SECTION(op.op) { check_cases(device, op); }
+  for (const OpCases& op : all_op_cases()) DYNAMIC_SECTION(op.op) {
+      check_cases(device, op);
+    }
 }
 
 // What a CPU without bf16 instructions computes. On such a one it is the same again.

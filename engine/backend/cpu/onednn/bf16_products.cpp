@@ -21,7 +21,8 @@ bool has(dnnl::cpu_isa wanted) {
 }
 
 // oneDNN reads a matrix stored whole or transposed, with every leading dim.
-dnnl::memory::desc describe(const Bf16Shape::Place& x, std::int64_t batch, std::int64_t rows, std::int64_t cols, Type type) {
+dnnl::memory::desc describe(const Bf16Shape::Place& x, std::int64_t batch, std::int64_t rows,
+                            std::int64_t cols, Type type) {
   const std::int64_t row = x.transposed ? 1 : x.ld, col = x.transposed ? x.ld : 1;
   if (batch == 1) return {{rows, cols}, type, {row, col}};
   return {{batch, rows, cols}, type, {x.batch_stride, row, col}};
@@ -40,12 +41,14 @@ class Product final : public Bf16Product {
       attributes.set_post_ops(add);
     }
     const Type out = s.to_f32 ? Type::f32 : Type::bf16;
-    const auto a = describe(s.a, s.batch, s.m, s.k, Type::bf16), b = describe(s.b, s.batch, s.k, s.n, Type::bf16),
-               c = describe(s.c, s.batch, s.m, s.n, out);
+    const auto a = describe(s.a, s.batch, s.m, s.k, Type::bf16),
+               b = describe(s.b, s.batch, s.k, s.n, Type::bf16), c = describe(s.c, s.batch, s.m, s.n, out);
     dnnl::memory::dims row{1, s.n};
     if (s.batch > 1) row.insert(row.begin(), 1);
-    const auto bias = s.bias ? dnnl::memory::desc(row, out, s.batch > 1 ? dnnl::memory::format_tag::abc : dnnl::memory::format_tag::ab)
-                             : dnnl::memory::desc();
+    const auto bias =
+        s.bias ? dnnl::memory::desc(
+                     row, out, s.batch > 1 ? dnnl::memory::format_tag::abc : dnnl::memory::format_tag::ab)
+               : dnnl::memory::desc();
     const auto shape = s.bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
     const dnnl::matmul::primitive_desc best(shape, attributes, engine, /*allow_empty=*/true);
     if (!best || std::string_view(best.impl_info_str()).starts_with("ref")) return;
