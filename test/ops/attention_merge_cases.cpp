@@ -7,7 +7,7 @@ namespace {
 
 void reference(const ops::AttentionMerge& op, Doubles& v) {
   const Shape& s = op.out.shape();
-  const Values &out = v[op.out], &part = v[op.part], &lse = v[op.lse], &part_lse = v[op.part_lse];
+  const Values &out = v[op.out], &part = v[op.added], &lse = v[op.lse], &part_lse = v[op.added_lse];
   Values &merged = v.out(op.out), &all = v.out(op.lse);
   for (std::int64_t q = 0; q < s[0]; ++q)
     for (std::int64_t head = 0; head < s[1] * s[2]; ++head) {

@@ -25,10 +25,10 @@ void merge_row(const ops::AttentionMerge& op, std::int64_t row) {
   const Shape& s = op.out.shape();
   const std::int64_t head = row % (s[1] * s[2]), at = head * s[0] + row / (s[1] * s[2]), n = s[3];
   float& lse = op.lse.as<float>()[at];
-  const float part_lse = op.part_lse.as<float>()[at], all = log_of_both(lse, part_lse);
+  const float part_lse = op.added_lse.as<float>()[at], all = log_of_both(lse, part_lse);
   const float kept = share_of(lse, all), added = share_of(part_lse, all);
   T* out_at = op.out.as<T>() + row * n;
-  const TP* part_at = op.part.as<TP>() + row * n;
+  const TP* part_at = op.added.as<TP>() + row * n;
   for (std::int64_t begin = 0; begin < n; begin += kTile) {
     const std::int64_t count = std::min(kTile, n - begin);
     float ob[kTile], pb[kTile], yb[kTile];
@@ -48,7 +48,7 @@ template <>
 void compute(CpuOps&, const ops::AttentionMerge& op) {
   const Shape& s = op.out.shape();
   with_type(op.out.dtype(), [&](auto type) {
-    with_type(op.part.dtype(), [&](auto part_type) {
+    with_type(op.added.dtype(), [&](auto part_type) {
       parallel_rows(s[0] * s[1] * s[2], s[3],
                     [&](std::int64_t row) { merge_row<decltype(type), decltype(part_type)>(op, row); });
     });

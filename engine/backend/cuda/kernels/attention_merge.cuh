@@ -56,13 +56,13 @@ template <class Stream>
 void enqueue(Stream& stream, const ops::AttentionMerge& op) {
   const Shape& s = op.out.shape();
   float* lse = pointer<float>(op.lse);
-  const float* part_lse = pointer<float>(op.part_lse);
+  const float* part_lse = pointer<float>(op.added_lse);
   with_float(op.name, op.out.dtype(), [&](auto type) {
-    with_float(op.name, op.part.dtype(), [&](auto part_type) {
+    with_float(op.name, op.added.dtype(), [&](auto part_type) {
       using T = decltype(type);
       using TP = decltype(part_type);
       launch_columns(stream, op.name, s[0] * s[1] * s[2], s[3],
-                     AttentionMergeEach<T, TP>{pointer<T>(op.out), pointer<TP>(op.part), lse, part_lse, s[3],
+                     AttentionMergeEach<T, TP>{pointer<T>(op.out), pointer<TP>(op.added), lse, part_lse, s[3],
                                                s[0], s[1] * s[2]});
     });
   });
