@@ -15,6 +15,8 @@ namespace {
 // Colours with a contrast of at least 3 on white and on the page's dark ground, and a shape each besides.
 constexpr std::array kColours = {"#3b78d0", "#c9702a", "#259068", "#bb5283",
                                  "#8268cc", "#84842a", "#2f90a8", "#a8604a"};
+// Of boxes alone, which have no shapes: more parts than lines can be told apart, each in a colour of its own.
+constexpr std::array kMoreColours = {"#d04a4a", "#5f8f2f", "#777f8a", "#b07a00", "#4f7f7a"};
 constexpr std::array kShapes = {7, 5, 9, 13, 11, 15, 4, 8};
 constexpr int kWidth = 600, kBroad = 1100;
 
@@ -34,6 +36,11 @@ Range range_of(const Plot& plot, double PlotPoint::*field) {
 
 std::string colour(std::size_t series) {
   return quoted_for_gnuplot(kColours[series % kColours.size()]);
+}
+
+std::string box_colour(std::size_t series) {
+  const std::size_t i = series % (kColours.size() + kMoreColours.size());
+  return i < kColours.size() ? colour(i) : quoted_for_gnuplot(kMoreColours[i - kColours.size()]);
 }
 
 // Beyond as many series as there are colours no two with the same colour have the same shape.
@@ -323,7 +330,7 @@ class Script {
     std::string parts;
     for (std::size_t i = 0; i < plot_.series.size(); ++i)
       if (!plot_.series[i].points.empty())
-        part(parts, fmt::format("$d{} using 1:2:3:4:5:6 with boxxyerror lc rgb {} title {}", i, colour(i),
+        part(parts, fmt::format("$d{} using 1:2:3:4:5:6 with boxxyerror lc rgb {} title {}", i, box_colour(i),
                                 quoted_for_gnuplot(plot_.series[i].name)));
     add("plot {}\n", parts);
   }
