@@ -28,7 +28,7 @@ std::vector<Step> steps_of(ScheduleKind kind, int stages, int stage, int chunks,
   const int total = micro_batches * chunks;
   int warmup = total;  // forwards before the first backward
   if (kind == ScheduleKind::one_f_one_b) warmup = std::min(stages - stage - 1, total);
-  if (kind == ScheduleKind::interleaved && micro_batches > stages)
+  if (kind == ScheduleKind::interleaved)
     warmup = std::min((stages - stage - 1) * 2 + (chunks - 1) * stages, total);
   const auto step = [&](bool forward, int index) {
     return kind == ScheduleKind::interleaved ? interleaved_step(forward, index, stages, chunks)
@@ -66,9 +66,10 @@ Schedule make_schedule(ScheduleKind kind, int stages, int stage, int chunks, int
 namespace {
 
 // Equal stages where they come out even. Else the embedding and the head count as a layer each, and chunks differ by one at
-// most; in chunks of less than four that would be no balance.
+// most; in chunks of less than four, unless these come out even, that would be no balance.
 bool divides(std::int64_t layers, std::int64_t chunks) {
-  const bool balanced = chunks > 1 && (layers + 2 + chunks - 1) / chunks >= 4;
+  const bool balanced =
+      chunks > 1 && ((layers + 2) % chunks == 0 || (layers + 2 + chunks - 1) / chunks >= 4);
   return layers % chunks == 0 || balanced;
 }
 

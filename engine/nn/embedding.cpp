@@ -2,6 +2,8 @@
 
 #include "engine/nn/communicate.h"
 #include "engine/nn/residual.h"
+#include "engine/ops/add.h"
+#include "engine/ops/copy.h"
 #include "engine/ops/dropout.h"
 #include "engine/ops/embedding.h"
 #include "engine/ops/run.h"
@@ -61,13 +63,22 @@ void InputEmbedding::backward(Context& c, const MicroBatch& batch, Tensor dy, Sa
     run(c.device, ops::DropoutGrad{dy, dy, saved.mask, {p, rng_key(c, site_)}, hidden_map(c, batch)});
   if (norm_) dy = norm_->backward(c, dy, Tensor(), saved.norm);
   saved = {};
+  const auto add_to = [&](const Tensor& ids, const Tensor& d, const Parameter& table, std::int64_t first) {
+    // Of a table autograd is always given a gradient that was made apart, if it is given one.
+    if (c.graph().weight_gradients == WeightGradients::in_buffer)
+      return run(c.device, ops::EmbeddingGrad{ids, d, table.gradient, first});
+    const Tensor made = c.device.empty(table.gradient.shape(), c.dtype(), Category::gradients, "gradient of a table");
+    run(c.device, ops::Fill{made, 0});
+    run(c.device, ops::EmbeddingGrad{ids, d, made, first});
+    run(c.device, ops::Add{table.gradient, made, table.gradient});
+  };
   const auto add = [&](const Tensor& ids, const Parameter& table) {
-    run(c.device, ops::EmbeddingGrad{ids.slice(c.seq0(), c.local_seq()), dy, table.gradient});
+    add_to(ids.slice(c.seq0(), c.local_seq()), dy, table, 0);
   };
   if (position_) add(batch.positions, *position_);
   if (token_type_) add(batch.token_types, *token_type_);
   const Tensor whole = communicate(c, sum_.backward, dy);
-  run(c.device, ops::EmbeddingGrad{batch.tokens, whole, word_->gradient, first_word(c)});
+  add_to(batch.tokens, whole, *word_, first_word(c));
 }
 
 // The first word of this rank's rows.

@@ -18,7 +18,8 @@ enum class Recompute { none, selective, full };
 enum class ScheduleKind { gpipe, one_f_one_b, interleaved };  // "gpipe", "1f1b", "interleaved"
 enum class Precision { f32, bf16, fp16, tf32, fp8 };  // tf32: on GPUs alone; fp8: known, but unsupported
 enum class AttentionKind { core, flash };
-enum class Graph { eager, fused, captured };    // captured is known, but unsupported
+enum class Graph { eager, fused, captured, megatron_core };    // captured is known, but unsupported
+enum class CrossEntropyFusion { none, native, te };  // of graph megatron_core
 enum class Replicas { ranks, single_process };  // the second is known, but unsupported
 // ZeRO's stages; FairScale's and PyTorch's names for what they have of them. Written 0 to 3, "oss", "oss+sdp", "fsdp".
 enum class Zero { none, stage_1, stage_2, stage_3, oss, oss_sdp, fsdp };
@@ -52,8 +53,14 @@ struct Point {
   // Gradients accumulate and are reduced in f32 in fp16 too (Megatron's
   // --accumulate-allreduce-grads-in-fp32), as they always are in bf16.
   bool gradients_in_f32 = false;
+  bool gradients_in_bf16 = false;  // and bf16's in bf16 (--grad-reduce-in-bf16)
+  bool moments_in_bf16 = false;    // Adam's, of 16-bit weights (--exp-avg-dtype, --exp-avg-sq-dtype)
   AttentionKind attention = AttentionKind::core;
   Graph graph = Graph::fused;
+  // Of graph megatron_core: Megatron's --cross-entropy-loss-fusion with its implementation, and whether weights' gradients
+  // are added to their buffer by the products that make them.
+  CrossEntropyFusion cross_entropy_fusion = CrossEntropyFusion::te;
+  bool gradient_accumulation_fusion = true;
   std::string data = "synthetic";
 
   double learning_rate = 1.5e-4;
@@ -115,6 +122,7 @@ std::string_view name_of(ScheduleKind);
 std::string_view name_of(Precision);
 std::string_view name_of(AttentionKind);
 std::string_view name_of(Graph);
+std::string_view name_of(CrossEntropyFusion);
 std::string_view name_of(Replicas);
 std::string name_of(Zero);
 std::string_view name_of(Offload);
