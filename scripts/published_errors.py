@@ -21,9 +21,11 @@ import subprocess
 import sys
 import tempfile
 
-# The largest share that each figure may be off, over all rows: mean and largest. What was seen when they were set, and a
-# little room.
-BOUNDS = {}
+# The largest share that each figure may be off: mean and largest. What was seen when they were set, and a little room.
+# Time of small models is not in it: they have a source of their own, for what their steps of a tenth of a second take
+# is the host's, and differs by a factor of two between published runs of one layout.
+BOUNDS = {"allocated": (0.014, 0.07), "time": (0.1, 0.55)}
+SMALL = 512  # hidden size
 MEMORY = {"peak_memory_mib": "allocated", "last_rank_memory_mib": "allocated", "reserved_memory_mib": "reserved"}
 
 
@@ -38,6 +40,9 @@ class Row:
         self.spec, self.kind, self.published, self.simulated = spec, kind, published, simulated
         self.name = spec["name"]
         self.source = self.name.split("-")[0]
+        self.small = spec["model"]["hidden"] <= SMALL
+        if self.small:
+            self.source += f", width {SMALL}"
         self.half = half(self.name)
 
     @property
@@ -127,12 +132,15 @@ def main():
     for kind in ("allocated", "reserved", "time"):
         of_kind = [r for r in rows if r.kind == kind]
         print(f"\n{kind + ', mean largest rows':38}   {'all':^22}   {'fit':^22}   {'held':^22}")
-        for source in sorted({r.source for r in of_kind}) + [None]:
-            some = [r for r in of_kind if source in (None, r.source)]
+        groups = {source: [r for r in of_kind if r.source == source] for source in sorted({r.source for r in of_kind})}
+        groups[f"together, without width {SMALL}"] = [r for r in of_kind if not r.small]
+        groups["together"] = of_kind
+        for name, some in groups.items():
             line = "   ".join(describe([r for r in some if h in (None, r.half)]) for h in (None, "fit", "held"))
-            print(f"{source or 'together':38}   {line}")
-        if kind in BOUNDS and of_kind:
-            errors = [abs(r.error) for r in of_kind]
+            print(f"{name:38}   {line}")
+        bound = [r for r in of_kind if kind != "time" or not r.small]
+        if kind in BOUNDS and bound:
+            errors = [abs(r.error) for r in bound]
             mean, largest = sum(errors) / len(errors), max(errors)
             if mean > BOUNDS[kind][0] or largest > BOUNDS[kind][1]:
                 too_far.append(f"{kind}: mean {100 * mean:.2f} %, largest {100 * largest:.2f} %, need {BOUNDS[kind]}")

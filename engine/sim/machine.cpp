@@ -283,6 +283,8 @@ Framework framework_from_json(const ordered_json& root, const std::string& file)
   Figures kernels(top.require("kernels", "how good its kernels are"), top.path("kernels"));
   w.traffic_efficiency = kernels.get("traffic_efficiency", 1, 2);
   kernels.end();
+  if (const json* block = top.find("tensor_collectives_block"))
+    w.tensor_collectives_block = read_bool(*block, top.path("tensor_collectives_block"));
   if (const json* memory = top.find("memory")) {
     Figures m(*memory, top.path("memory"));
     w.library_memory = static_cast<std::uint64_t>(m.get("libraries_mib", 1048576));

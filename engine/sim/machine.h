@@ -78,6 +78,7 @@ struct Framework {
   double micro_batch = 0, recompute = 0, step = 0;
   double masked_token = 0;      // a loader's work for a token of masked language modelling, beside the host's
   bool messages_block = false;  // the host waits for the device at every message
+  bool tensor_collectives_block = false;  // kernels wait for every collective over tp: none runs beside them
   double traffic_efficiency = 1;  // of its memory-bound kernels, relative to the machine's
   std::uint64_t library_memory = 0;  // bytes that libraries take from its allocator for good
 };

@@ -206,7 +206,10 @@ class SimGroup final : public Group {
   // A collective that the compute stream does not wait for yet.
   std::unique_ptr<Pending> started(std::string_view what, double seconds) {
     const double end = collective(what, seconds);
-    clock_.overlap({end - seconds, end});
+    if (clock_.times().tensor_collectives_block && name() == "tp")
+      clock_.wait_until(end);
+    else
+      clock_.overlap({end - seconds, end});
     return std::make_unique<SimPending>(clock_, end);
   }
 

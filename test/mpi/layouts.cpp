@@ -71,6 +71,8 @@ Point serial_point_of(const Layout& l) {
   p.zero = Zero::none;
   p.fsdp_no_sync = false;
   p.graph = Graph::fused;
+  p.cross_entropy_fusion = CrossEntropyFusion::te;
+  p.gradient_accumulation_fusion = true;
   p.attention = AttentionKind::core;
   return p;
 }
