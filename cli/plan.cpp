@@ -1,6 +1,8 @@
 // mbench plan: what each point of a spec would be, without running it.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/cli.h"
 #include "cli/simulation.h"
 #include "engine/base/text.h"
@@ -42,10 +44,16 @@ void print_weight(const Plan& plan, const WeightSpec& w) {
 }
 
 std::string kept(const Plan& plan) {
-  const Regions dropped = plan.recompute.front();
-  if (dropped.has(Region::layer)) return "layer inputs only (full recompute)";
-  if (dropped.has(Region::core_attention)) return "everything but the attention core (selective recompute)";
-  return "everything";
+  const Recompute dropped{plan.recompute.front()};
+  const auto some = std::count(plan.recompute.begin(), plan.recompute.end(), dropped.regions);
+  const std::string where = static_cast<std::size_t>(some) == plan.recompute.size()
+                                ? ""
+                                : fmt::format(", in {} of {} layers", some, plan.recompute.size());
+  if (dropped == Recompute::none) return "everything";
+  if (dropped == Recompute::full) return "layer inputs only (full recompute)" + where;
+  if (dropped == Recompute::selective)
+    return "everything but the attention core (selective recompute)" + where;
+  return fmt::format("everything but {}{}", name_of(dropped), where);
 }
 
 void print_layout(const Point& p, const Plan& plan) {

@@ -1,4 +1,4 @@
-// The model: sizes that fit one another, and parts that the engine has modules for. Vocabulary and training as the spec
+// The model: parts that the engine has modules for; its sizes were held to one another where it was read (spec/model_heads.h). Vocabulary and training as the spec
 // gives them.
 #include "strategies/strategies.h"
 
@@ -14,6 +14,12 @@ MaybeRefusal missing_part(const ModelSpec& m) {
   if (parts.qk_norm && parts.attention_form == AttentionForm::latent)
     return missing("qk_norm", "true with attention_form latent",
                    "qk_norm false or attention_form multi_head");
+  if (m.mtp_layers > 0 && parts.norm_place == NormPlace::post)
+    return missing("mtp_layers", fmt::format("{} with norm_place post", m.mtp_layers),
+                   "mtp_layers 0 or norm_place pre");
+  if (m.mtp_layers > 0 && parts.objective != Objective::next_token)
+    return missing("mtp_layers", fmt::format("{} with objective {}", m.mtp_layers, name_of(parts.objective)),
+                   "mtp_layers 0 or objective next_token");
   // Masks are made by the objective: words to come are hidden where the next one is predicted, padding where masked ones are.
   const bool next_token = parts.objective == Objective::next_token;
   if (parts.causal != next_token)
@@ -22,60 +28,15 @@ MaybeRefusal missing_part(const ModelSpec& m) {
   return std::nullopt;
 }
 
-// Sizes of heads, of which each form of attention has its own.
-MaybeRefusal refuse_heads(const ModelSpec& m) {
-  const bool rotary = m.parts().position == PositionKind::rotary;
-  struct Size {
-    std::string_view name;
-    std::int64_t value;
-  };
-  const Size latent[] = {{"kv_lora_rank", m.kv_lora_rank},
-                         {"qk_nope_head_dim", m.qk_nope_head_dim},
-                         {"qk_rope_head_dim", m.qk_rope_head_dim},
-                         {"v_head_dim", m.v_head_dim},
-                         {"q_lora_rank", m.q_lora_rank}};
-  if (m.parts().attention_form == AttentionForm::latent) {
-    for (const Size& size : latent)
-      if (size.value == 0 && size.name != "q_lora_rank")
-        return infeasible("attention_form latent without {}, need one of at least {}", size.name,
-                          size.name == "qk_rope_head_dim" ? 2 : 1);
-    if (m.head_size != 0)
-      return infeasible(
-          "head_dim {} with attention_form latent, need qk_nope_head_dim, qk_rope_head_dim and "
-          "v_head_dim alone",
-          m.head_size);
-    if (m.kv_heads != 0 && m.kv_heads != m.heads)
-      return infeasible("kv_heads {} with attention_form latent, need {}, as many as heads", m.kv_heads,
-                        m.heads);
-    if (rotary && m.qk_rope_head_dim % 2 != 0)
-      return infeasible(
-          "rotary positions turn pairs of columns, got qk_rope_head_dim {}, need an even one, {}",
-          m.qk_rope_head_dim, nearest_multiples(m.qk_rope_head_dim, 2));
-    return std::nullopt;
-  }
-  for (const Size& size : latent)
-    if (size.value != 0)
-      return infeasible("{} {} with attention_form multi_head, need 0 or attention_form latent", size.name,
-                        size.value);
-  if (m.head_size == 0 && m.hidden % m.heads != 0)
-    return infeasible("heads {} does not divide hidden {}, need {}", m.heads, m.hidden,
-                      nearest_divisors(m.heads, m.hidden));
-  if (m.kv_heads > 0 && m.heads % m.kv_heads != 0)
-    return infeasible("kv_heads {} does not divide heads {}, need {}", m.kv_heads, m.heads,
-                      nearest_divisors(m.kv_heads, m.heads));
-  if (rotary && m.head_dim() % 2 != 0)
-    return infeasible("rotary positions turn pairs of columns, got head_dim {}, need an even one, {}",
-                      m.head_dim(), nearest_multiples(m.head_dim(), 2));
-  return std::nullopt;
-}
-
 MaybeRefusal refuse(const Point& p) {
   const ModelSpec& m = p.model;
-  if (const MaybeRefusal heads = refuse_heads(m)) return heads;
   if (p.seq > m.positions)
     return infeasible(
         "seq {} is longer than the {} positions of {}, need at most {} or a model with more positions", p.seq,
         m.positions, m.name, m.positions);
+  if (p.seq <= m.mtp_layers)
+    return infeasible("seq {} has no word that mtp_layers {} could predict, need seq of at least {}", p.seq,
+                      m.mtp_layers, m.mtp_layers + 1);
   return missing_part(m);
 }
 

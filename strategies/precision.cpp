@@ -10,8 +10,9 @@ MaybeRefusal refuse(const Point& p) {
     return infeasible("gradients_in_bf16 with precision {}, need precision bf16 or gradients_in_bf16 false",
                       name_of(p.precision));
   if (p.moments_in_bf16 && p.precision != Precision::bf16 && p.precision != Precision::fp16)
-    return infeasible("moments_in_bf16 with precision {}, need precision bf16 or fp16 or moments_in_bf16 false",
-                      name_of(p.precision));
+    return infeasible(
+        "moments_in_bf16 with precision {}, need precision bf16 or fp16 or moments_in_bf16 false",
+        name_of(p.precision));
   return std::nullopt;
 }
 
@@ -22,7 +23,11 @@ void write(const Point& p, Plan& plan) {
 }  // namespace
 
 Strategy precision() {
-  return {"precision", {"precision", "gradients_in_f32", "gradients_in_bf16", "moments_in_bf16"}, refuse, nullptr, write};
+  return {"precision",
+          {"precision", "gradients_in_f32", "gradients_in_bf16", "moments_in_bf16"},
+          refuse,
+          nullptr,
+          write};
 }
 
 }  // namespace mbench::strategies

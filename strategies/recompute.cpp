@@ -1,35 +1,58 @@
 // Activation recomputation. Full (Chen et al. 2016): of every layer only the input is kept. Selective
 // (Korthikanti et al. 2022): only the attention core, whose scores grow with the square of the sequence, is
-// computed again.
+// computed again. Or any regions of a layer (Megatron-Core's --recompute-modules), in all layers or in the first ones of each
+// chunk (Megatron's --recompute-method block).
 #include "strategies/strategies.h"
 
 namespace mbench::strategies {
 namespace {
 
-Regions regions_of(Recompute mode) {
-  switch (mode) {
-    case Recompute::full:
-      return {Region::layer};
-    case Recompute::selective:
-      return {Region::core_attention};
-    case Recompute::none:
-      break;
-  }
-  return {};
+// Whether any layer has a block of that kind, so that there is something to drop.
+bool has_dense(const ModelSpec& m) {
+  return m.experts == 0 || m.dense_layers > 0;
+}
+
+MaybeRefusal refuse(const Point& p) {
+  const Regions& regions = p.recompute.regions;
+  const auto nothing = [&](std::string_view region, std::string_view of, std::string_view need) {
+    return infeasible("recompute {} of {} without {}, need {}", region, p.model.name, of, need);
+  };
+  if (regions.has(Region::mla_up_proj) && p.model.parts().attention_form != AttentionForm::latent)
+    return nothing("mla_up_proj", "latent attention", "core_attention");
+  if (regions.has(Region::moe) && p.model.experts == 0) return nothing("moe", "experts", "mlp");
+  if (regions.has(Region::mlp) && !has_dense(p.model)) return nothing("mlp", "dense layers", "moe");
+  if (regions.has(Region::norm) && p.model.parts().norm_place == NormPlace::post)
+    return infeasible(
+        "recompute norm with norm_place post, whose output is the next branch's input, need norm_place pre");
+  if (p.recompute_layers == 0) return std::nullopt;
+  if (p.recompute == Recompute::none)
+    return infeasible("recompute_layers {} with recompute none, need recompute full, selective or regions",
+                      p.recompute_layers);
+  const std::int64_t chunks = p.pp * p.virtual_stages, most = (p.model.layers + chunks - 1) / chunks;
+  if (p.recompute_layers > most)
+    return infeasible("recompute_layers {} of chunks with at most {} layers, need {} or fewer, or 0 for all",
+                      p.recompute_layers, most, most);
+  return std::nullopt;
 }
 
 std::vector<Choice> choices(const Point&, std::int64_t) {
   return {{"recompute", {"none", "selective", "full"}}};
 }
 
+// After the pipeline has cut the layers into chunks.
 void write(const Point& p, Plan& plan) {
-  plan.recompute.assign(static_cast<std::size_t>(p.model.layers), regions_of(p.recompute));
+  plan.recompute.assign(static_cast<std::size_t>(p.model.layers + p.model.mtp_layers), p.recompute.regions);
+  if (p.recompute_layers == 0) return;
+  for (const auto& stage : plan.chunks)
+    for (const ChunkPlan& chunk : stage)
+      for (std::int64_t i = p.recompute_layers; i < chunk.layers; ++i)
+        plan.recompute[static_cast<std::size_t>(chunk.first_layer + i)] = Regions();
 }
 
 }  // namespace
 
 Strategy recompute() {
-  return {"recompute", {"recompute", "strategy"}, nullptr, choices, write};
+  return {"recompute", {"recompute", "recompute_layers", "strategy"}, refuse, choices, write};
 }
 
 }  // namespace mbench::strategies

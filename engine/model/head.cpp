@@ -19,8 +19,8 @@ CrossEntropy::Targets order_targets(const MicroBatch& b) {
 }
 
 // The table that a tied head takes: the embedding's, or a copy of it.
-Parameter* tied_table(ParameterStore& store, const Plan& plan, const HeadSpec& spec, Parameter* word) {
-  if (word || !spec.logits.tied) return word;
+Parameter* tied_table(ParameterStore& store, const Plan& plan, Parameter* word) {
+  if (word) return word;
   return add_word_table_copy(store, plan, embedding_of(plan.model, plan.vocab).word);
 }
 
@@ -32,11 +32,12 @@ WordHead::WordHead(ParameterStore& store, const Plan& plan, const HeadSpec& spec
                                                           ActivationFunction(spec.transform->activation),
                                                           Norm(store, plan, spec.transform->norm)})
                      : std::nullopt),
-      logits_(spec.logits.tied ? Linear(store, plan, spec.logits, tied_table(store, plan, spec, word))
-                               : Linear(store, plan, spec.logits)),
+      table_(spec.logits.tied ? tied_table(store, plan, word) : nullptr),
+      logits_(spec.logits.tied ? Linear(store, plan, spec.logits, table_) : Linear(store, plan, spec.logits)),
       loss_(plan.model.vocab, plan.role(spec.logits.role).output.value, plan.mesh) {}
 
-void WordHead::forward(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {
+void WordHead::forward(Context& c, const CrossEntropy::Targets& words, const Tensor& loss, const Tensor& x,
+                       Saved& saved) const {
   Tensor logits;
   if (transform_) {
     const Tensor active =
@@ -46,11 +47,11 @@ void WordHead::forward(Context& c, const MicroBatch& batch, const Tensor& x, Sav
   } else {
     logits = logits_.forward_with_bias(c, x, saved.logits);
   }
-  loss_.forward(c, std::move(logits), word_targets(batch), batch.loss, saved.loss);
+  loss_.forward(c, std::move(logits), words, loss, saved.loss);
 }
 
-Tensor WordHead::backward(Context& c, const MicroBatch& batch, Saved& saved) const {
-  const Tensor dlogits = loss_.backward(c, word_targets(batch), saved.loss);
+Tensor WordHead::backward(Context& c, const CrossEntropy::Targets& words, Saved& saved) const {
+  const Tensor dlogits = loss_.backward(c, words, saved.loss);
   if (!transform_) return logits_.backward(c, dlogits, saved.logits);
   const Tensor dactive =
       transform_->norm.backward(c, logits_.backward(c, dlogits, saved.logits), Tensor(), saved.norm);
@@ -90,19 +91,21 @@ Head::Head(ParameterStore& store, const Plan& plan, const HeadSpec& spec, Parame
   words_.emplace(store, plan, spec, word);
 }
 
-void Head::forward(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {
+Tensor Head::forward(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {
   const Tensor normed = norm_ ? norm_->forward(c, x, saved.norm) : x;
   Tensor order_loss;
   if (order_) {
     order_loss = c.device.empty({1}, DType::f32, Category::activations, "sentence-order loss");
     order_->forward(c, batch, normed, order_loss, saved.order);
   }
-  words_->forward(c, batch, normed, saved.words);
+  words_->forward(c, word_targets(batch), batch.loss, normed, saved.words);
   if (order_) run(c.device, ops::Add{batch.loss, order_loss, batch.loss});
+  return normed;
 }
 
-Tensor Head::backward(Context& c, const MicroBatch& batch, Saved& saved) const {
-  const Tensor dnormed = words_->backward(c, batch, saved.words);
+Tensor Head::backward(Context& c, const MicroBatch& batch, const Tensor& dused, Saved& saved) const {
+  const Tensor dnormed = words_->backward(c, word_targets(batch), saved.words);
+  if (dused) run(c.device, ops::Add{dnormed, dused, dnormed});
   if (order_) order_->backward(c, batch, dnormed, saved.order);
   return norm_ ? norm_->backward(c, dnormed, Tensor(), saved.norm) : dnormed;
 }

@@ -20,9 +20,11 @@ class WordHead {
   };
   // `word`: the embedding's table, which a tied head shares; null for one that has its own.
   WordHead(ParameterStore& store, const Plan& plan, const HeadSpec& spec, Parameter* word);
-  // Writes batch.loss.
-  void forward(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const;
-  Tensor backward(Context& context, const MicroBatch& batch, Saved& saved) const;
+  // Writes the loss.
+  void forward(Context& context, const CrossEntropy::Targets& words, const Tensor& loss, const Tensor& x,
+               Saved& saved) const;
+  Tensor backward(Context& context, const CrossEntropy::Targets& words, Saved& saved) const;
+  Parameter* table() const { return table_; }  // that a tied head shares; else null
 
  private:
   struct Transform {
@@ -31,6 +33,7 @@ class WordHead {
     Norm norm;
   };
   std::optional<Transform> transform_;
+  Parameter* table_;
   Linear logits_;
   CrossEntropy loss_;
 };
@@ -65,10 +68,11 @@ class Head {
   // `word`: the embedding's table where this rank has it, else null: for a tied head a copy is made, whose gradient is
   // summed with the first stage's.
   Head(ParameterStore& store, const Plan& plan, const HeadSpec& spec, Parameter* word);
-  // Writes batch.loss.
-  void forward(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const;
-  // The gradient of x; frees what was saved.
-  Tensor backward(Context& context, const MicroBatch& batch, Saved& saved) const;
+  // Writes batch.loss. Returns x after the final norm.
+  Tensor forward(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const;
+  // The gradient of x; frees what was saved. `dused`: the gradient of what forward returned, if it was used.
+  Tensor backward(Context& context, const MicroBatch& batch, const Tensor& dused, Saved& saved) const;
+  const WordHead& words() const { return *words_; }
 
  private:
   std::optional<Norm> norm_;

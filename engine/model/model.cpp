@@ -1,5 +1,7 @@
 #include "engine/model/model.h"
 
+#include <algorithm>
+
 namespace mbench {
 
 ModelChunk::ModelChunk(ParameterStore& store, const Plan& plan, const ChunkPlan& chunk, Parameter* word)
@@ -17,9 +19,22 @@ ModelChunk::ModelChunk(ParameterStore& store, const Plan& plan, const ChunkPlan&
     parts_.push_back({store.close_unit()});
   }
   if (chunk.last) {
-    head_.emplace(store, plan, head_of(plan.model, plan.vocab), word);
-    parts_.push_back({store.close_unit()});
-    if (word && plan.model.parts().tied_embedding) parts_.back().push_back(word->unit);
+    head_ = std::make_unique<Head>(store, plan, head_of(plan.model, plan.vocab), word);
+    const bool tied = plan.model.parts().tied_embedding, ahead = plan.model.mtp_layers > 0;
+    if (ahead && !word)
+      word = tied ? head_->words().table()
+                  : add_word_table_copy(store, plan, embedding_of(plan.model, plan.vocab).word);
+    const int head = store.close_unit();
+    const auto with = [](std::vector<int> units, int other) {
+      if (std::find(units.begin(), units.end(), other) == units.end()) units.push_back(other);
+      return units;
+    };
+    parts_.push_back({head});
+    if (word && tied) parts_.back() = with(parts_.back(), word->unit);
+    for (std::int64_t i = 0; i < plan.model.mtp_layers; ++i) {
+      depths_.emplace_back(store, plan, i, word, head_->words());
+      parts_.push_back(with({store.close_unit(), head}, word->unit));
+    }
   }
 }
 
@@ -43,8 +58,16 @@ Tensor ModelChunk::forward(Context& c, const MicroBatch& batch, const Tensor& x,
     hidden = layers_[i].forward(c, batch, hidden, saved.layers[i]);
   }
   if (!head_) return hidden;
-  const auto used = use(part, kNone, part + 1);
-  head_->forward(c, batch, hidden, saved.head);
+  {
+    const auto used = use(part, kNone, part + 1);
+    hidden = head_->forward(c, batch, hidden, saved.head);
+    ++part;
+  }
+  saved.depths.resize(depths_.size());
+  for (std::size_t i = 0; i < depths_.size(); ++i, ++part) {
+    const auto used = use(part, kNone, part + 1);
+    hidden = depths_[i].forward(c, batch, hidden, saved.depths[i]);
+  }
   return Tensor();
 }
 
@@ -60,7 +83,9 @@ Tensor ModelChunk::backward(Context& c, const MicroBatch& batch, Tensor dy, Save
     }
     ready(parts_[part].front());
   };
-  if (head_) through([&] { dy = head_->backward(c, batch, saved.head); });
+  for (std::size_t i = depths_.size(); i-- > 0;)
+    through([&] { dy = depths_[i].backward(c, batch, dy, saved.depths[i]); });
+  if (head_) through([&] { dy = head_->backward(c, batch, dy, saved.head); });
   for (std::size_t i = layers_.size(); i-- > 0;)
     through([&] { dy = layers_[i].backward(c, batch, dy, saved.layers[i]); });
   if (!embedding_) return dy;

@@ -1,5 +1,5 @@
 // The part of a model that one rank holds: for each chunk of its stage a run of layers, the first chunk of
-// all with the embedding before them, the last with the head behind.
+// all with the embedding before them, the last with the head behind and the depths of multi-token prediction.
 #pragma once
 #include <functional>
 #include <memory>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/model/head.h"
+#include "engine/model/multi_token.h"
 #include "engine/nn/embedding.h"
 #include "engine/nn/layer.h"
 
@@ -19,6 +20,7 @@ class ModelChunk {
     InputEmbedding::Saved embedding;
     std::vector<Layer::Saved> layers;
     Head::Saved head;
+    std::vector<PredictionDepth::Saved> depths;
   };
   // Called in backward with the unit whose parameter gradients of this micro batch are complete.
   using Ready = std::function<void(int unit)>;
@@ -36,6 +38,7 @@ class ModelChunk {
   // After an optimizer step.
   void after_step(Context& context) const {
     for (const Layer& layer : layers_) layer.after_step(context);
+    for (const PredictionDepth& depth : depths_) depth.after_step(context);
   }
 
   Parameter* word() const { return embedding_ ? embedding_->word() : nullptr; }
@@ -43,13 +46,14 @@ class ModelChunk {
  private:
   std::optional<InputEmbedding> embedding_;
   std::vector<Layer> layers_;
-  std::optional<Head> head_;
+  std::unique_ptr<Head> head_;  // which the depths refer to
+  std::vector<PredictionDepth> depths_;
   // Of the units of parts_[i], while its part of the chunk runs; meanwhile those of parts_[next] may be fetched.
   ParameterStore::Use use(std::size_t i, ParameterStore::Gradients gradients, std::size_t next) const;
 
   ParameterStore& store_;
-  // In the order of a forward: the embedding, each layer, the head. The units of each: its own, and for a head that shares
-  // its table the embedding's.
+  // In the order of a forward: the embedding, each layer, the head, each depth. The units of each: its own, and of what it
+  // shares, tables and logits.
   std::vector<std::vector<int>> parts_;
 };
 

@@ -118,6 +118,7 @@ Tensor Attention::forward(Context& c, const MicroBatch& batch, Tensor x,
     return y.view({s[0], s[1], s[2] / width, width});
   };
   const std::int64_t queries = group_ * spec_.qk_dim, key_and_value = spec_.qk_dim + spec_.v_dim;
+  saved.keys_apart = kv_.has_value();
   if (kv_) saved.kv = by_group(kv_->forward_with_bias(c, x, saved.kv_linear), key_and_value);
   saved.qkv = by_group(qkv_.forward_with_bias(c, std::move(x), saved.qkv_linear),
                        kv_ ? queries : queries + key_and_value);

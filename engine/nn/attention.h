@@ -24,6 +24,11 @@ class Attention final : public Mixer {
     // they were.
     Tensor normed, q_rstd, k_rstd;
     AttentionCore::Saved core;
+    bool keys_apart = false;  // whether kv_linear is there
+    std::vector<Tensor*> inputs() override {
+      if (keys_apart) return {&qkv_linear.x, &kv_linear.x};
+      return {&qkv_linear.x};
+    }
   };
   Attention(ParameterStore& store, const Plan& plan, const AttentionSpec& spec, Regions drop);
   Tensor forward(Context& context, const MicroBatch& batch, Tensor x,

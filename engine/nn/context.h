@@ -45,6 +45,8 @@ struct Context {
   RotaryAngles angles{};
   std::map<std::pair<std::int64_t, std::int64_t>, Tensor> placeholders{};  // of weights' gradients, by [out, in]
   RouterLoad router_load{};
+  // [1] f32, where routers have losses and somebody asks: their sum over the layers and micro batches of a step.
+  Tensor router_losses{};
 
   const GraphStyle& graph() const { return plan.graph; }
   const TrainingPlan& training() const { return plan.training; }
@@ -67,8 +69,15 @@ struct MicroBatch {
   float inv_weight_sum = 1;
   Tensor token_types, keep, order_labels;  // where the model's parts need them
   Tensor attention_mask;                   // where the graph keeps one
-  Tensor loss;                             // [1] f32, written by the head
-  float gradient_scale = 1;                // of d(loss): loss scale over the number of micro batches
+  // Of multi-token prediction, by depth: the words that it predicts. It reads those that the depth before predicts.
+  struct Ahead {
+    Tensor labels, weights;
+    float inv_weight_sum = 1;
+    Tensor loss;
+  };
+  std::vector<Ahead> ahead;
+  Tensor loss;               // [1] f32, written by the head
+  float gradient_scale = 1;  // of d(loss): loss scale over the number of micro batches
 };
 
 // The key of a random draw at a named site of the model, e.g. "layers.3.attention.dropout".

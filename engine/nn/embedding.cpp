@@ -9,11 +9,26 @@
 #include "engine/ops/run.h"
 
 namespace mbench {
+namespace {
+
+// Adds the gradient of a table's rows. Where autograd is given weights' gradients at all, a table's is always made apart.
+void add_to(Context& c, const Tensor& ids, const Tensor& dy, const Parameter& table, std::int64_t first) {
+  if (c.graph().weight_gradients == WeightGradients::in_buffer)
+    return run(c.device, ops::EmbeddingGrad{ids, dy, table.gradient, first});
+  const Tensor made =
+      c.device.empty(table.gradient.shape(), c.dtype(), Category::gradients, "gradient of a table");
+  run(c.device, ops::Fill{made, 0});
+  run(c.device, ops::EmbeddingGrad{ids, dy, made, first});
+  run(c.device, ops::Add{table.gradient, made, table.gradient});
+}
+
+}  // namespace
 
 Parameter* add_word_table(ParameterStore& store, const Plan& plan, const TableSpec& table) {
   const LinearPlan& lookup = plan.role(table.role);
   Parameter* p = store.add(weight_of(table), lookup.weight, lookup.consumed.value);
-  p->shared_by_ends = plan.model.parts().tied_embedding && plan.mesh.size(Axis::pp) > 1;
+  const bool both_ends = plan.model.parts().tied_embedding || plan.model.mtp_layers > 0;
+  p->shared_by_ends = both_ends && plan.mesh.size(Axis::pp) > 1;
   return p;
 }
 
@@ -24,9 +39,9 @@ Parameter* add_word_table_copy(ParameterStore& store, const Plan& plan, const Ta
 }
 
 InputEmbedding::InputEmbedding(ParameterStore& store, const Plan& plan, const EmbeddingSpec& spec)
-    : word_(add_word_table(store, plan, spec.word)), site_(site_of("embedding.dropout")) {
-  const LinearPlan& lookup = plan.role(spec.word.role);
-  sum_ = Transition::between(lookup.product, lookup.output, plan.mesh);
+    : word_(add_word_table(store, plan, spec.word)),
+      lookup_(plan, word_),
+      site_(site_of("embedding.dropout")) {
   const auto add = [&](const TableSpec& table) {
     return store.add(weight_of(table), plan.role(table.role).weight, plan.hidden.value);
   };
@@ -36,13 +51,7 @@ InputEmbedding::InputEmbedding(ParameterStore& store, const Plan& plan, const Em
 }
 
 Tensor InputEmbedding::forward(Context& c, const MicroBatch& batch, Saved& saved) const {
-  Tensor y;
-  {
-    const Tensor words =
-        c.activation({c.training().seq, c.training().micro_batch, c.plan.model.hidden}, "embedded words");
-    run(c.device, ops::Embedding{batch.tokens, word_->value, words, first_word(c)});
-    y = communicate(c, sum_.forward, words);
-  }
+  Tensor y = lookup_.forward(c, batch.tokens);
   const auto add = [&](const Tensor& ids, const Parameter& table) {
     run(c.device, ops::Embedding{ids.slice(c.seq0(), c.local_seq()), table.value, y, 0, true});
   };
@@ -63,26 +72,33 @@ void InputEmbedding::backward(Context& c, const MicroBatch& batch, Tensor dy, Sa
     run(c.device, ops::DropoutGrad{dy, dy, saved.mask, {p, rng_key(c, site_)}, hidden_map(c, batch)});
   if (norm_) dy = norm_->backward(c, dy, Tensor(), saved.norm);
   saved = {};
-  const auto add_to = [&](const Tensor& ids, const Tensor& d, const Parameter& table, std::int64_t first) {
-    // Of a table autograd is always given a gradient that was made apart, if it is given one.
-    if (c.graph().weight_gradients == WeightGradients::in_buffer)
-      return run(c.device, ops::EmbeddingGrad{ids, d, table.gradient, first});
-    const Tensor made = c.device.empty(table.gradient.shape(), c.dtype(), Category::gradients, "gradient of a table");
-    run(c.device, ops::Fill{made, 0});
-    run(c.device, ops::EmbeddingGrad{ids, d, made, first});
-    run(c.device, ops::Add{table.gradient, made, table.gradient});
-  };
   const auto add = [&](const Tensor& ids, const Parameter& table) {
-    add_to(ids.slice(c.seq0(), c.local_seq()), dy, table, 0);
+    add_to(c, ids.slice(c.seq0(), c.local_seq()), dy, table, 0);
   };
   if (position_) add(batch.positions, *position_);
   if (token_type_) add(batch.token_types, *token_type_);
+  lookup_.backward(c, batch.tokens, dy);
+}
+
+WordLookup::WordLookup(const Plan& plan, const Parameter* word) : word_(word) {
+  const LinearPlan& lookup = plan.role(word->spec.role);
+  sum_ = Transition::between(lookup.product, lookup.output, plan.mesh);
+}
+
+Tensor WordLookup::forward(Context& c, const Tensor& tokens) const {
+  const Tensor words =
+      c.activation({c.training().seq, c.training().micro_batch, c.plan.model.hidden}, "embedded words");
+  run(c.device, ops::Embedding{tokens, word_->value, words, first_word(c)});
+  return communicate(c, sum_.forward, words);
+}
+
+void WordLookup::backward(Context& c, const Tensor& tokens, const Tensor& dy) const {
   const Tensor whole = communicate(c, sum_.backward, dy);
-  add_to(batch.tokens, whole, *word_, first_word(c));
+  add_to(c, tokens, whole, *word_, first_word(c));
 }
 
 // The first word of this rank's rows.
-std::int64_t InputEmbedding::first_word(const Context& c) const {
+std::int64_t WordLookup::first_word(const Context& c) const {
   std::int64_t first = 0, rows = word_->spec.shape[0];
   for (int i = kAxes; i-- > 0;) {
     const Axis axis = static_cast<Axis>(i);

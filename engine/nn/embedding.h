@@ -9,6 +9,21 @@
 
 namespace mbench {
 
+// Rows of the table of words, wherever the table's rows lie.
+class WordLookup {
+ public:
+  WordLookup(const Plan& plan, const Parameter* word);
+  // tokens [seq, batch] -> [seq, batch, hidden] as hidden activations lie.
+  Tensor forward(Context& context, const Tensor& tokens) const;
+  // Adds to the table's gradient.
+  void backward(Context& context, const Tensor& tokens, const Tensor& dy) const;
+
+ private:
+  std::int64_t first_word(const Context& context) const;
+  const Parameter* word_;
+  Transition sum_;
+};
+
 class InputEmbedding {
  public:
   struct Saved {
@@ -22,16 +37,15 @@ class InputEmbedding {
   Parameter* word() const { return word_; }
 
  private:
-  std::int64_t first_word(const Context& context) const;
   Parameter *word_, *position_ = nullptr, *token_type_ = nullptr;
+  WordLookup lookup_;
   std::optional<Norm> norm_;
-  Transition sum_;
   std::uint64_t site_;
 };
 
 // The table of words, laid out as the plan says for a vocabulary.
 Parameter* add_word_table(ParameterStore& store, const Plan& plan, const TableSpec& table);
-// A copy of it on the last stage of a pipeline, for a tied head: both are trained as one.
+// A copy of it on the last stage of a pipeline, for a tied head or multi-token prediction: both are trained as one.
 Parameter* add_word_table_copy(ParameterStore& store, const Plan& plan, const TableSpec& table);
 
 }  // namespace mbench

@@ -57,7 +57,8 @@ LatentAttention::LatentAttention(ParameterStore& store, const Plan& plan, const 
       proj_(store, plan, spec.proj),
       dropout_site_(site_of(spec.name + ".dropout")),
       core_(make_attention_core(plan)),
-      core_checkpoint_(drop.has(Region::core_attention)) {}
+      core_checkpoint_(drop.has(Region::core_attention)),
+      up_checkpoint_(drop.has(Region::mla_up_proj)) {}
 
 AttentionSizes LatentAttention::sizes(const Context& c, const Tensor& queries) const {
   const Shape& s = queries.shape();
@@ -84,9 +85,9 @@ Tensor LatentAttention::make_queries(Context& c, Tensor x, Saved& saved) const {
   if (q_norm_) {
     const Shape& s = saved.latents.shape();
     x = c.activation({s[0], s[1], spec_.q_rank}, "latent of queries");
-    q_norm_->forward(c, columns(saved.latents, 0, spec_.q_rank), ops::Matrix(x), 1, saved.q_rstd);
+    q_norm_->forward(c, columns(saved.latents, 0, spec_.q_rank), ops::Matrix(x), 1, saved.up.q_rstd);
   }
-  const Tensor queries = by_head(q_.forward_with_bias(c, x, saved.q), spec_.qk_dim());
+  const Tensor queries = by_head(q_.forward_with_bias(c, x, saved.up.q), spec_.qk_dim());
   turn(c, queries, false);
   return queries;
 }
@@ -101,8 +102,8 @@ Tensor LatentAttention::make_keys_and_values(Context& c, Saved& saved) const {
   turn(c, by_head(shared, spec_.turned_dim), false);
   Tensor latent = c.activation({s[0], s[1], spec_.kv_rank}, "latent of keys and values");
   kv_norm_.forward(c, columns(saved.latents, spec_.q_rank, spec_.kv_rank), ops::Matrix(latent), 1,
-                   saved.kv_rstd);
-  const Tensor kv = by_head(kv_.forward_with_bias(c, std::move(latent), saved.kv), own);
+                   saved.up.kv_rstd);
+  const Tensor kv = by_head(kv_.forward_with_bias(c, std::move(latent), saved.up.kv), own);
   const Shape& heads = kv.shape();
   const Tensor all =
       c.activation({heads[0], heads[1], heads[2], spec_.turned_dim + own}, "keys and values of heads");
@@ -111,27 +112,33 @@ Tensor LatentAttention::make_keys_and_values(Context& c, Saved& saved) const {
   return all;
 }
 
+void LatentAttention::make_up(Context& c, Tensor x, Saved& saved) const {
+  saved.up.queries = make_queries(c, std::move(x), saved);
+  saved.up.keys_and_values = make_keys_and_values(c, saved);
+}
+
 Tensor LatentAttention::forward(Context& c, const MicroBatch& batch, Tensor x,
                                 std::unique_ptr<Mixer::Saved>& keep) const {
   auto owned = std::make_unique<Saved>();
   Saved& saved = *owned;
   keep = std::move(owned);
   saved.latents = down_.forward_with_bias(c, x, saved.down);
-  saved.queries = make_queries(c, std::move(x), saved);
-  saved.keys_and_values = make_keys_and_values(c, saved);
-  const Tensor context = core_->forward(c, batch, dropout_site_, sizes(c, saved.queries),
-                                        parts_of(saved.queries, saved.keys_and_values), saved.core);
+  saved.straight = !q_norm_;
+  make_up(c, std::move(x), saved);
+  const Tensor context = core_->forward(c, batch, dropout_site_, sizes(c, saved.up.queries),
+                                        parts_of(saved.up.queries, saved.up.keys_and_values), saved.core);
   core_checkpoint_.drop(saved.core);
+  up_checkpoint_.drop(saved.up);
   return proj_.forward(c, context, saved.proj);
 }
 
 Tensor LatentAttention::queries_back(Context& c, Tensor gradient, const Tensor& dlatents,
                                      Saved& saved) const {
   turn(c, gradient, true);
-  const Tensor dx = q_.backward(c, flat(std::exchange(gradient, Tensor())), saved.q);
+  const Tensor dx = q_.backward(c, flat(std::exchange(gradient, Tensor())), saved.up.q);
   if (!q_norm_) return dx;
   q_norm_->backward(c, ops::Matrix(dx), columns(saved.latents, 0, spec_.q_rank),
-                    columns(dlatents, 0, spec_.q_rank), 1, saved.q_rstd);
+                    columns(dlatents, 0, spec_.q_rank), 1, saved.up.q_rstd);
   return {};
 }
 
@@ -150,9 +157,9 @@ void LatentAttention::keys_and_values_back(Context& c, Tensor gradient, const Te
   Tensor dkv = c.activation({s[0], s[1], s[2], own}, "gradient of keys and values");
   run(c.device, ops::CopyBlocks{columns(gradient, spec_.turned_dim, own), columns(dkv, 0, own)});
   gradient.reset();
-  const Tensor dlatent = kv_.backward(c, flat(std::exchange(dkv, Tensor())), saved.kv);
+  const Tensor dlatent = kv_.backward(c, flat(std::exchange(dkv, Tensor())), saved.up.kv);
   kv_norm_.backward(c, ops::Matrix(dlatent), columns(saved.latents, spec_.q_rank, spec_.kv_rank),
-                    columns(dlatents, spec_.q_rank, spec_.kv_rank), 1, saved.kv_rstd);
+                    columns(dlatents, spec_.q_rank, spec_.kv_rank), 1, saved.up.kv_rstd);
 }
 
 Tensor LatentAttention::backward(Context& c, const MicroBatch& batch, Tensor dy,
@@ -161,16 +168,17 @@ Tensor LatentAttention::backward(Context& c, const MicroBatch& batch, Tensor dy,
   Tensor dqueries, dkeys_and_values;
   {
     const Tensor dcontext = proj_.backward(c, std::move(dy), saved.proj);
-    const AttentionSizes n = sizes(c, saved.queries);
-    const AttentionParts parts = parts_of(saved.queries, saved.keys_and_values);
+    up_checkpoint_.restore(c, [&] { make_up(c, saved.down.x, saved); });
+    const AttentionSizes n = sizes(c, saved.up.queries);
+    const AttentionParts parts = parts_of(saved.up.queries, saved.up.keys_and_values);
     core_checkpoint_.restore(c, [&] { core_->forward(c, batch, dropout_site_, n, parts, saved.core); });
-    dqueries = c.activation(saved.queries.shape(), "gradient of queries");
-    dkeys_and_values = c.activation(saved.keys_and_values.shape(), "gradient of keys and values of heads");
+    dqueries = c.activation(saved.up.queries.shape(), "gradient of queries");
+    dkeys_and_values = c.activation(saved.up.keys_and_values.shape(), "gradient of keys and values of heads");
     core_->backward(c, batch, dropout_site_, n, dcontext, parts, parts_of(dqueries, dkeys_and_values),
                     saved.core);
   }
-  saved.queries.reset();
-  saved.keys_and_values.reset();
+  saved.up.queries.reset();
+  saved.up.keys_and_values.reset();
   Tensor dlatents = c.activation(saved.latents.shape(), "gradient of latents");
   keys_and_values_back(c, std::move(dkeys_and_values), dlatents, saved);
   const Tensor by_queries = queries_back(c, std::move(dqueries), dlatents, saved);

@@ -21,12 +21,22 @@ namespace mbench {
 class LatentAttention final : public Mixer {
  public:
   struct Saved final : Mixer::Saved {
-    Linear::Saved down, q, kv, proj;
+    // What is made of the latents.
+    struct Up {
+      Linear::Saved q, kv;
+      Tensor q_rstd, kv_rstd;
+      Tensor queries;          // [seq, batch, local heads, (turned, plain)]
+      Tensor keys_and_values;  // [seq, batch, local heads, (turned, plain, value)]
+    };
+    Linear::Saved down, proj;
     Tensor
         latents;  // [local seq, batch, (of queries, of keys and values, the key's turned columns)] before their norms
-    Tensor q_rstd, kv_rstd;
-    Tensor queries;          // [seq, batch, local heads, (turned, plain)]
-    Tensor keys_and_values;  // [seq, batch, local heads, (turned, plain, value)]
+    Up up;
+    bool straight = false;  // whether queries are made of the input
+    std::vector<Tensor*> inputs() override {
+      if (straight) return {&down.x, &up.q.x};
+      return {&down.x};
+    }
     AttentionCore::Saved core;
   };
   LatentAttention(ParameterStore& store, const Plan& plan, const LatentAttentionSpec& spec, Regions drop);
@@ -42,6 +52,7 @@ class LatentAttention final : public Mixer {
   // The first columns of every head turned to their position, or the gradient back. [seq, batch, heads, width].
   void turn(Context& context, const Tensor& heads, bool back) const;
 
+  void make_up(Context& context, Tensor x, Saved& saved) const;
   Tensor make_queries(Context& context, Tensor x, Saved& saved) const;
   Tensor make_keys_and_values(Context& context, Saved& saved) const;
   // Their gradients go on into those of the latents; of queries made straight from x, that of x is returned.
@@ -57,7 +68,7 @@ class LatentAttention final : public Mixer {
   Linear q_, kv_, proj_;
   std::uint64_t dropout_site_;
   std::unique_ptr<AttentionCore> core_;
-  Checkpoint core_checkpoint_;
+  Checkpoint core_checkpoint_, up_checkpoint_;
 };
 
 }  // namespace mbench

@@ -4,35 +4,67 @@
 #include "engine/ops/run.h"
 
 namespace mbench {
+namespace {
+
+// Whether the plan drops all that the branch's mixer keeps.
+bool drops(const BranchSpec& branch, Regions drop) {
+  return (std::holds_alternative<MlpSpec>(branch.mixer) && drop.has(Region::mlp)) ||
+         (std::holds_alternative<MoeSpec>(branch.mixer) && drop.has(Region::moe));
+}
+
+}  // namespace
 
 Branch::Branch(ParameterStore& store, const Plan& plan, const BranchSpec& spec, NormPlace place, Regions drop)
     : place_(place),
       norm_(store, plan, spec.norm),
       mixer_(make_mixer(store, plan, spec, drop)),
-      residual_(spec.name + ".residual.dropout") {}
+      residual_(spec.name + ".residual.dropout"),
+      norm_checkpoint_(drop.has(Region::norm)),
+      mixer_checkpoint_(drops(spec, drop)) {}
+
+Tensor Branch::mix(Context& c, const MicroBatch& batch, Tensor x, Saved& saved) const {
+  if (mixer_checkpoint_.dropped() && !norm_checkpoint_.dropped()) saved.input = x;
+  const Tensor y = mixer_->forward(c, batch, std::move(x), saved.mixer);
+  if (!mixer_checkpoint_.drop(saved.mixer) && norm_checkpoint_.dropped())
+    for (Tensor* input : saved.mixer->inputs()) input->reset();
+  return y;
+}
+
+Tensor Branch::mix_back(Context& c, const MicroBatch& batch, Tensor dy, Saved& saved) const {
+  norm_checkpoint_.restore(c, [&] {
+    Norm::Saved again;
+    const Tensor normed = norm_.forward(c, saved.norm.x, again);
+    if (mixer_checkpoint_.dropped()) {
+      saved.input = normed;
+    } else {
+      for (Tensor* input : saved.mixer->inputs()) *input = normed;
+    }
+  });
+  mixer_checkpoint_.restore(
+      c, [&] { mixer_->forward(c, batch, std::exchange(saved.input, Tensor()), saved.mixer); });
+  const Tensor dx = mixer_->backward(c, batch, std::move(dy), saved.mixer);
+  saved.mixer.reset();
+  return dx;
+}
 
 Tensor Branch::forward(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {
   if (place_ == NormPlace::post) {
-    const Tensor mixed = mixer_->forward(c, batch, x, saved.mixer);
+    const Tensor mixed = mix(c, batch, x, saved);
     return norm_.forward(c, residual_.forward(c, batch, mixed, mixer_->bias(), x, saved.residual),
                          saved.norm);
   }
-  const Tensor mixed = mixer_->forward(c, batch, norm_.forward(c, x, saved.norm), saved.mixer);
+  const Tensor mixed = mix(c, batch, norm_.forward(c, x, saved.norm), saved);
   return residual_.forward(c, batch, mixed, mixer_->bias(), x, saved.residual);
 }
 
 Tensor Branch::backward(Context& c, const MicroBatch& batch, const Tensor& dy, Saved& saved) const {
   if (place_ == NormPlace::post) {
     const Tensor dsum = norm_.backward(c, dy, Tensor(), saved.norm);
-    const Tensor dx =
-        mixer_->backward(c, batch, residual_.backward(c, batch, dsum, saved.residual), saved.mixer);
-    saved.mixer.reset();
+    const Tensor dx = mix_back(c, batch, residual_.backward(c, batch, dsum, saved.residual), saved);
     run(c.device, ops::Add{dx, dsum, dx});
     return dx;
   }
-  const Tensor dnormed =
-      mixer_->backward(c, batch, residual_.backward(c, batch, dy, saved.residual), saved.mixer);
-  saved.mixer.reset();
+  const Tensor dnormed = mix_back(c, batch, residual_.backward(c, batch, dy, saved.residual), saved);
   return norm_.backward(c, dnormed, dy, saved.norm);
 }
 

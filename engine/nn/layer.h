@@ -12,6 +12,7 @@ class Branch {
  public:
   struct Saved {
     Norm::Saved norm;
+    Tensor input;  // of a mixer that is dropped, where it is not made again too
     std::unique_ptr<Mixer::Saved> mixer;
     ResidualDropout::Saved residual;
   };
@@ -22,10 +23,14 @@ class Branch {
   void after_step(Context& context) const { mixer_->after_step(context); }
 
  private:
+  Tensor mix(Context& context, const MicroBatch& batch, Tensor x, Saved& saved) const;
+  Tensor mix_back(Context& context, const MicroBatch& batch, Tensor dy, Saved& saved) const;
+
   NormPlace place_;
   Norm norm_;
   std::unique_ptr<Mixer> mixer_;
   ResidualDropout residual_;
+  Checkpoint norm_checkpoint_, mixer_checkpoint_;
 };
 
 class Layer {
@@ -34,7 +39,7 @@ class Layer {
     Tensor input;  // all that is left of a layer that is dropped
     std::vector<Branch::Saved> branches;
   };
-  // `drop`: the regions that a forward drops (plan/regions.h).
+  // `drop`: the regions that a forward drops (spec/regions.h).
   Layer(ParameterStore& store, const Plan& plan, const LayerSpec& spec, Regions drop);
   Tensor forward(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const;
   Tensor backward(Context& context, const MicroBatch& batch, const Tensor& dy, Saved& saved) const;

@@ -1,6 +1,7 @@
 // What a residual branch computes between its norm and its sum: attention, a feed-forward block, experts.
 #pragma once
 #include <memory>
+#include <vector>
 
 #include "engine/nn/context.h"
 #include "engine/nn/parameters.h"
@@ -12,6 +13,8 @@ class Mixer {
   // What an implementation keeps for its gradient.
   struct Saved {
     virtual ~Saved() = default;
+    // Where it keeps the mixer's input: emptied between forward and backward where that is made again.
+    virtual std::vector<Tensor*> inputs() = 0;
   };
   virtual ~Mixer() = default;
   // Hidden activations to hidden activations, without the bias of the last linear layer: the residual sum adds it.

@@ -10,6 +10,7 @@ class Mlp final : public Mixer {
   struct Saved final : Mixer::Saved {
     Linear::Saved fc1, fc2;
     ActivationFunction::Saved activation;
+    std::vector<Tensor*> inputs() override { return {&fc1.x}; }
   };
   Mlp(ParameterStore& store, const Plan& plan, const MlpSpec& spec);
   Tensor forward(Context& context, const MicroBatch& batch, Tensor x,

@@ -21,6 +21,12 @@ class Moe final : public Mixer {
     Experts::Saved experts;
     Tensor output;  // of the experts, a row for each that was dispatched
     std::unique_ptr<Mixer::Saved> shared;
+    std::vector<Tensor*> inputs() override {
+      std::vector<Tensor*> all = {&router.linear.x};
+      if (shared)
+        for (Tensor* input : shared->inputs()) all.push_back(input);
+      return all;
+    }
   };
   Moe(ParameterStore& store, const Plan& plan, const MoeSpec& spec);
   Tensor forward(Context& context, const MicroBatch& batch, Tensor x,

@@ -1,4 +1,4 @@
-// Recompute of a region (plan/regions.h). This is the one place that does it: a region is any forward with what it saves.
+// Recompute of a region (spec/regions.h). This is the one place that does it: a region is any forward with what it saves.
 #pragma once
 #include "engine/nn/context.h"
 
@@ -16,6 +16,7 @@ class Checkpoint {
     if (dropped_) saved = Saved();
     return dropped_;
   }
+  bool dropped() const { return dropped_; }
   // Before the region's backward: runs `forward` again, which fills what the region saves.
   template <class Forward>
   void restore(Context& context, const Forward& forward) const {

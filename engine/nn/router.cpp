@@ -54,7 +54,7 @@ Tensor Router::forward(Context& c, const MicroBatch& batch, const Tensor& x, Sav
 }
 
 void Router::count(Context& c, const Tensor& counts, std::int64_t tokens, Saved& saved) const {
-  if (losses_.balance > 0) saved.counts = counts;
+  if (losses_.balance > 0 || losses_.z > 0) saved.counts = counts;
   if (!correction_) return;
   run(c.device, ops::AddCounts{counts, load_});
   counted_ += tokens;
@@ -71,9 +71,11 @@ void Router::after_step(Context& c) const {
 
 Tensor Router::backward(Context& c, const MicroBatch& batch, const Tensor& dweights, Saved& saved) const {
   ops::RouterLosses losses = losses_;
+  losses.tokens = saved.logits.shape().rows() * c.groups.over(cut_).size();
+  if (c.router_losses && (losses.balance > 0 || losses.z > 0))
+    run(c.device, ops::RouterLoss{saved.logits, saved.counts, active_, rule_.score, losses, c.router_losses});
   losses.balance *= batch.gradient_scale;
   losses.z *= batch.gradient_scale;
-  losses.tokens = saved.logits.shape().rows() * c.groups.over(cut_).size();
   run(c.device,
       ops::RouteGrad{dweights, saved.logits, saved.experts, rule_, losses, saved.counts, saved.logits});
   saved.experts.reset();

@@ -28,7 +28,7 @@ class Router {
   void after_step(Context& context) const;
 
   // Whether it needs counts.
-  bool balances() const { return losses_.balance > 0 || correction_; }
+  bool balances() const { return losses_.balance > 0 || losses_.z > 0 || correction_; }
 
  private:
   ops::RouterRule rule_;

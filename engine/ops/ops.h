@@ -49,7 +49,8 @@ using AllOps =
            ops::TanhGrad, ops::CopyBlocks, ops::RmsNorm, ops::RmsNormGrad, ops::Rotary, ops::SwiGlu,
            ops::SwiGluGrad, ops::SquaredRelu, ops::SquaredReluGrad, ops::GeluErf, ops::GeluErfGrad,
            ops::DispatchPlan, ops::DispatchGrad, ops::Combine, ops::CombineGrad, ops::Route, ops::RouteGrad,
-           ops::RouterLoss, ops::AddCounts, ops::MoveCorrection, ops::Dispatch, ops::GroupedMatmul, ops::SumBlocks>;
+           ops::RouterLoss, ops::AddCounts, ops::MoveCorrection, ops::Dispatch, ops::GroupedMatmul,
+           ops::SumBlocks>;
 
 template <class List>
 class OpSlots;

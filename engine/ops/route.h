@@ -110,7 +110,7 @@ struct RouterLoss {
   std::int64_t k = 1;
   RouterScore score = RouterScore::softmax;
   RouterLosses losses;
-  Tensor balance, z;  // [1] f32, overwritten
+  Tensor sum;  // [1] f32: both terms are added to it
 
   // Of the sum over tokens and e of counts[e] * probability, and of the sum over tokens of logsumexp^2.
   double balance_factor() const {
@@ -123,9 +123,8 @@ struct RouterLoss {
     need_float(name, "logits", logits);
     need_shape(name, "counts", counts, {logits.shape().cols()});
     need_dtype(name, "counts", counts, DType::i64);
-    need_shape(name, "balance", balance, {1});
-    need_dtype(name, "balance", balance, DType::f32);
-    need_same(name, "z", z, balance);
+    need_shape(name, "sum", sum, {1});
+    need_dtype(name, "sum", sum, DType::f32);
     mbench::check(k > 0 && losses.tokens > 0, name,
                   "tokens and experts of each, got {} and {}, need at least 1", losses.tokens, k);
   }

@@ -13,8 +13,7 @@ GraphStyle graph_style(Graph graph, CrossEntropyFusion loss, bool fused_accumula
             .gradient_copy_in_f32 = true,
             .fused_residual_grad = false,
             .fused_epilogues = false,
-            .weight_gradients =
-                fused_accumulation ? WeightGradients::placeholder : WeightGradients::apart};
+            .weight_gradients = fused_accumulation ? WeightGradients::placeholder : WeightGradients::apart};
   if (graph == Graph::eager)
     return {.fused_attention = false,
             .stored_masks = true,

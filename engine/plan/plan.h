@@ -8,11 +8,11 @@
 #include "engine/base/dtype.h"
 #include "engine/plan/mesh.h"
 #include "engine/plan/placement.h"
-#include "engine/plan/regions.h"
 #include "engine/plan/schedule.h"
 #include "engine/plan/state.h"
 #include "engine/spec/architecture.h"
 #include "engine/spec/point.h"
+#include "engine/spec/regions.h"
 
 namespace mbench {
 
@@ -91,7 +91,8 @@ struct Plan {
   // activations to where they are dispatched (the column's input to consumed), and sums of experts' outputs back (the
   // row's product to output).
   std::array<LinearPlan, kRoles> linear;
-  std::vector<Regions> recompute;  // [layer]: what its forward drops, to be computed again in backward
+  // [layer, those of multi-token prediction last]: what its forward drops, to be computed again in backward.
+  std::vector<Regions> recompute;
 
   std::vector<std::vector<ChunkPlan>> chunks;  // [stage][chunk]
   std::vector<Schedule> schedule;              // [stage]

@@ -29,7 +29,7 @@ AttentionFlops attention_flops_per_step(const Point& p) {
     flops.full += full;
     flops.causal += causal ? full / 2 : full;
   };
-  for (std::int64_t i = 0; i < p.model.layers; ++i)
+  for (std::int64_t i = 0; i < p.model.layers + p.model.mtp_layers; ++i)
     for (const BranchSpec& branch : layer_of(p.model, i).branches)
       if (const auto* a = std::get_if<AttentionSpec>(&branch.mixer))
         add(a->heads, a->qk_dim, a->v_dim, a->causal);

@@ -77,6 +77,7 @@ Measured measure(const Point& p, Device& device, Trainer& trainer, bool chatty, 
     if (device.real()) {
       result.losses.push_back(loss);
       result.gradient_norms.push_back(step.gradient_norm);
+      if (const auto added = trainer.auxiliary_loss()) result.auxiliary_losses.push_back(*added);
     }
     skipped += step.skipped ? 1 : 0;
     if (!warmup) m.step_seconds.push_back(seconds);

@@ -12,10 +12,10 @@ double seconds_of(CostModel& costs, const Op& op) {
   return costs.streaming_seconds(op.cost());
 }
 double seconds_of(CostModel& costs, const ops::Matmul& op) {
-  const double product =
-      costs.product_seconds({op.a.rows, op.b.cols, op.a.cols, op.batch, op.a.data.dtype(),
-                             op.beta != 0 && op.c.data.dtype() == DType::f32 && op.a.data.dtype() != DType::f32},
-                            op.cost());
+  const double product = costs.product_seconds(
+      {op.a.rows, op.b.cols, op.a.cols, op.batch, op.a.data.dtype(),
+       op.beta != 0 && op.c.data.dtype() == DType::f32 && op.a.data.dtype() != DType::f32},
+      op.cost());
   return op.has_epilogue() ? product + costs.epilogue_seconds(ops::cost_of_epilogue(op)) : product;
 }
 double seconds_of(CostModel& costs, const ops::GroupedMatmul& op) {
@@ -52,7 +52,9 @@ class SimDevice::Table final : public TableOf<SimDevice> {
 };
 
 SimDevice::SimDevice(std::size_t memory_limit)
-    : Device(std::make_unique<CountedMemory>(), memory_limit), name_("counting device"), table_(std::make_unique<Table>(*this)) {}
+    : Device(std::make_unique<CountedMemory>(), memory_limit),
+      name_("counting device"),
+      table_(std::make_unique<Table>(*this)) {}
 
 SimDevice::SimDevice(std::string name, std::size_t memory_limit, std::unique_ptr<CostModel> costs,
                      VirtualClock& clock)
@@ -71,9 +73,13 @@ SimDevice::SimDevice(std::unique_ptr<CostModel> costs, Tape** tape)
 
 SimDevice::~SimDevice() = default;
 
-OpTable& SimDevice::ops() { return *table_; }
+OpTable& SimDevice::ops() {
+  return *table_;
+}
 
-void SimDevice::do_copy(const Tensor& from, const Tensor& to) { charge(ops::Copy{from, to}); }
+void SimDevice::do_copy(const Tensor& from, const Tensor& to) {
+  charge(ops::Copy{from, to});
+}
 
 void SimDevice::record_kernel(double seconds, const Cost& cost) {
   ClockEvent event{ClockEvent::Kind::kernel};

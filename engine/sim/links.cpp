@@ -86,7 +86,8 @@ double Links::all_gather(double bytes, Reach r) const {
 
 double Links::all_to_all(double bytes, Reach r) const {
   const Link link = inside(r.per_node);
-  std::vector<Part> parts{pairwise(bytes, r.per_node, or_else(link.all_to_all_bandwidth, link.bandwidth), link.latency)};
+  std::vector<Part> parts{
+      pairwise(bytes, r.per_node, or_else(link.all_to_all_bandwidth, link.bandwidth), link.latency)};
   if (r.nodes > 1)
     parts.push_back(pairwise(bytes, r.nodes, or_else(machine_.network_all_to_all, machine_.network_bandwidth),
                              machine_.network_latency));

@@ -100,17 +100,20 @@ double read_power(const json& value, const std::string& where) {
   const double cap = f.get("cap_w");
   const json& rates = f.object().require("rates", "an array of {\"cap_w\", \"share\"}");
   if (!rates.is_array() || rates.size() < 2)
-    fail(ErrorKind::bad_input, f.path("rates"), "got {}, need an array of two rates at least", short_json(rates));
+    fail(ErrorKind::bad_input, f.path("rates"), "got {}, need an array of two rates at least",
+         short_json(rates));
   double share = 1, w0 = 0, s0 = 0;
   for (std::size_t i = 0; i < rates.size(); ++i) {
     const std::string path = fmt::format("{}[{}]", f.path("rates"), i);
     ObjectReader rate(rates[i], path);
     const double w = read_number(rate.require("cap_w", "watts"), rate.path("cap_w"), 1, 1e5);
-    const double s = read_figure(rate.require("share", "a figure with its source"), rate.path("share"), 1).value;
+    const double s =
+        read_figure(rate.require("share", "a figure with its source"), rate.path("share"), 1).value;
     rate.refuse_unknown();
     if (w <= w0) fail(ErrorKind::bad_input, path + ".cap_w", "got {} after {}, need them ascending", w, w0);
     if (i == 0 && cap < w)
-      fail(ErrorKind::bad_input, f.path("cap_w"), "got {}, need the lowest cap with a known rate, {}, at least", cap, w);
+      fail(ErrorKind::bad_input, f.path("cap_w"),
+           "got {}, need the lowest cap with a known rate, {}, at least", cap, w);
     if (cap >= w)
       share = s;
     else if (cap > w0)

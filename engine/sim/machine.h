@@ -25,9 +25,9 @@ struct Link {
   std::string name;
   int ranks = 0;
   double bandwidth = 0;  // bus bandwidth of large collectives, as nccl-tests counts it
-  // The same of all-reduces where switches add up on the way (NVLink SHARP), and of all-to-all; 0: as the others.
-  double all_reduce_bandwidth = 0, all_to_all_bandwidth = 0;
   double latency = 0;    // of one step of a ring
+  // Bus bandwidth of all-reduces where switches add up on the way (NVLink SHARP), and of all-to-all; 0: as the others.
+  double all_reduce_bandwidth = 0, all_to_all_bandwidth = 0;
 };
 
 struct Machine {

@@ -147,6 +147,19 @@ HeadSpec head_of(const ModelSpec& m, std::int64_t vocab) {
   return head;
 }
 
+DepthSpec depth_of(const ModelSpec& m, std::int64_t depth, std::int64_t vocab) {
+  const std::string name = fmt::format("mtp.{}", depth);
+  DepthSpec d{norm_of(m, name + ".word_norm"),
+              norm_of(m, name + ".hidden_norm"),
+              {name + ".join", 2 * m.hidden, m.hidden, Role::column, false, kStddev},
+              layer_of(m, m.layers + depth),
+              norm_of(m, name + ".norm"),
+              head_of(m, vocab).logits};
+  d.logits.name = name + "." + d.logits.name;
+  d.logits.tied = true;
+  return d;
+}
+
 namespace {
 
 // The rows of a group of qkv from `first` on, `block` of them.
@@ -264,6 +277,17 @@ std::vector<WeightSpec> weights_of(const HeadSpec& head) {
   return list;
 }
 
+std::vector<WeightSpec> weights_of(const DepthSpec& depth) {
+  std::vector<WeightSpec> list;
+  add(list, depth.word_norm);
+  add(list, depth.hidden_norm);
+  add(list, depth.join);
+  for (const WeightSpec& w : weights_of(depth.layer)) list.push_back(w);
+  add(list, depth.norm);
+  list.push_back(weight_of(depth.logits));
+  return list;
+}
+
 std::vector<WeightSpec> weights_of(const ModelSpec& m, std::int64_t vocab) {
   std::vector<WeightSpec> all = weights_of(embedding_of(m, vocab));
   const auto append = [&](const std::vector<WeightSpec>& part) {
@@ -271,6 +295,7 @@ std::vector<WeightSpec> weights_of(const ModelSpec& m, std::int64_t vocab) {
   };
   for (std::int64_t i = 0; i < m.layers; ++i) append(weights_of(layer_of(m, i)));
   append(weights_of(head_of(m, vocab)));
+  for (std::int64_t i = 0; i < m.mtp_layers; ++i) append(weights_of(depth_of(m, i, vocab)));
   return all;
 }
 

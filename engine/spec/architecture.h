@@ -159,11 +159,23 @@ struct HeadSpec {
   LinearSpec logits;
 };
 
+// A depth of multi-token prediction (DeepSeek-V3 Technical Report, 2.2): the hidden activations of the model, or of the depth
+// before, and the embedded words that were predicted from them, each normed, are joined and go through a layer and a norm;
+// the model's own logits predict one word further on. Its word table and logits are the model's.
+struct DepthSpec {
+  NormSpec word_norm, hidden_norm;
+  LinearSpec join;  // from (word, hidden)
+  LayerSpec layer;
+  NormSpec norm;
+  LinearSpec logits;
+};
+
 // Of one model, with so many rows in its tables of words: the vocabulary, or more where it is padded. Unsupported
 // where the model's sizes do not determine a part's.
 EmbeddingSpec embedding_of(const ModelSpec& model, std::int64_t vocab);
 LayerSpec layer_of(const ModelSpec& model, std::int64_t index);
 HeadSpec head_of(const ModelSpec& model, std::int64_t vocab);
+DepthSpec depth_of(const ModelSpec& model, std::int64_t depth, std::int64_t vocab);  // depth: from 0
 
 // One weight, a matrix of a product or not.
 struct WeightSpec {
@@ -187,6 +199,7 @@ WeightSpec beta_of(const NormSpec& norm);
 std::vector<WeightSpec> weights_of(const EmbeddingSpec& embedding);
 std::vector<WeightSpec> weights_of(const LayerSpec& layer);
 std::vector<WeightSpec> weights_of(const HeadSpec& head);
+std::vector<WeightSpec> weights_of(const DepthSpec& depth);
 std::vector<WeightSpec> weights_of(const ModelSpec& model, std::int64_t vocab);
 
 }  // namespace mbench

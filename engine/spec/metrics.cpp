@@ -220,6 +220,7 @@ const std::vector<Metric>& metrics() {
       published(metric("bubble_fraction", "fraction", &R::bubble_fraction, Merge::max)),
       series("losses", "", &R::losses, Range::any),
       series("gradient_norms", "", &R::gradient_norms, Range::any),
+      series("auxiliary_losses", "", &R::auxiliary_losses, Range::any),
       metric("skipped_steps", "", &R::skipped_steps),
       published(metric("parameters", "", &R::parameters)),
       metric("expert_imbalance", "", &R::expert_imbalance),

@@ -53,12 +53,12 @@ PartField count(const char* key, std::int64_t ModelParts::*field, std::int64_t h
           [field](const ModelParts& parts) { return json(parts.*field); }};
 }
 
-PartField number(const char* key, double ModelParts::*field, double low, double high) {
+PartField number(const char* key, double ModelParts::*field, double low, double high, bool optional = false) {
   return {key,
           [=](ModelParts& parts, const json& value, const std::string& where) {
             parts.*field = read_number(value, where, low, high);
           },
-          [field](const ModelParts& parts) { return json(parts.*field); }};
+          [field](const ModelParts& parts) { return json(parts.*field); }, optional};
 }
 
 struct RopeNumber {
@@ -165,7 +165,8 @@ const std::vector<PartField>& part_fields() {
       count("token_types", &ModelParts::token_types, 1 << 16),
       number("norm_eps", &ModelParts::norm_eps, 0, 1),
       {"rope", read_rope, write_rope, true},
-      {"routing", read_routing, write_routing, true}};
+      {"routing", read_routing, write_routing, true},
+      number("mtp_loss_scaling_factor", &ModelParts::mtp_loss_scaling_factor, 0, 1e6, true)};
   return table;
 }
 

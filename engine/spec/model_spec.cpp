@@ -6,6 +6,7 @@
 #include "engine/base/embedded.h"
 #include "engine/base/json_reader.h"
 #include "engine/spec/architecture.h"
+#include "engine/spec/model_heads.h"
 #include "engine/spec/model_parts.h"
 
 namespace mbench {
@@ -43,6 +44,7 @@ constexpr Size kOptionalSizes[] = {{"kv_heads", &ModelSpec::kv_heads, 1 << 16},
                                    {"shared_experts", &ModelSpec::shared_experts, 1 << 16},
                                    {"expert_ffn", &ModelSpec::expert_ffn, 1 << 22},
                                    {"dense_layers", &ModelSpec::dense_layers, 16384},
+                                   {"mtp_layers", &ModelSpec::mtp_layers, 64},
                                    {"q_lora_rank", &ModelSpec::q_lora_rank, 1 << 20},
                                    {"kv_lora_rank", &ModelSpec::kv_lora_rank, 1 << 20},
                                    {"qk_nope_head_dim", &ModelSpec::qk_nope_head_dim, 1 << 16},
@@ -189,6 +191,7 @@ const std::vector<ModelSpec>& model_presets() {
         read_parts(object, m);
         object.find("about");
         object.refuse_unknown();
+        check_heads(m, reader.path("models." + name));
         all.push_back(m);
       }
     }
@@ -227,6 +230,7 @@ ModelSpec read_model(const json& value, const std::string& where) {
   read_sizes(object, preset == nullptr, m);
   read_parts(object, m);
   object.refuse_unknown();
+  check_heads(m, where);
   return m;
 }
 

@@ -87,6 +87,8 @@ struct ModelParts {
   double norm_eps = 1e-5;
   RopeSpec rope;        // where positions are rotary
   RoutingSpec routing;  // where there are experts
+  double mtp_loss_scaling_factor =
+      0.1;  // of the mean of the losses of multi-token prediction, as Megatron names it
   bool operator==(const ModelParts&) const = default;
 };
 
@@ -115,6 +117,7 @@ struct ModelSpec {
   std::int64_t shared_experts = 0;      // visited by every token
   std::int64_t expert_ffn = 0;          // width of one expert; ffn unless given
   std::int64_t dense_layers = 0;        // the first ones, which have a block of width ffn and no experts
+  std::int64_t mtp_layers = 0;          // depths of multi-token prediction behind the model, a layer each
   std::optional<ModelParts> own_parts;  // where they are not the family's
 
   const ModelParts& parts() const;

@@ -15,8 +15,6 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr Choices<Recompute, 3> kRecomputes = {
-    {{"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}}};
 constexpr Choices<ScheduleKind, 3> kSchedules = {{{"gpipe", ScheduleKind::gpipe},
                                                   {"1f1b", ScheduleKind::one_f_one_b},
                                                   {"interleaved", ScheduleKind::interleaved}}};
@@ -138,6 +136,8 @@ ordered_json written(const T& value) {
     return write_model(value);
   else if constexpr (std::is_same_v<T, RouterMode>)
     return str(value);
+  else if constexpr (std::is_same_v<T, Recompute>)
+    return name_of(value);
   else
     return value;
 }
@@ -188,7 +188,8 @@ const std::vector<Field>& fields() {
             }),
       field("replicas", layout, &P::replicas, choice(kReplicas)),
       field("sequence_parallel", layout, &P::sequence_parallel, read_bool),
-      field("recompute", layout, &P::recompute, choice(kRecomputes)),
+      field("recompute", layout, &P::recompute, read_recompute),
+      field("recompute_layers", layout, &P::recompute_layers, count(0, 16384)),
       field("strategy", layout, &P::strategy, read_strategy),
       field("schedule", layout, &P::schedule, choice(kSchedules)),
       field("virtual_stages", layout, &P::virtual_stages, count(1, 16384)),
@@ -225,9 +226,6 @@ const Field* field_named(const std::string& key) {
 
 }  // namespace
 
-std::string_view name_of(Recompute v) {
-  return choice_name(v, kRecomputes);
-}
 std::string_view name_of(ScheduleKind v) {
   return choice_name(v, kSchedules);
 }
@@ -255,7 +253,7 @@ std::string_view name_of(Offload v) {
 }
 
 const std::vector<Bundle>& bundles() {
-  static const auto bundle = [](const char* name, bool sequence_parallel, Recompute recompute) {
+  static const auto bundle = [](const char* name, bool sequence_parallel, const Recompute& recompute) {
     return Bundle{name, {{"sequence_parallel", sequence_parallel}, {"recompute", name_of(recompute)}}};
   };
   static const std::vector<Bundle> table = {bundle("baseline", false, Recompute::none),

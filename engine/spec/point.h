@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "engine/spec/model_spec.h"
+#include "engine/spec/regions.h"
 #include "engine/spec/router.h"
 
 namespace mbench {
 
-enum class Recompute { none, selective, full };
 enum class ScheduleKind { gpipe, one_f_one_b, interleaved };  // "gpipe", "1f1b", "interleaved"
 enum class Precision { f32, bf16, fp16, tf32, fp8 };  // tf32: on GPUs alone; fp8: known, but unsupported
 enum class AttentionKind { core, flash };
@@ -42,6 +42,7 @@ struct Point {
   Replicas replicas = Replicas::ranks;  // of dp: a process each, or threads of one that copies weights around
   bool sequence_parallel = false;
   Recompute recompute = Recompute::none;
+  std::int64_t recompute_layers = 0;  // so many first layers of each chunk of a stage alone; 0: all
   std::string strategy;  // the named bundle that set the two fields above; empty if none was named
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
   std::int64_t virtual_stages = 1;  // chunks per stage, interleaved only
@@ -117,7 +118,6 @@ Point without(Point point, std::initializer_list<FieldKind> kinds);
 // field added later keeps the ids of stored baselines.
 std::string point_id(const Point& point);
 
-std::string_view name_of(Recompute);
 std::string_view name_of(ScheduleKind);
 std::string_view name_of(Precision);
 std::string_view name_of(AttentionKind);

@@ -52,6 +52,8 @@ struct PointResult {
   std::optional<double> communication_fraction, bubble_fraction;
   std::vector<double> losses;
   std::vector<double> gradient_norms;
+  std::vector<double>
+      auxiliary_losses;  // added to the loss in what is minimised; empty where the model has none
   std::optional<std::int64_t> skipped_steps;  // fp16 steps whose gradients overflowed
   std::optional<std::int64_t> parameters;
   // Tokens of the fullest expert over the mean, where the data decide (router learned): over layers and micro batches, the

@@ -107,6 +107,8 @@ HostBatch make_batch(const TokenSource& source, const ModelSpec& model, std::uin
   }
   const Draw length_of(seed, "length", step), mask(seed, "mask", step), order(seed, "order", step);
   constexpr std::uint32_t masked_below = Philox::drop_bound(0.15);
+  out.ahead.resize(static_cast<std::size_t>(model.mtp_layers));
+  for (HostBatch::Ahead& ahead : out.ahead) ahead.labels.assign(count, 0), ahead.weights.assign(count, 0);
   std::vector<std::int64_t> sample(static_cast<std::size_t>(seq) + 1);
   for (std::int64_t b = 0; b < batch; ++b) {
     const std::int64_t g = first_sample + b;
@@ -118,6 +120,11 @@ HostBatch make_batch(const TokenSource& source, const ModelSpec& model, std::uin
       const auto s = static_cast<std::size_t>(p);
       out.positions[at] = p;
       out.tokens[at] = sample[s];
+      for (std::size_t d = 0; d < out.ahead.size() && s + d + 2 < sample.size(); ++d) {
+        out.ahead[d].labels[at] = sample[s + d + 2];
+        out.ahead[d].weights[at] = 1;
+        out.ahead[d].weight_sum += 1;
+      }
       if (!masked) {
         out.labels[at] = sample[s + 1];
         continue;

@@ -40,6 +40,14 @@ struct HostBatch {
   std::vector<std::int64_t> token_types;
   std::vector<std::uint8_t> keep;
   std::vector<std::int64_t> order_labels;  // [batch]
+  // of multi-token prediction alone, by depth: the tokens so many positions further on than labels, 0 with weight 0 where
+  // that is past the sample's end.
+  struct Ahead {
+    std::vector<std::int64_t> labels;
+    std::vector<float> weights;
+    double weight_sum = 0;
+  };
+  std::vector<Ahead> ahead;
 };
 
 class TokenSource {

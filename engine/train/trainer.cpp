@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "engine/comm/gather.h"
+#include "engine/nn/router.h"
 #include "engine/ops/attention_mask.h"
 #include "engine/ops/copy.h"
 #include "engine/ops/run.h"
@@ -41,7 +42,11 @@ Trainer::Trainer(const Plan& plan, Device& device, World& world, const TokenSour
   store_.allocate_and_initialise();
   sync_ = std::make_unique<GradientSync>(device, plan, store_, groups_);
   optimizer_ = std::make_unique<Optimizer>(device, plan, store_, groups_);
-  losses_ = device.empty({plan.training.micro_batches}, DType::f32, Category::other, "losses");
+  const RoutingSpec& routing = plan.model.parts().routing;
+  if (plan.model.experts > 0 && (routing.balance_loss > 0 || routing.z_loss > 0))
+    context_.router_losses = device.empty({1}, DType::f32, Category::other, "losses of routers");
+  losses_ = device.empty({(1 + plan.model.mtp_layers) * plan.training.micro_batches}, DType::f32,
+                         Category::other, "losses");
 }
 
 MicroBatch Trainer::upload(int micro) {
@@ -66,6 +71,13 @@ MicroBatch Trainer::upload(int micro) {
   batch.positions = put(host.positions, {p.seq, b}, DType::i64, "positions");
   batch.weights = put(host.weights, {p.seq, b}, DType::f32, "loss weights");
   batch.inv_weight_sum = data_ ? static_cast<float>(1 / host.weight_sum) : 1;
+  for (std::size_t d = 0; d < static_cast<std::size_t>(plan_.model.mtp_layers); ++d) {
+    const HostBatch::Ahead none, &own = data_ ? host.ahead[d] : none;
+    batch.ahead.push_back({put(own.labels, {p.seq, b}, DType::i64, "labels further on"),
+                           put(own.weights, {p.seq, b}, DType::f32, "their loss weights"),
+                           data_ ? static_cast<float>(1 / own.weight_sum) : 1,
+                           losses_.slice((static_cast<std::int64_t>(d) + 1) * p.micro_batches + micro, 1)});
+  }
   const bool masked = parts.objective == Objective::masked_words_and_order;
   if (parts.token_types > 0) batch.token_types = put(host.token_types, {p.seq, b}, DType::i64, "token types");
   if (masked) {
@@ -145,13 +157,14 @@ void Trainer::perform(const Action& a) {
   }
 }
 
-float Trainer::mean_loss() {
+float Trainer::mean_loss(std::int64_t depth) {
   // Only the last stage knows the losses, and every tp rank of it the same ones.
   if (!device_.real()) return std::numeric_limits<float>::quiet_NaN();
   double sum = 0;
   if (stage_ == plan_.mesh.size(Axis::pp) - 1 && groups_.coordinate(Axis::tp) == 0) {
-    std::vector<float> values(static_cast<std::size_t>(losses_.numel()));
-    device_.read(losses_, std::as_writable_bytes(std::span(values)));
+    const std::int64_t count = plan_.training.micro_batches;
+    std::vector<float> values(static_cast<std::size_t>(count));
+    device_.read(losses_.slice(depth * count, count), std::as_writable_bytes(std::span(values)));
     for (const float v : values) sum += v;
   }
   double total = 0;
@@ -160,10 +173,30 @@ float Trainer::mean_loss() {
                             static_cast<double>(plan_.training.micro_batches * plan_.mesh.size(Axis::dp)));
 }
 
+std::optional<float> Trainer::auxiliary_loss() {
+  const std::int64_t depths = plan_.model.mtp_layers;
+  if (depths == 0 && !context_.router_losses) return std::nullopt;
+  double loss = 0;
+  for (std::int64_t d = 1; d <= depths; ++d)
+    loss += mean_loss(d) * plan_.model.parts().mtp_loss_scaling_factor / static_cast<double>(depths);
+  if (!context_.router_losses || !device_.real()) return static_cast<float>(loss);
+  float own = 0;
+  device_.read(context_.router_losses, std::as_writable_bytes(std::span(&own, 1)));
+  double total = 0;
+  for (const double v : gather_all(groups_.all(), static_cast<double>(own))) total += v;
+  // Ranks that the sequence is split over have parts of a sum, others of a stage the same.
+  const Mesh& mesh = plan_.mesh;
+  const int split = mesh.size(sequence_axes(plan_.hidden.value, mesh));
+  const double same = mesh.size(Axis::tp) * mesh.size(Axis::cp) / split;
+  return static_cast<float>(
+      loss + total / same / static_cast<double>(plan_.training.micro_batches * mesh.size(Axis::dp)));
+}
+
 StepResult Trainer::step(const Watcher& before) {
   device_.host_work(HostWork::step);
   store_.fetch_updated();
   run(device_, ops::Fill{store_.gradients(), 0});
+  if (context_.router_losses) run(device_, ops::Fill{context_.router_losses, 0});
   backwards_left_.assign(chunks_.size(), 0);
   for (const Action& action : plan_.schedule[stage_])
     if (action.kind == Action::Kind::backward) ++backwards_left_[action.chunk];

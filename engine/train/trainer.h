@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/model/model.h"
@@ -28,7 +29,11 @@ class Trainer {
   StepResult step(const Watcher& before = {});
   // The mean of the last step's losses over the global batch, the same on every rank; NaN on a simulated device. A read
   // and a reduction on the host over the whole job: not part of a step.
-  float mean_loss();
+  // `depth`: of multi-token prediction, from 1; 0: of the next token.
+  float mean_loss(std::int64_t depth = 0);
+  // What the step added to that loss in what it minimised: the routers' losses, of all layers, and those of multi-token
+  // prediction, scaled. Nothing where the model has none. As mean_loss() else.
+  std::optional<float> auxiliary_loss();
 
   const RouterLoad& router_load() const { return context_.router_load; }
   Group& all_ranks() { return groups_.all(); }
@@ -66,7 +71,7 @@ class Trainer {
   std::vector<ModelChunk> chunks_;
   std::unique_ptr<GradientSync> sync_;
   std::unique_ptr<Optimizer> optimizer_;
-  Tensor losses_;  // [micro batches] f32, written on the last stage
+  Tensor losses_;  // [next token and depths, micro batches] f32, written on the last stage
   std::map<SlotKey, Slot> slots_;
   std::map<std::pair<int, bool>, Sending> sending_;  // by (stage, is activation)
   std::vector<int> backwards_left_;                  // by chunk, in this step

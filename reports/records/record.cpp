@@ -84,11 +84,13 @@ Json brief_json(const PointResult& result) {
   PointResult brief = result;
   if (brief.iteration_ms) brief.iteration_ms->samples.clear();
   brief.gradient_norms.clear();
+  brief.auxiliary_losses.clear();
   brief.partial_ms.clear();
   brief.partial_losses.clear();
   Json json = result_to_json(brief);
   if (result.iteration_ms) json["iteration_ms"]["samples"] = summary(result.iteration_ms->samples);
   json["gradient_norms"] = summary(result.gradient_norms);
+  json["auxiliary_losses"] = summary(result.auxiliary_losses);
   json["partial_ms"] = summary(result.partial_ms);
   json["partial_losses"] = summary(result.partial_losses);
   return json;

@@ -20,6 +20,11 @@ const Table& table() {
   return read;
 }
 
+std::string& chosen() {
+  static std::string text;
+  return text;
+}
+
 Point point_from(const nlohmann::json& fields, const std::string& name) {
   return point_from_json(fields, table().path + ": " + name);
 }
@@ -35,10 +40,17 @@ Layout read_layout(const nlohmann::json& row) {
 
 }  // namespace
 
+void choose_layouts(const std::string& text) {
+  chosen() = text;
+}
+
 const std::vector<Layout>& layouts() {
   static const std::vector<Layout> all = [] {
     std::vector<Layout> read;
-    for (const auto& row : table().root.at("layouts")) read.push_back(read_layout(row));
+    for (const auto& row : table().root.at("layouts"))
+      if (row.at("name").get<std::string>().find(chosen()) != std::string::npos)
+        read.push_back(read_layout(row));
+    if (read.empty()) fail(ErrorKind::bad_input, "--layouts", "no layout's name holds \"{}\"", chosen());
     return read;
   }();
   return all;
@@ -67,6 +79,7 @@ Point serial_point_of(const Layout& l) {
   p.etp = 0;
   p.sequence_parallel = false;
   p.recompute = Recompute::none;
+  p.recompute_layers = 0;
   p.schedule = ScheduleKind::one_f_one_b;
   p.zero = Zero::none;
   p.fsdp_no_sync = false;

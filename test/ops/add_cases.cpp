@@ -24,10 +24,12 @@ const Cases<ops::Add> add(reference, [](CaseList<ops::Add>& cases) {
     cases.unemulated(label(type, s), [=](Tensors& t) { return make(t, s, type); });
   });
   for (const DType added : {DType::bf16, DType::f16})
-    cases.add(fmt::format("f32 [1027] and {}", name_of(added)), [=](Tensors& t) {
-      const Tensor a = t.in({1027}, DType::f32), b = t.in({1027}, added);
-      return ops::Add{a, b, t.over({a})};
-    }, {.kernel = kExact});
+    cases.add(fmt::format("f32 [1027] and {}", name_of(added)),
+              [=](Tensors& t) {
+                const Tensor a = t.in({1027}, DType::f32), b = t.in({1027}, added);
+                return ops::Add{a, b, t.over({a})};
+              },
+              {.kernel = kExact});
   cases.add("of a tensor to itself", [](Tensors& t) {
     const Tensor a = t.inout({1025}, DType::bf16);
     return ops::Add{a, a, a};

@@ -171,19 +171,18 @@ ops::RouteGrad make_grad(Tensors& t, const Shape& s, std::int64_t k, DType type,
 void reference(const ops::RouterLoss& op, Doubles& v) {
   const std::int64_t n = op.logits.shape().cols();
   const auto tokens = static_cast<double>(op.losses.tokens);
-  double &balance = v.out(op.balance)[0], &z = v.out(op.z)[0];
-  balance = z = 0;
+  double& sum = v.out(op.sum)[0];
   for (std::int64_t token = 0; token < op.logits.shape().rows(); ++token) {
     const TokenScores of(v[op.logits], token, n, op.score);
     for (std::int64_t e = 0; e < n; ++e)
-      balance += op.losses.balance * n * (v[op.counts][e] / (tokens * op.k)) * (of.probs[e] / tokens);
-    z += op.losses.z * of.log_sum * of.log_sum / tokens;
+      sum += op.losses.balance * n * (v[op.counts][e] / (tokens * op.k)) * (of.probs[e] / tokens);
+    sum += op.losses.z * of.log_sum * of.log_sum / tokens;
   }
 }
 
 ops::RouterLoss make_loss(Tensors& t, const Shape& s, DType type, RouterScore score,
                           const ops::RouterLosses& losses) {
-  return {t.in(s, type, -4, 4), t.ids({s.cols()}, 20), 2, score, losses, t.out({1}), t.out({1})};
+  return {t.in(s, type, -4, 4), t.ids({s.cols()}, 20), 2, score, losses, t.inout({1}, DType::f32)};
 }
 
 // One expert, a warp's, more than one for each lane, ragged, and more than four warps have shared memory for.
@@ -332,7 +331,7 @@ const Cases<ops::RouterLoss> router_loss(reference, [](CaseList<ops::RouterLoss>
             grad.rule.score = score, grad.losses = losses, grad.counts = op.counts;
             grad.dlogits = t.out(s);
             const Tensor one = t.values({1}, DType::f32, {1});
-            return Backward{grad, {of_z ? op.z : op.balance, one, {{op.logits, grad.dlogits}}}};
+            return Backward{grad, {op.sum, one, {{op.logits, grad.dlogits}}}};
           },
           {2e-6, 1e-4});
     }

@@ -204,6 +204,14 @@ TEST_CASE("recompute decides what a forward drops") {
   CHECK(dropped(Recompute::none) == Regions{});
   CHECK(dropped(Recompute::selective) == Regions{Region::core_attention});
   CHECK(dropped(Recompute::full) == Regions{Region::layer});
+  CHECK(dropped({{Region::mlp, Region::norm}}) == Regions{Region::norm, Region::mlp});
+  // The first layers of each chunk: here of 2 stages with 2 chunks of 2 layers.
+  Point some = layout(1, 2, 1);
+  some.schedule = ScheduleKind::interleaved, some.virtual_stages = 2;
+  some.recompute = Recompute::full, some.recompute_layers = 1;
+  const Plan plan = make_plan(some);
+  for (std::size_t i = 0; i < 8; ++i)
+    CHECK(plan.recompute[i] == (i % 2 == 0 ? Recompute::full.regions : Regions()));
 }
 
 TEST_CASE("dtypes of weights and gradients follow the precision") {

@@ -36,8 +36,6 @@ TEST_CASE("layouts that cannot be are told with what could") {
   CHECK(why([](Point& p) { p.tp = 3; }) == "tp 3 does not divide the 4 heads, need tp 2 or 4");
   CHECK(why([](Point& p) { p.tp = 8; }) == "tp 8 does not divide the 4 heads, need tp 4");
   CHECK(why([](Point& p) { p.tp = 4, p.model.ffn = 250; }) == "tp 4 does not divide ffn 250, need tp 2 or 5");
-  CHECK(why([](Point& p) { p.model.heads = 3; }) == "heads 3 does not divide hidden 64, need 2 or 4");
-  CHECK(why([](Point& p) { p.model.kv_heads = 3; }) == "kv_heads 3 does not divide heads 4, need 2 or 4");
   const auto mixture = [&](auto change) {
     return why([&](Point& p) {
       p.model.family = "mixtral";
@@ -64,8 +62,6 @@ TEST_CASE("layouts that cannot be are told with what could") {
   CHECK(why([](Point& p) { p.model.heads = 16, p.model.kv_heads = 4, p.tp = 16; }) == "");
   CHECK(why([](Point& p) { p.model.heads = 24, p.model.hidden = 96, p.model.kv_heads = 4, p.tp = 6; }) ==
         "tp 6 neither divides the 4 key and value heads nor is a multiple of them, need tp 4");
-  CHECK(why([](Point& p) { p.model.family = "llama", p.model.head_size = 15; }) ==
-        "rotary positions turn pairs of columns, got head_dim 15, need an even one, 14 or 16");
   const auto latent = [&](auto change) {
     return why([&](Point& p) {
       p.model.family = "deepseek";
@@ -77,16 +73,19 @@ TEST_CASE("layouts that cannot be are told with what could") {
   CHECK(latent([](Point&) {}) == "");
   CHECK(latent([](Point& p) { p.model.hidden = 66; }) == "");  // heads need not divide it
   CHECK(latent([](Point& p) { p.tp = 8; }) == "tp 8 does not divide the 4 heads, need tp 4");
-  CHECK(latent([](Point& p) { p.model.kv_lora_rank = 0; }) ==
-        "attention_form latent without kv_lora_rank, need one of at least 1");
-  CHECK(latent([](Point& p) { p.model.qk_rope_head_dim = 5; }) ==
-        "rotary positions turn pairs of columns, got qk_rope_head_dim 5, need an even one, 4 or 6");
-  CHECK(latent([](Point& p) { p.model.kv_heads = 2; }) ==
-        "kv_heads 2 with attention_form latent, need 4, as many as heads");
-  CHECK_THAT(latent([](Point& p) { p.model.head_size = 16; }),
-             Contains("head_dim 16 with attention_form latent"));
-  CHECK(why([](Point& p) { p.model.v_head_dim = 8; }) ==
-        "v_head_dim 8 with attention_form multi_head, need 0 or attention_form latent");
+  CHECK(why([](Point& p) { p.recompute = {{Region::moe}}; }) ==
+        "recompute moe of gpt-bytes-tiny without experts, need mlp");
+  CHECK(mixture([](Point& p) { p.recompute = {{Region::mlp}}; }) ==
+        "recompute mlp of gpt-bytes-tiny without dense layers, need moe");
+  CHECK(why([](Point& p) { p.recompute = {{Region::mla_up_proj}}; }) ==
+        "recompute mla_up_proj of gpt-bytes-tiny without latent attention, need core_attention");
+  CHECK(why([](Point& p) { p.recompute_layers = 1; }) ==
+        "recompute_layers 1 with recompute none, need recompute full, selective or regions");
+  CHECK(why([](Point& p) { p.recompute = Recompute::full, p.recompute_layers = 3, p.pp = 2; }) ==
+        "recompute_layers 3 of chunks with at most 2 layers, need 2 or fewer, or 0 for all");
+  CHECK(why([](Point& p) { p.recompute = Recompute::full, p.recompute_layers = 2, p.pp = 2; }) == "");
+  CHECK(why([](Point& p) { p.model.mtp_layers = 3, p.seq = 3; }) ==
+        "seq 3 has no word that mtp_layers 3 could predict, need seq of at least 4");
   CHECK(why([](Point& p) { p.pp = 3; }) == "pp 3 does not divide the 4 layers, need pp 2 or 4");
   CHECK_THAT(why([](Point& p) { p.seq = 257; }), Contains("seq 257 is longer than the 256 positions"));
   CHECK(why([](Point& p) { p.micro_batch = 2, p.dp = 2, p.global_batch = 6; }) ==
@@ -101,7 +100,8 @@ TEST_CASE("layouts that cannot be are told with what could") {
   CHECK(why([](Point& p) { p.cross_entropy_fusion = CrossEntropyFusion::none; }) ==
         "cross_entropy_fusion none with graph fused, need graph megatron_core or cross_entropy_fusion te");
   CHECK(why([](Point& p) { p.graph = Graph::eager, p.gradient_accumulation_fusion = false; }) ==
-        "gradient_accumulation_fusion false with graph eager, need graph megatron_core or gradient_accumulation_fusion true");
+        "gradient_accumulation_fusion false with graph eager, need graph megatron_core or "
+        "gradient_accumulation_fusion true");
   CHECK(why([](Point& p) {
           p.graph = Graph::megatron_core, p.gradient_accumulation_fusion = false;
           p.cross_entropy_fusion = CrossEntropyFusion::native;

@@ -31,7 +31,8 @@ void compute(CpuOps& cpu, const ops::Adam& op) {
       const float* grad = load(op.grad.as<T>() + begin, buffer, n);
       float* p = op.param.as<float>() + begin;
       // As they are stored, or converted.
-      const float *m_old = load(op.m.as<M>() + begin, m_buffer, n), *v_old = load(op.v.as<M>() + begin, v_buffer, n);
+      const float *m_old = load(op.m.as<M>() + begin, m_buffer, n),
+                  *v_old = load(op.v.as<M>() + begin, v_buffer, n);
       float *m = target(op.m.as<M>() + begin, m_buffer), *v = target(op.v.as<M>() + begin, v_buffer);
       const auto update = [&](std::int64_t from, std::int64_t to, float decay) {
 #pragma omp simd
@@ -60,7 +61,8 @@ void compute(CpuOps& cpu, const ops::Adam& op) {
                   [&](auto model_type) { from_floats(p, op.model.as<decltype(model_type)>() + begin, n); });
     });
   };
-  with_type(op.grad.dtype(), [&](auto type) { with_type(op.m.dtype(), [&](auto moments) { step(type, moments); }); });
+  with_type(op.grad.dtype(),
+            [&](auto type) { with_type(op.m.dtype(), [&](auto moments) { step(type, moments); }); });
 }
 
 }  // namespace mbench::cpu

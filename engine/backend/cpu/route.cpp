@@ -135,8 +135,7 @@ void compute(CpuOps&, const ops::RouterLoss& op) {
   });
   double balance = 0, z = 0;
   for (const auto& [of_balance, of_z] : sums) balance += of_balance, z += of_z;
-  *op.balance.as<float>() = static_cast<float>(balance * op.balance_factor());
-  *op.z.as<float>() = static_cast<float>(z * op.z_factor());
+  *op.sum.as<float>() += static_cast<float>(balance * op.balance_factor() + z * op.z_factor());
 }
 
 // With D the gradient to the scores: dlogits = score' * D, of a softmax p (D - sum of p D).

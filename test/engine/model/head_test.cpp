@@ -37,7 +37,7 @@ void check_head(const std::string& family, Graph graph, bool tied) {
   };
   Head::Saved saved;
   head.forward(t.context, batch, x, saved);
-  const Tensor dx = head.backward(t.context, batch, saved);
+  const Tensor dx = head.backward(t.context, batch, Tensor(), saved);
   t.check_gradient("x", f, x, dx);
   t.check_parameters(f);
 }

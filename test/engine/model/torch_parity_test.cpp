@@ -88,12 +88,15 @@ void check_training(const Fixture& fixture, Graph graph, AttentionKind attention
   SerialRun run(point);
   const auto losses = fixture.json.at("losses").get<std::vector<double>>();
   const auto norms = fixture.json.at("gradient_norms").get<std::vector<double>>();
+  const auto added = fixture.json.value("auxiliary_losses", std::vector<double>());
   REQUIRE(losses.size() == static_cast<std::size_t>(point.iterations));
   for (std::size_t i = 0; i < losses.size(); ++i) {
     INFO("step " << i);
     const StepResult step = run.trainer.step();
     CHECK(!step.skipped);
     CHECK(run.trainer.mean_loss() == Approx(losses[i]).epsilon(tolerance.loss));
+    CHECK(run.trainer.auxiliary_loss().value_or(0) ==
+          Approx(added.empty() ? 0 : added[i]).epsilon(tolerance.loss));
     CHECK(step.gradient_norm == Approx(norms[i]).epsilon(tolerance.norm));
     if (i == 0) check_gradients(fixture, run, tolerance.gradient);
   }
@@ -126,6 +129,14 @@ TEST_CASE("tiny LLaMA, Qwen3, DeepSeek, Nemotron and BERT as published train as 
 // layers before them.
 TEST_CASE("tiny Mixtral, Qwen3 and DeepSeek with experts train as in transformers") {
   for (const char* name : {"mixtral_odd", "qwen3_moe_odd", "deepseek_moe_odd"}) {
+    const Fixture fixture(name);
+    for (const Graph graph : {Graph::eager, Graph::fused})
+      check_training(fixture, graph, AttentionKind::core, {1e-5, 1e-5, 1e-5});
+  }
+}
+
+TEST_CASE("tiny LLaMA and DeepSeek with multi-token prediction train as in transformers") {
+  for (const char* name : {"llama_ahead", "deepseek_ahead"}) {
     const Fixture fixture(name);
     for (const Graph graph : {Graph::eager, Graph::fused})
       check_training(fixture, graph, AttentionKind::core, {1e-5, 1e-5, 1e-5});

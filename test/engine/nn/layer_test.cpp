@@ -22,9 +22,19 @@ struct KeptByAttention {
 };
 KeptByAttention kept_by(const Mixer::Saved& saved) {
   if (const auto* latent = dynamic_cast<const LatentAttention::Saved*>(&saved))
-    return {latent->core, latent->latents && latent->queries && latent->keys_and_values};
+    return {latent->core, latent->latents && latent->up.queries && latent->up.keys_and_values};
   const auto& attention = dynamic_cast<const Attention::Saved&>(saved);
   return {attention.core, static_cast<bool>(attention.qkv)};
+}
+
+// What a layer of that point can drop.
+std::vector<Recompute> modes_of(const Point& p) {
+  std::vector<Recompute> modes = {Recompute::selective, Recompute::full, {{Region::mlp}}};
+  if (p.model.parts().norm_place == NormPlace::post) return modes;
+  modes.insert(modes.end(), {{{Region::norm}}, {{Region::norm, Region::mlp, Region::core_attention}}});
+  if (p.model.parts().attention_form == AttentionForm::latent)
+    modes.insert(modes.end(), {{{Region::mla_up_proj}}, {{Region::mla_up_proj, Region::norm}}});
+  return modes;
 }
 
 Passed pass(const Point& point, bool differences) {
@@ -42,8 +52,9 @@ Passed pass(const Point& point, bool differences) {
     CHECK(saved.branches.empty() == (point.recompute == Recompute::full));
     if (!saved.branches.empty()) {
       const KeptByAttention kept = kept_by(*saved.branches[0].mixer);
-      CHECK(kept.inputs);
-      CHECK((kept.core.probs || kept.core.lse) == (point.recompute == Recompute::none));
+      CHECK(kept.inputs == !point.recompute.regions.has(Region::mla_up_proj));
+      CHECK((kept.core.probs || kept.core.lse) == !point.recompute.regions.has(Region::core_attention));
+      CHECK((saved.branches[1].mixer == nullptr) == point.recompute.regions.has(Region::mlp));
     }
     const Tensor dx = layer.backward(t.context, batch, t.copy(weights), saved);
     passed.dx = t.get(dx);
@@ -66,7 +77,7 @@ TEST_CASE("transformer layer: gradients by differences, and recompute changes no
     p.recompute = Recompute::none;
     INFO(describe(p));
     const Passed kept = pass(p, true);
-    for (const Recompute mode : {Recompute::selective, Recompute::full}) {
+    for (const Recompute mode : modes_of(p)) {
       p.recompute = mode;
       INFO(describe(p));
       CHECK(pass(p, false) == kept);
@@ -119,7 +130,7 @@ TEST_CASE("normed queries and keys, and latent attention: gradients by differenc
       p.recompute = Recompute::none;
       INFO(describe(p) << ", q_lora_rank " << p.model.q_lora_rank);
       const Passed kept = pass(p, true);
-      for (const Recompute mode : {Recompute::selective, Recompute::full}) {
+      for (const Recompute mode : modes_of(p)) {
         p.recompute = mode;
         INFO(describe(p));
         CHECK(pass(p, false) == kept);

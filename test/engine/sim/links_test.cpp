@@ -129,7 +129,8 @@ TEST_CASE("all-reduce in switches and all-to-all go at the rates that a machine 
   const Links plain(kMachine, true), switched(kSwitched, true);
   const Links::Reach node{8, 1}, pair{2, 1}, nodes{8, 4};
   CHECK(switched.all_reduce(kGiB, node) == Approx(kBase + 2 * kStep + 2 * kGiB * 7 / 8 / (2 * kBus)));
-  CHECK(switched.all_reduce(kGiB, pair) == plain.all_reduce(kGiB, pair));  // two devices have no switch to add up in
+  CHECK(switched.all_reduce(kGiB, pair) ==
+        plain.all_reduce(kGiB, pair));  // two devices have no switch to add up in
   CHECK(switched.all_gather(kGiB, node) == plain.all_gather(kGiB, node));
   CHECK(switched.all_to_all(kGiB, node) == Approx(kBase + 7 * kStep + kGiB * 7 / 8 / (kBus / 2)));
   CHECK(switched.all_to_all(kGiB, nodes) ==

@@ -217,9 +217,9 @@ TEST_CASE("a cap on power lowers the rates of products as the machine's file say
   const auto with_cap = [](double watts) {
     ordered_json json = file_of("machines/V100-SXM2-16GB.json");
     const auto figure = [](double value) { return ordered_json{{"value", value}, {"source", "a test"}}; };
-    json["device"]["power"] = {{"cap_w", figure(watts)},
-                               {"rates",
-                                {{{"cap_w", 200}, {"share", figure(0.6)}}, {{"cap_w", 300}, {"share", figure(1)}}}}};
+    json["device"]["power"] = {
+        {"cap_w", figure(watts)},
+        {"rates", {{{"cap_w", 200}, {"share", figure(0.6)}}, {{"cap_w", 300}, {"share", figure(1)}}}}};
     return json;
   };
   CHECK(find_machine("V100-SXM2-16GB", "test").power_share == 1);

@@ -38,6 +38,7 @@ TEST_CASE("a result file has the measures of the table in its order, unknown as 
                                           "bubble_fraction",
                                           "losses",
                                           "gradient_norms",
+                                          "auxiliary_losses",
                                           "skipped_steps",
                                           "parameters",
                                           "expert_imbalance",

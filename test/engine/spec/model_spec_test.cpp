@@ -86,6 +86,55 @@ TEST_CASE("attention of published models has their number of weights") {
   CHECK(model_identity(v2).at("q_lora_rank") == 1536);
 }
 
+TEST_CASE("depths of multi-token prediction: DeepSeek-V3 has 11.5 B weights more") {
+  const ModelSpec v3 = find_preset("deepseek-v3", "test");
+  const ModelSpec ahead =
+      read_model(nlohmann::json::parse(R"({"preset": "deepseek-v3", "mtp_layers": 1})"), "m: $");
+  // "11.5B unique parameters" (README_WEIGHTS of the published model): a layer with 256 experts and a shared one, the
+  // projection of 2 x 7168, norms; table and logits are the model's.
+  const std::int64_t more = parameter_count(ahead, 1) - parameter_count(v3, 1);
+  const std::int64_t layer = [&] {
+    std::int64_t n = 0;
+    for (const WeightSpec& w : weights_of(layer_of(v3, 60))) n += w.shape.numel();
+    return n;
+  }();
+  CHECK(more == layer + 2 * 7168 * 7168 + 3 * 7168);
+  CHECK(static_cast<double>(more) * 1e-9 == Approx(11.5).epsilon(0.01));
+  CHECK(read_model(nlohmann::json::parse(write_model(ahead).dump()), "m: $") == ahead);
+  CHECK(model_identity(ahead).at("mtp_layers") == 1);
+}
+
+TEST_CASE("sizes of heads that do not fit one another are refused with their place and the nearest that do") {
+  const auto why = [](const char* text) -> std::string {
+    try {
+      read_model(nlohmann::json::parse(text), "p.json: $.model");
+    } catch (const Error& e) {
+      CHECK(e.kind() == ErrorKind::bad_input);
+      return e.what();
+    }
+    return "";
+  };
+  const std::string at = "[p.json: $.model.";
+  CHECK(why(R"({"preset": "gpt-bytes-tiny"})").empty());
+  CHECK(why(R"({"preset": "gpt-bytes-tiny", "heads": 3})") ==
+        at + "heads] does not divide hidden 64, got 3, need 2 or 4, or head_dim too");
+  CHECK(why(R"({"preset": "gpt-bytes-tiny", "kv_heads": 3})") ==
+        at + "kv_heads] does not divide heads 4, got 3, need 2 or 4");
+  CHECK(why(R"({"preset": "llama-bytes-tiny", "head_dim": 15})") ==
+        at + "head_dim] rotary positions turn pairs of columns, got 15, need an even number, 14 or 16");
+  CHECK(why(R"({"preset": "gpt-bytes-tiny", "v_head_dim": 8})") ==
+        at + "v_head_dim] with attention_form multi_head, got 8, need 0, or attention_form latent");
+  CHECK(why(R"({"preset": "gpt-bytes-tiny", "family": "deepseek"})") ==
+        at + "kv_lora_rank] of attention_form latent, got 0, need at least 1");
+  CHECK(why(R"({"preset": "deepseek-v3", "qk_rope_head_dim": 5})") ==
+        at + "qk_rope_head_dim] rotary positions turn pairs of columns, got 5, need an even number, 4 or 6");
+  CHECK(why(R"({"preset": "deepseek-v3", "kv_heads": 2})") ==
+        at + "kv_heads] with attention_form latent, got 2, need 128, as many as heads");
+  CHECK(why(R"({"preset": "deepseek-v3", "head_dim": 16})") ==
+        at + "head_dim] with attention_form latent, got 16, need qk_nope_head_dim, qk_rope_head_dim and "
+             "v_head_dim alone");
+}
+
 TEST_CASE("large GPT presets are as large as their names say") {
   const auto billions = [](const char* name) {
     return static_cast<double>(parameter_count(find_preset(name, "test"), 1)) * 1e-9;

@@ -44,6 +44,7 @@ TEST_CASE("a point of only a model has the defaults") {
   CHECK(p.seq == 1024);
   CHECK(p.graph == Graph::fused);
   CHECK(p.recompute == Recompute::none);
+  CHECK(p.recompute_layers == 0);
   CHECK(p.memory_limit == 0);
   CHECK(p.device == "cpu");
 }
@@ -54,7 +55,7 @@ TEST_CASE("every field is read and written back") {
     "seq": 128, "micro_batch": 3, "global_batch": 12, "iterations": 7, "warmup": 0, "seed": 18446744073709551615,
     "dropout": 0.25, "tp": 2, "pp": 4, "dp": 2, "cp": 3, "ep": 5, "etp": 2, "router": "capacity:1.5",
     "replicas": "single_process", "strategy": "sequence_parallel+selective",
-    "schedule": "interleaved", "virtual_stages": 2, "zero": "oss+sdp", "fsdp_no_sync": true, "offload": "all", "precision": "fp8",
+    "recompute_layers": 3, "schedule": "interleaved", "virtual_stages": 2, "zero": "oss+sdp", "fsdp_no_sync": true, "offload": "all", "precision": "fp8",
     "attention": "flash", "graph": "captured", "cross_entropy_fusion": "none", "gradient_accumulation_fusion": false,
     "gradients_in_bf16": true, "moments_in_bf16": true, "data": "text:a b.txt", "learning_rate": 0.1, "lr_warmup": 4,
     "weight_decay": 0, "clip_grad": 2.5, "memory_limit": "2GiB", "max_seconds": 1.5,
@@ -64,6 +65,7 @@ TEST_CASE("every field is read and written back") {
   CHECK(p.seed == 18446744073709551615ull);
   CHECK(p.sequence_parallel);
   CHECK(p.recompute == Recompute::selective);
+  CHECK(p.recompute_layers == 3);
   CHECK(p.schedule == ScheduleKind::interleaved);
   CHECK(p.zero == Zero::oss_sdp);
   CHECK(p.fsdp_no_sync);
@@ -165,7 +167,13 @@ TEST_CASE("what is wrong with a point is said with its path and the nearest choi
         "[p.json: $.sequence_parallel] wrong type, got 1, need true or false");
   CHECK(with(R"("recompute": "ful")") ==
         "[p.json: $.recompute] no such choice, got \"ful\", need one of none, "
-        "selective, full; did you mean \"full\"?");
+        "selective, full, layer, core_attention, mla_up_proj, mlp, moe, norm; did you mean \"full\"?");
+  CHECK(with(R"("recompute": ["mlp", "layer"])") ==
+        "[p.json: $.recompute] the region layer holds all others, need it alone, or the others without it");
+  CHECK_THAT(with(R"("recompute": ["mpl"])"),
+             Contains("[p.json: $.recompute[0]] no such choice, got \"mpl\""));
+  CHECK(point_of(R"({"model": "gpt-bytes-tiny", "recompute": ["norm", "mlp"]})").recompute ==
+        point_of(R"({"model": "gpt-bytes-tiny", "recompute": "mlp+norm"})").recompute);
   CHECK_THAT(with(R"("precision": "fp32")"), Contains("need one of f32, tf32, bf16, fp16, fp8"));
   CHECK_THAT(with(R"("zero": "fdsp")"), Contains("did you mean \"fsdp\"?"));
   CHECK_THAT(with(R"("zero": 4)"), Contains("need a whole number from 0 to 3"));
@@ -233,7 +241,7 @@ TEST_CASE("every field has a kind, and a point can be rid of the fields of a kin
   const Point full = point_of(R"({
     "model": "bert-base", "seq": 128, "micro_batch": 3, "global_batch": 12, "iterations": 7, "warmup": 0, "seed": 18,
     "dropout": 0.25, "tp": 2, "pp": 4, "dp": 2, "cp": 3, "ep": 5, "etp": 2, "router": "capacity:1.5",
-    "replicas": "single_process", "strategy": "sequence_parallel+selective", "schedule": "interleaved", "virtual_stages": 2, "zero": 2, "fsdp_no_sync": true,
+    "replicas": "single_process", "strategy": "sequence_parallel+selective", "recompute_layers": 1, "schedule": "interleaved", "virtual_stages": 2, "zero": 2, "fsdp_no_sync": true,
     "offload": "all", "precision": "fp16", "gradients_in_f32": true, "gradients_in_bf16": true, "moments_in_bf16": true, "attention": "flash",
     "graph": "eager", "cross_entropy_fusion": "native", "gradient_accumulation_fusion": false,
     "data": "text:a.txt", "learning_rate": 0.1, "lr_warmup": 4, "weight_decay": 0, "clip_grad": 2.5,

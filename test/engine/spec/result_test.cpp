@@ -55,6 +55,7 @@ PointResult full_result() {
   r.communication_fraction = 0.1, r.bubble_fraction = 0.2;
   r.losses = {5.5, -0.25};
   r.gradient_norms = {1, 0.5};
+  r.auxiliary_losses = {0.125, 0.25};
   r.skipped_steps = 1, r.parameters = 216000, r.power_w = 45.5, r.utilization = 0.9;
   r.clock_mhz = 1980, r.throttle_reasons = "sw_power_cap";
   return r;
@@ -95,6 +96,7 @@ TEST_CASE("a result is read back as it was written, unknown as null") {
   CHECK(again.point == r.point);
   CHECK(again.device == r.device);
   CHECK(again.losses == r.losses);
+  CHECK(again.auxiliary_losses == r.auxiliary_losses);
   CHECK(first.at("iteration_ms").at("samples").size() == 3);
   CHECK(first.at("samples_per_s").at("stddev") == 0.25);
   CHECK(first.at("strategy") == "full");

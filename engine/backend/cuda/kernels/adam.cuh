@@ -52,15 +52,15 @@ void enqueue(Stream& stream, const ops::Adam& op) {
         using TG = decltype(grad_type);
         using TM = decltype(model_type);
         using TV = decltype(moment_type);
-        for_pieces(
-            op.undecayed, op.param.numel(), [&](std::int64_t at, std::int64_t n, const Borders& borders) {
-              launch_flat(
-                  stream, op.name, n,
-                  AdamEach<TG, TM, TV>{pointer<float>(op.param) + at, pointer<TV>(op.m) + at,
-                                       pointer<TV>(op.v) + at, pointer<TG>(op.grad) + at,
-                                       op.model ? pointer<TM>(op.model) + at : nullptr, op.lr, op.beta1, op.beta2,
-                                       op.eps, op.weight_decay, op.grad_scale, m_scale, v_scale, borders});
-            });
+        for_pieces(op.undecayed, op.param.numel(),
+                   [&](std::int64_t at, std::int64_t n, const Borders& borders) {
+                     launch_flat(stream, op.name, n,
+                                 AdamEach<TG, TM, TV>{pointer<float>(op.param) + at, pointer<TV>(op.m) + at,
+                                                      pointer<TV>(op.v) + at, pointer<TG>(op.grad) + at,
+                                                      op.model ? pointer<TM>(op.model) + at : nullptr, op.lr,
+                                                      op.beta1, op.beta2, op.eps, op.weight_decay,
+                                                      op.grad_scale, m_scale, v_scale, borders});
+                   });
       });
     });
   });

@@ -172,7 +172,7 @@ __global__ void __launch_bounds__(kRouteWarps* kWarp)
 template <int Threads>
 __global__ void __launch_bounds__(Threads)
     add_router_losses(const double* partial, std::int64_t count, double balance_factor, double z_factor,
-                      float* balance, float* z) {
+                      float* sum) {
   __shared__ SharedArray<double, kWarp> parts;
   double of_balance = 0, of_z = 0;
   for (std::int64_t i = threadIdx.x; i < count; i += Threads) {
@@ -182,8 +182,7 @@ __global__ void __launch_bounds__(Threads)
   of_balance = row_reduce(of_balance, 0.0, parts, Sum());
   of_z = row_reduce(of_z, 0.0, parts, Sum());
   if (threadIdx.x != 0) return;
-  *balance = static_cast<float>(of_balance * balance_factor);
-  *z = static_cast<float>(of_z * z_factor);
+  *sum += static_cast<float>(of_balance * balance_factor + of_z * z_factor);
 }
 
 template <class T>
@@ -306,7 +305,7 @@ void enqueue(Stream& stream, const ops::RouterLoss& op) {
   Launch one;
   one.block_x = kThreads;
   stream.launch(op.name, one, add_router_losses<kThreads>, partial, warps, op.balance_factor(), op.z_factor(),
-                pointer<float>(op.balance), pointer<float>(op.z));
+                pointer<float>(op.sum));
 }
 
 template <class Stream>

@@ -1,0 +1,87 @@
+#include "engine/model/multi_token.h"
+
+#include "engine/ops/add.h"
+#include "engine/ops/copy_blocks.h"
+#include "engine/ops/run.h"
+
+namespace mbench {
+namespace {
+
+// The projection's outputs are cut as a column's are, and are hidden activations at once.
+LinearPlan join_plan(const Plan& plan) {
+  LinearPlan join = plan.role(Role::column);
+  join.output = plan.hidden;
+  return join;
+}
+
+// Of joined [.., 2 h] the first half, of words, or the second, of hidden activations.
+ops::Matrix half_of(const Tensor& joined, std::int64_t half) {
+  const std::int64_t width = joined.shape().cols() / 2;
+  return {joined, joined.numel() / (2 * width), width, 2 * width, half * width};
+}
+ops::Matrix all_of(const Tensor& t) {
+  const std::int64_t width = t.shape().cols();
+  return {t, t.numel() / width, width, width};
+}
+
+}  // namespace
+
+PredictionDepth::PredictionDepth(ParameterStore& store, const Plan& plan, std::int64_t depth,
+                                 const Parameter* word, const WordHead& head)
+    : PredictionDepth(store, plan, depth, depth_of(plan.model, depth, plan.vocab), word, head) {}
+
+PredictionDepth::PredictionDepth(ParameterStore& store, const Plan& plan, std::int64_t depth,
+                                 const DepthSpec& spec, const Parameter* word, const WordHead& head)
+    : depth_(static_cast<std::size_t>(depth)),
+      lookup_(plan, word),
+      head_(head),
+      word_norm_(store, plan, spec.word_norm),
+      hidden_norm_(store, plan, spec.hidden_norm),
+      join_(store, plan, spec.join, join_plan(plan)),
+      layer_(store, plan, spec.layer, plan.recompute.at(static_cast<std::size_t>(plan.model.layers + depth))),
+      norm_(store, plan, spec.norm) {}
+
+const Tensor& PredictionDepth::words_of(const MicroBatch& batch) const {
+  return depth_ == 0 ? batch.labels : batch.ahead[depth_ - 1].labels;
+}
+
+CrossEntropy::Targets PredictionDepth::targets(const Context& c, const MicroBatch& batch) const {
+  const MicroBatch::Ahead& own = batch.ahead[depth_];
+  const std::int64_t rows = own.labels.numel();
+  const double share = c.plan.model.parts().mtp_loss_scaling_factor / static_cast<double>(batch.ahead.size());
+  return {own.labels.view({rows}), own.weights.view({rows}), own.inv_weight_sum,
+          batch.gradient_scale * static_cast<float>(share)};
+}
+
+Tensor PredictionDepth::forward(Context& c, const MicroBatch& batch, const Tensor& hidden,
+                                Saved& saved) const {
+  const Shape shape = hidden.shape();
+  const Tensor joined =
+      c.activation({shape[0], shape[1], 2 * shape[2]}, "words and hidden activations, joined");
+  {
+    const Tensor words = word_norm_.forward(c, lookup_.forward(c, words_of(batch)), saved.words);
+    run(c.device, ops::CopyBlocks{all_of(words), half_of(joined, 0)});
+  }
+  run(c.device, ops::CopyBlocks{all_of(hidden_norm_.forward(c, hidden, saved.hidden)), half_of(joined, 1)});
+  const Tensor x = join_.forward(c, joined, saved.join);
+  const Tensor normed = norm_.forward(c, layer_.forward(c, batch, x, saved.layer), saved.norm);
+  head_.forward(c, targets(c, batch), batch.ahead[depth_].loss, normed, saved.head);
+  return normed;
+}
+
+Tensor PredictionDepth::backward(Context& c, const MicroBatch& batch, const Tensor& dused,
+                                 Saved& saved) const {
+  Tensor d = head_.backward(c, targets(c, batch), saved.head);
+  if (dused) run(c.device, ops::Add{d, dused, d});
+  d = layer_.backward(c, batch, norm_.backward(c, d, Tensor(), saved.norm), saved.layer);
+  const Tensor djoined = join_.backward(c, d, saved.join);
+  const auto half = [&](std::int64_t index) {
+    const Tensor part = c.activation(c.hidden_shape(), "gradient of a half of what was joined");
+    run(c.device, ops::CopyBlocks{half_of(djoined, index), all_of(part)});
+    return part;
+  };
+  lookup_.backward(c, words_of(batch), word_norm_.backward(c, half(0), Tensor(), saved.words));
+  return hidden_norm_.backward(c, half(1), Tensor(), saved.hidden);
+}
+
+}  // namespace mbench

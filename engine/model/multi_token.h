@@ -1,0 +1,43 @@
+// Multi-token prediction (DeepSeek-V3 Technical Report, 2.2; Megatron-Core's MultiTokenPrediction): a depth reads the hidden
+// activations behind the final norm, its own or the model's, beside the embedded words that were predicted from them, and
+// predicts with the model's own logits one word further on. Depths form a chain; each has a layer, norms and a projection.
+#pragma once
+#include "engine/model/head.h"
+#include "engine/nn/embedding.h"
+#include "engine/nn/layer.h"
+
+namespace mbench {
+
+class PredictionDepth {
+ public:
+  struct Saved {
+    Norm::Saved words, hidden, norm;
+    Linear::Saved join;
+    Layer::Saved layer;
+    WordHead::Saved head;
+  };
+  // `depth`: from 0. `word`: the word table on this rank; `head`: the model's.
+  PredictionDepth(ParameterStore& store, const Plan& plan, std::int64_t depth, const Parameter* word,
+                  const WordHead& head);
+  // Writes the depth's loss. hidden, and what is returned: as hidden activations lie, behind a norm.
+  Tensor forward(Context& context, const MicroBatch& batch, const Tensor& hidden, Saved& saved) const;
+  // The gradient of hidden; frees what was saved. `dused`: that of what forward returned, if a further depth used it.
+  Tensor backward(Context& context, const MicroBatch& batch, const Tensor& dused, Saved& saved) const;
+  void after_step(Context& context) const { layer_.after_step(context); }
+
+ private:
+  PredictionDepth(ParameterStore& store, const Plan& plan, std::int64_t depth, const DepthSpec& spec,
+                  const Parameter* word, const WordHead& head);
+  const Tensor& words_of(const MicroBatch& batch) const;
+  CrossEntropy::Targets targets(const Context& context, const MicroBatch& batch) const;
+
+  std::size_t depth_;
+  WordLookup lookup_;
+  const WordHead& head_;
+  Norm word_norm_, hidden_norm_;
+  Linear join_;
+  Layer layer_;
+  Norm norm_;
+};
+
+}  // namespace mbench

@@ -1,0 +1,51 @@
+// Parts of a layer that recompute may drop: what a forward keeps of a region is freed after it, and made again by
+// a second forward of the region before its backward (Chen et al. 2016, "Training Deep Nets with Sublinear Memory
+// Cost"; Megatron's --recompute-granularity and --recompute-modules).
+#pragma once
+#include <cstdint>
+#include <initializer_list>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace mbench {
+
+enum class Region : std::uint8_t {
+  layer,           // of the layer only its input is kept
+  core_attention,  // of the attention core only Q, K and V are kept
+  mla_up_proj,     // of latent attention's queries, keys and values only the latents are kept
+  mlp,             // of a dense feed-forward block only its input is kept
+  moe,             // of a mixture of experts only its input is kept
+  norm  // a norm's output is made again of its input; where the branch behind it is dropped too, with it
+};
+inline constexpr int kRegions = 6;
+
+class Regions {
+ public:
+  constexpr Regions() = default;
+  constexpr Regions(std::initializer_list<Region> regions) {
+    for (const Region r : regions) add(r);
+  }
+  constexpr void add(Region r) { bits_ |= 1u << static_cast<unsigned>(r); }
+  constexpr bool has(Region r) const { return (bits_ >> static_cast<unsigned>(r) & 1u) != 0; }
+  constexpr bool operator==(const Regions&) const = default;
+
+ private:
+  unsigned bits_ = 0;
+};
+
+// The spec's field `recompute`: "none", "selective" (the attention core), "full" (the layer), or a list of regions.
+struct Recompute {
+  Regions regions;
+  bool operator==(const Recompute&) const = default;
+  static const Recompute none, selective, full;
+};
+inline constexpr Recompute Recompute::none{};
+inline constexpr Recompute Recompute::selective{{Region::core_attention}};
+inline constexpr Recompute Recompute::full{{Region::layer}};
+
+// One of the three names, a list of regions, or regions joined by "+"; bad_input at `where` for anything else.
+Recompute read_recompute(const nlohmann::json& value, const std::string& where);
+// As it is read: "none", "selective", "full" or "core_attention+mlp".
+std::string name_of(const Recompute& recompute);
+
+}  // namespace mbench
