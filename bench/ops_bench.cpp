@@ -1,6 +1,6 @@
 // Every op of the CPU backend at the shapes of gpt2-345m (hidden 1024, 16 heads, sequence 1024, micro batch 1): the timed
 // cases of test/ops. FLOP/s and bytes/s are those of Op::cost(): bytes that must cross the memory bus at least once. The
-// floor of an op is its bytes at the rate of `copy 64 MiB`, or its FLOPs at the rate of `gemm_peak`.
+// floor of an op is its bytes at the rate of `copy 64 MiB`, or its FLOPs at the rate of `gemm_peak` of its type.
 #include <benchmark/benchmark.h>
 
 #include <deque>
@@ -34,14 +34,17 @@ void measure(State& state, const test::Case& c) {
   state.counters["bytes/s"] = Counter(cost.bytes * count, Counter::kIsRate);
 }
 
-void gemm_peak(State& state) {
-  for (auto _ : state) state.counters["FLOP/s"] = cpu::measure_gemm_peak(1);
+void gemm_peak(State& state, DType type) {
+  for (auto _ : state) state.counters["FLOP/s"] = cpu::measure_gemm_peak(type, 1);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  benchmark::RegisterBenchmark("gemm_peak", gemm_peak)->Iterations(1)->UseRealTime();
+  for (const DType type : {DType::f32, DType::bf16, DType::f16})
+    benchmark::RegisterBenchmark(("gemm_peak " + std::string(name_of(type))).c_str(), gemm_peak, type)
+        ->Iterations(1)
+        ->UseRealTime();
   for (const test::OpCases& op : test::all_op_cases())
     for (const test::Case& c : op.timed)
       benchmark::RegisterBenchmark((op.op + " " + c.name).c_str(), [&c](State& s) { measure(s, c); })

@@ -4,6 +4,7 @@
 //
 //   step_bench                        one rank, all threads
 //   mpirun -np 2 step_bench           tensor-parallel over the ranks
+//   step_bench --peer=PYTHON          steps of gpt2-345m beside PyTorch's (peer.h), and nothing else
 //
 // step_gflops counts model FLOPs (full-square attention) over the step's time; gemm_gflops is FLOP-weighted
 // over the forward, input-gradient and weight-gradient products of a layer's weights; ratio is their
@@ -12,7 +13,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
+#include <string_view>
 
+#include "bench/peer.h"
 #include "engine/comm/mpi/mpi_world.h"
 #include "engine/ops/copy.h"
 #include "engine/ops/matmul.h"
@@ -39,7 +43,7 @@ double median(std::vector<double> v) {
 // The layer's products of one rank on memory of their own.
 class LayerProducts {
  public:
-  LayerProducts(Device& device, const Point& p) : device_(device) {
+  LayerProducts(Device& device, const Point& p, DType type) : device_(device), type_(type) {
     const std::int64_t rows = p.seq * p.micro_batch;
     for (const WeightSpec& w : weights_of(layer_of(p.model, 0))) {
       if (w.meets != Meets::every_token) continue;
@@ -69,17 +73,20 @@ class LayerProducts {
     Tensor x, w, y;
   };
   Tensor make(const Shape& shape) {
-    const Tensor t = device_.empty(shape, DType::f32, Category::other, "bench");
+    const Tensor t = device_.empty(shape, type_, Category::other, "bench");
     run(device_, ops::Fill{t, 0.01f});
     return t;
   }
   Device& device_;
+  DType type_;
   std::vector<Product> products_;
   double flops_ = 0;
 };
 
-Point point_for(const char* model, std::int64_t seq, int ranks, AttentionKind attention) {
+Point point_for(const char* model, std::int64_t seq, int ranks, AttentionKind attention,
+                Precision precision) {
   Point p;
+  p.precision = precision;
   p.model = find_preset(model, "bench");
   p.seq = seq;
   p.tp = ranks;
@@ -88,14 +95,14 @@ Point point_for(const char* model, std::int64_t seq, int ranks, AttentionKind at
   return p;
 }
 
-void step(benchmark::State& state, const char* model, AttentionKind attention) {
+void step(benchmark::State& state, const char* model, AttentionKind attention, Precision precision) {
   MpiWorld world;
-  const Point p = point_for(model, state.range(0), world.size(), attention);
+  const Point p = point_for(model, state.range(0), world.size(), attention, precision);
   const Plan plan = strategies::make_plan(p);
   const auto device = open_device("cpu", 0);
   const auto data = open_data(p.data, p.model.vocab, p.seq, p.seed);
   Trainer trainer(plan, *device, world, data.get());
-  LayerProducts products(*device, p);
+  LayerProducts products(*device, p, plan.precision.model);
   trainer.step();
   std::vector<double> steps, rates, ratios;
   for (auto _ : state) {
@@ -120,9 +127,31 @@ void step(benchmark::State& state, const char* model, AttentionKind attention) {
 void sizes(benchmark::internal::Benchmark* benchmark) {
   benchmark->Arg(1024)->Arg(512)->UseManualTime()->Iterations(3)->Unit(benchmark::kMillisecond);
 }
-BENCHMARK_CAPTURE(step, flash, "gpt2-345m", AttentionKind::flash)->Apply(sizes);
-BENCHMARK_CAPTURE(step, core, "gpt2-345m", AttentionKind::core)->Apply(sizes);
-BENCHMARK_CAPTURE(step, llama, "llama-345m", AttentionKind::flash)->Apply(sizes);
+BENCHMARK_CAPTURE(step, flash, "gpt2-345m", AttentionKind::flash, Precision::f32)->Apply(sizes);
+BENCHMARK_CAPTURE(step, core, "gpt2-345m", AttentionKind::core, Precision::f32)->Apply(sizes);
+BENCHMARK_CAPTURE(step, llama, "llama-345m", AttentionKind::flash, Precision::f32)->Apply(sizes);
+BENCHMARK_CAPTURE(step, flash_bf16, "gpt2-345m", AttentionKind::flash, Precision::bf16)->Apply(sizes);
+BENCHMARK_CAPTURE(step, llama_bf16, "llama-345m", AttentionKind::flash, Precision::bf16)->Apply(sizes);
+BENCHMARK_CAPTURE(step, flash_fp16, "gpt2-345m", AttentionKind::flash, Precision::fp16)->Apply(sizes);
+
+// Medians of the steps of a point on one rank, without the first.
+StepTime time_steps(const Point& p) {
+  MpiWorld world;
+  const Plan plan = strategies::make_plan(p);
+  const auto device = open_device("cpu", 0);
+  const auto data = open_data(p.data, p.model.vocab, p.seq, p.seed);
+  Trainer trainer(plan, *device, world, data.get());
+  trainer.step();
+  std::vector<double> wall, cpu;
+  for (std::int64_t i = 0; i < p.iterations; ++i) {
+    const double start = now();
+    const std::clock_t cpu_start = std::clock();  // of all threads
+    trainer.step();
+    cpu.push_back(static_cast<double>(std::clock() - cpu_start) / CLOCKS_PER_SEC * 1e3);
+    wall.push_back((now() - start) * 1e3);
+  }
+  return {median(wall), median(cpu)};
+}
 
 }  // namespace
 }  // namespace mbench
@@ -132,6 +161,11 @@ int main(int argc, char** argv) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   if (rank != 0 && std::freopen("/dev/null", "w", stdout) == nullptr) return 1;
+  constexpr std::string_view peer = "--peer=";
+  if (argc == 2 && std::string_view(argv[1]).starts_with(peer)) {
+    mbench::print_peers(argv[1] + peer.size(), mbench::time_steps);
+    return 0;
+  }
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
 }

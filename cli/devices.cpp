@@ -47,8 +47,11 @@ void print_devices() {
   fmt::print("host      {}\n", text("host"));
   fmt::print("cpu       {}, {} cores, {} of memory ({} available)\n", text("cpu"), e.at("cores").get<int>(),
              format_bytes(physical_memory()), format_bytes(available_memory()));
-  fmt::print("          {:.1f} GFLOP/s on an f32 matrix product, measured now on all cores\n",
-             measured_peak_flops("cpu", 1.0) * 1e-9);
+  for (const Precision precision : {Precision::f32, Precision::bf16, Precision::fp16})
+    fmt::print("          {:.1f} GFLOP/s on {} {} matrix product, measured now on all cores\n",
+               measured_peak_flops(precision, 0.5) * 1e-9, precision == Precision::f32 ? "an" : "a",
+               name_of(precision));
+  fmt::print("          bf16 products: {}\n", bf16_arithmetic());
   print_gpus();
   fmt::print("mpi       {}\n", text("mpi"));
   fmt::print("blas      {}\n", text("blas"));

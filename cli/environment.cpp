@@ -67,6 +67,7 @@ nlohmann::ordered_json describe_environment(const std::string& device) {
                               {"mbench_version", MBENCH_VERSION},
                               {"flop_formula", kFlopFormula},
                               {"flop_formula_version", kFlopFormulaVersion}};
+  if (device == "cpu") e["bf16_arithmetic"] = bf16_arithmetic();
   if (device == "cuda") {
     e["cuda"] = cuda_libraries();
     for (const Gpu& gpu : gpus()) e["gpus"].push_back(gpu.name);

@@ -80,6 +80,7 @@ int run(int argc, char** argv) {
   add_sweep(app, exit);
   add_run(app, exit);
   add_plan(app, exit);
+  add_search(app, exit);
   add_report(app, exit);
   add_compare(app, exit);
   add_baseline(app, exit);

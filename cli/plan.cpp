@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cli/cli.h"
+#include "cli/sensitivity.h"
 #include "cli/simulation.h"
 #include "engine/base/text.h"
 #include "engine/run/run_point.h"
@@ -25,7 +26,7 @@ constexpr const char* kHelp =
 struct Options {
   sweeps::SpecOptions spec;
   std::string on = "cpu";
-  bool schedule = false;
+  bool schedule = false, sensitivities = false;
 };
 
 // A weight as the plan lays it out: the collectives before and after its product, forward and backward.
@@ -57,8 +58,11 @@ std::string kept(const Plan& plan) {
 }
 
 void print_layout(const Point& p, const Plan& plan) {
-  fmt::print("  ranks        {} = tp {} x dp {} x pp {} (tp innermost)\n", plan.mesh.world(), p.tp, p.dp,
-             p.pp);
+  fmt::print("  ranks        {} = tp {}{} x dp {} x pp {} (tp innermost)\n", plan.mesh.world(), p.tp,
+             p.cp > 1 ? fmt::format(" x cp {}", p.cp) : "", p.dp, p.pp);
+  if (const SequenceShare share = plan.share_of(0); p.cp > 1)
+    fmt::print("  sequence     {} positions = cp {} x {} of {}, which meet in attention by {}\n", p.seq, p.cp,
+               share.chunks() == 1 ? "a range" : "2 chunks", share.length(), name_of(p.cp_communication));
   if (p.model.experts > 0)
     fmt::print("  experts      etp {} x ep {} x edp {}, {} of {} and {} shared for a token, router {}\n",
                plan.mesh.size(Axis::etp), plan.mesh.size(Axis::ep), plan.mesh.size(Axis::edp),
@@ -116,7 +120,7 @@ void print_memory(const std::vector<MemoryUse>& peaks, const std::vector<std::si
   }
 }
 
-void print_forecast(const Point& point, const Plan& plan, Simulator& simulator) {
+void print_forecast(const Point& point, const Plan& plan, Simulator& simulator, bool sensitive) {
   if (!point.simulated()) {
     const MemoryForecast f = forecast_memory(plan, point.memory_limit);
     print_memory(f.peak_by_stage, f.reserved_by_stage, plan.mesh.world());
@@ -133,6 +137,7 @@ void print_forecast(const Point& point, const Plan& plan, Simulator& simulator) 
   if (r.mfu) fmt::print(", MFU {:.1f} %", *r.mfu * 100);
   fmt::print(", communication {:.1f} %, bubble {:.1f} %\n", *r.communication_fraction * 100,
              *r.bubble_fraction * 100);
+  if (sensitive) fmt::print("\n{}", sensitivities(point, simulator));
 }
 
 // Whether there is a plan, or a reason why there can be none; false if something went wrong on the way.
@@ -143,7 +148,7 @@ bool print_point(const sweeps::SpecPoint& point, const Options& options, Simulat
     const Plan plan = strategies::make_plan(point.point);
     print_layout(point.point, plan);
     if (options.schedule) print_schedule(plan);
-    print_forecast(point.point, plan, simulator);
+    print_forecast(point.point, plan, simulator, options.sensitivities);
   } catch (const Error& e) {
     good = outcome_of(e.kind()).has_value();
     fmt::print("  {}: {}\n", good ? "cannot run" : "failed", printable(e.what()));
@@ -169,6 +174,8 @@ void add_plan(CLI::App& app, Exit& exit) {
   command->add_option("--set", options->spec.set, "field=value: set a field of every point (repeatable)");
   command->add_option("--filter", options->spec.filter,
                       "field=value: only points with that value (repeatable)");
+  command->add_flag("--sensitivities", options->sensitivities,
+                    "Simulated: what 10 % more of each figure of the machine's file gives");
   command->add_flag("--schedule", options->schedule, "Print every stage's forwards and backwards in order");
   command
       ->add_option("--on", options->on,
@@ -176,6 +183,9 @@ void add_plan(CLI::App& app, Exit& exit) {
       ->type_name("DEVICE");
   command->callback([options, &exit] {
     options->spec.device = options->on;
+    if (options->sensitivities && !options->on.starts_with("sim:"))
+      fail(ErrorKind::bad_input, "--sensitivities", "are of a simulated machine, got --on {}, need sim:<N>x<MACHINE>",
+           options->on);
     Simulator simulator;
     const sweeps::Spec spec = sweeps::read_spec(options->spec);
     for (const sweeps::SpecPoint& p : spec.points) {

@@ -99,8 +99,12 @@ void check_paths(const Options& options) {
 // What MFU is held against: measured on a CPU, from its datasheet for a GPU; where none is known, MFU is n/a.
 void set_peak(const Point& point, const Device& device, RunOptions& options) {
   if (point.device == "cpu") {
-    options.measure_peak_flops = [](double seconds) { return measured_peak_flops("cpu", seconds); };
-    options.peak_source = "f32 matrix product measured on this machine by each rank, slowest rank";
+    const Precision precision = point.precision;
+    options.measure_peak_flops = [precision](double seconds) {
+      return measured_peak_flops(precision, seconds);
+    };
+    options.peak_source = fmt::format("{} matrix product measured on this machine by each rank, slowest rank",
+                                      name_of(precision));
   } else if (const auto peak = gpu_peak(device.name(), point.precision)) {
     options.measure_peak_flops = [flops = peak->flops](double) { return flops; };
     options.peak_source = peak->source;

@@ -1,15 +1,17 @@
 #include "cli/simulation.h"
 
 #include "cli/cli.h"
+#include "engine/sim/what_if.h"
 #include "strategies/strategies.h"
 
 namespace mbench::cli {
 
 const Machine& Simulator::machine_of(const Point& point) {
   const std::string name = parse_simulated(point.device, "device").machine;
-  const auto it = machines_.find(name);
-  return it != machines_.end() ? it->second
-                               : machines_.emplace(name, find_machine(name, "device")).first->second;
+  const auto key = std::pair(name, point.machine);
+  const auto it = machines_.find(key);
+  if (it != machines_.end()) return it->second;
+  return machines_.emplace(key, find_machine(name, point.machine, "device")).first->second;
 }
 
 const Framework& Simulator::framework_of(const Point& point) {

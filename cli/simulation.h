@@ -23,7 +23,7 @@ class Simulator {
   const Framework& framework_of(const Point& point);
 
  private:
-  std::map<std::string, Machine> machines_;
+  std::map<std::pair<std::string, std::map<std::string, double>>, Machine> machines_;  // with figures that differ
   std::map<std::string, Framework> frameworks_;
 };
 

@@ -9,10 +9,11 @@ matrices alone, clipping by the global norm, a step of one micro batch on synthe
 warm-up, without waiting between steps. Model FLOPs by mbench's formula: 6 per weight of every matrix product and token
 (logits in, embedding look-up out) plus 12 * layers * hidden * seq a token.
 
-What bf16 means (--recipe):
+The precision (--recipe); the first two are what bf16 may mean:
   master    weights, activations and their gradients in bf16; f32 main weights, f32 gradients and f32 moments in the
             optimizer. This is mbench's bf16, and Megatron-LM's: 18 bytes a weight. The default.
   autocast  f32 weights under torch.autocast(bfloat16), as nanoGPT: matrix products in bf16, the residual stream in f32.
+  f32       no bf16 at all: what mbench's f32 is held against on a CPU.
 
 Compiled are one transformer layer, whose code all layers share, the embedding, and the head with its loss (--scope layers), or
 the model as a whole (--scope model), which takes minutes for a deep one.
@@ -153,7 +154,7 @@ class Clock:
     """Marks of time: CUDA events where there is a GPU, else the wall clock."""
 
     def __init__(self, cuda):
-        self.cuda, self.marks = cuda, []
+        self.cuda, self.marks, self.cpu = cuda, [], []
 
     def mark(self):
         if self.cuda:
@@ -162,6 +163,7 @@ class Clock:
             self.marks.append(event)
         else:
             self.marks.append(time.perf_counter())
+            self.cpu.append(time.process_time())
 
     def milliseconds(self):
         pairs = list(zip(self.marks, self.marks[1:]))
@@ -184,7 +186,7 @@ def model_flops(o, micro_batch):
 
 
 def train(model, optimizer, o, micro_batch, until):
-    """Times, losses and how long it took until the first step was done."""
+    """The clock of its steps, losses, and how long it took until the first step was done."""
     cuda, data = o.device == "cuda", batches_of(o, micro_batch)
     clock, losses, begin, first = Clock(cuda), [], time.monotonic(), None
     enough = o.warmup + 1  # steps that are run however late it is
@@ -205,7 +207,7 @@ def train(model, optimizer, o, micro_batch, until):
             if cuda:
                 torch.cuda.synchronize()
             first = time.monotonic() - begin
-    return clock.milliseconds(), [float(x) for x in losses], first
+    return clock, [float(x) for x in losses], first
 
 
 def measure(o, micro_batch, until):
@@ -220,7 +222,8 @@ def measure(o, micro_batch, until):
         model = build(o)
         optimizer = Optimizer(model, o)
         row["parameters"] = sum(p.numel() for p in model.parameters())
-        times, row["losses"], row["first_step_s"] = train(compiled(model, o), optimizer, o, micro_batch, until)
+        clock, row["losses"], row["first_step_s"] = train(compiled(model, o), optimizer, o, micro_batch, until)
+        times = clock.milliseconds()
     except RuntimeError as error:  # torch.OutOfMemoryError, bare or as what a compilation failed with
         if "out of memory" not in str(error):
             raise
@@ -230,6 +233,8 @@ def measure(o, micro_batch, until):
     flops, median = model_flops(o, micro_batch), statistics.median(times)
     row["iteration_ms"] = {"median": median, "mean": statistics.fmean(times), "min": min(times), "max": max(times),
                            "samples": times}
+    if not cuda:  # of all threads: what a busy machine does not change
+        row["cpu_ms"] = statistics.median((b - a) * 1e3 for a, b in zip(clock.cpu, clock.cpu[1:]))
     row["model_flops"] = flops
     row["tokens_per_s"] = micro_batch * o.seq / (median * 1e-3)
     row["tflops_per_device"] = flops / (median * 1e-3) * 1e-12
@@ -264,7 +269,7 @@ def read_options():
     parser.add_argument("--iterations", type=int, default=20)
     parser.add_argument("--warmup", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=math.inf, help="no further micro batch is begun after so long")
-    parser.add_argument("--recipe", choices=["master", "autocast"], default="master")
+    parser.add_argument("--recipe", choices=["master", "autocast", "f32"], default="master")
     parser.add_argument("--compile", default="default", metavar="MODE",
                         help="a mode of torch.compile: default, max-autotune-no-cudagraphs, ...; or none")
     parser.add_argument("--no-compile", dest="compile", action="store_const", const="none")
@@ -292,7 +297,8 @@ def read_options():
 def main():
     o, rows = read_options(), []
     until = time.monotonic() + o.seconds
-    torch.set_float32_matmul_precision("high")  # of what is left in f32; bf16 products do not change
+    # Of what is left in f32; bf16 products do not change.
+    torch.set_float32_matmul_precision("highest" if o.recipe == "f32" else "high")
     text = report(o, rows)
     for micro_batch in o.micro_batch:
         if rows and time.monotonic() > until:

@@ -1,22 +1,79 @@
-// Context parallelism (Megatron-Core): the sequence is split in all of the model, attention included.
+// Context parallelism (Megatron-Core): the sequence is split in all of the model, attention included, where the ranks bring
+// one another keys and values, or change heads for positions.
+#include <algorithm>
+
 #include "strategies/strategies.h"
 
 namespace mbench::strategies {
 namespace {
 
+// Groups of heads that a tensor-parallel rank has, each with keys and values of its own.
+std::int64_t local_groups(const Point& p) {
+  const ModelSpec& m = p.model;
+  const std::int64_t kv_heads = m.kv_heads == 0 ? m.heads : m.kv_heads;
+  return std::max<std::int64_t>(1, kv_heads / p.tp);
+}
+
+// What the sequence is cut into.
+std::int64_t parts(const Point& p) {
+  return p.cp_communication == CpCommunication::all_to_all ? p.cp : 2 * p.cp;
+}
+
 MaybeRefusal refuse(const Point& p) {
-  if (p.cp > 1) return not_built_in(fmt::format("cp {}", p.cp), "cp 1");
+  if (p.cp == 1) return std::nullopt;
+  if (p.seq % parts(p) != 0)
+    return infeasible("cp {} by {} cuts a sequence into {}, got seq {}, need {}", p.cp,
+                      name_of(p.cp_communication), parts(p), p.seq, nearest_multiples(p.seq, parts(p)));
+  if (p.cp_communication == CpCommunication::all_to_all) {
+    if (local_groups(p) % p.cp == 0) return std::nullopt;
+    return infeasible(
+        "cp {} by all_to_all does not divide the {} key and value heads of a tensor-parallel rank, need cp "
+        "{}, or "
+        "cp_communication ring or all_gather",
+        p.cp, local_groups(p), nearest_divisors(p.cp, local_groups(p)));
+  }
+  if (p.attention != AttentionKind::flash)
+    return not_built_in(fmt::format("cp_communication {} with attention {}, which keeps probabilities,",
+                                    name_of(p.cp_communication), name_of(p.attention)),
+                        "attention flash or cp_communication all_to_all");
+  if (p.graph == Graph::eager)
+    return not_built_in(
+        fmt::format("cp_communication {} with graph eager, which keeps a mask of all positions,",
+                    name_of(p.cp_communication)),
+        "graph fused or cp_communication all_to_all");
   return std::nullopt;
+}
+
+std::vector<Choice> choices(const Point& p, std::int64_t devices) {
+  Choice cp{"cp", {}}, communication{"cp_communication", {}};
+  const auto can = [](const Point& other) {
+    return !refuse(other) && !sequence().why_not(other) && !expert().why_not(other);
+  };
+  Point other = p;
+  for (const std::int64_t n : divisors(p.seq, devices)) {
+    other.cp = n;
+    if (can(other)) cp.values.push_back(n);
+  }
+  other = p;
+  for (const CpCommunication c :
+       {CpCommunication::all_gather, CpCommunication::ring, CpCommunication::all_to_all}) {
+    if (p.cp == 1 && c != p.cp_communication) continue;  // of one rank they are all the same
+    other.cp_communication = c;
+    if (can(other)) communication.values.push_back(name_of(c));
+  }
+  return {cp, communication};
 }
 
 void write(const Point& p, Plan& plan) {
   plan.mesh.resize(Axis::cp, static_cast<int>(p.cp));
+  plan.cp_communication = p.cp_communication;
+  plan.hidden = plan.hidden.with(Axis::cp, shard(0), shard(0));
 }
 
 }  // namespace
 
 Strategy context() {
-  return {"context", {"cp"}, refuse, nullptr, write};
+  return {"context", {"cp", "cp_communication"}, refuse, choices, write};
 }
 
 }  // namespace mbench::strategies

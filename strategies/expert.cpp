@@ -19,6 +19,15 @@ std::int64_t dispatched_seq(const Point& p) {
   return p.seq / p.cp / (cut ? p.tp : 1);
 }
 
+// Of those, how many at least stand one after the other: where the ranks of cp have two chunks each, some may have a part of
+// both.
+std::int64_t neighbouring_seq(const Point& p) {
+  const std::int64_t seq = dispatched_seq(p);
+  const bool chunks = p.cp > 1 && p.cp_communication != CpCommunication::all_to_all;
+  const bool both = chunks && (seq == p.seq / p.cp || p.tp % 2 == 1);
+  return both ? seq / 2 : seq;
+}
+
 MaybeRefusal refuse_sizes(const Point& p) {
   const std::int64_t etp = p.expert_tp(), replicas = p.tp * p.cp * p.dp;
   if (etp != p.tp && etp != 1)
@@ -51,7 +60,7 @@ MaybeRefusal refuse(const Point& p) {
   }
   if (const MaybeRefusal refusal = refuse_sizes(p)) return refusal;
   // Any so many tokens one after the other visit all experts equally often (ops/route.h).
-  const std::int64_t run = m.experts / std::gcd(m.experts, m.active_experts), seq = dispatched_seq(p);
+  const std::int64_t run = m.experts / std::gcd(m.experts, m.active_experts), seq = neighbouring_seq(p);
   const bool whole = seq == p.seq;
   if (p.router.routing == Routing::balanced && (whole ? seq * p.micro_batch : seq) % run != 0)
     return infeasible(
@@ -71,7 +80,7 @@ std::vector<Choice> choices(const Point& p, std::int64_t) {
     if (p.tp * p.cp * p.dp / p.expert_tp() % n == 0) ep.values.push_back(n);
   if (p.tp > 1 && p.sequence_parallel) etp.values.push_back(1);
   if (width_of_expert(p.model) % p.tp == 0) etp.values.push_back(p.tp);
-  return {ep, etp};
+  return {etp, ep};
 }
 
 void write(const Point& p, Plan& plan) {

@@ -101,18 +101,23 @@ MaybeRefusal refuse(const Point& p) {
 }
 
 std::vector<Choice> choices(const Point& p, std::int64_t devices) {
-  Choice pp{"pp", {}}, virtual_stages{"virtual_stages", {}};
+  Choice pp{"pp", {}}, schedule{"schedule,virtual_stages", {}};
   for (std::int64_t n = 1; n <= std::min(p.model.layers, devices); ++n) {
     Point other = p;
     other.pp = n;
     if (!refuse(other)) pp.values.push_back(n);
   }
-  for (std::int64_t n = 1; n <= p.model.layers / p.pp; ++n) {
-    Point other = p;
-    other.virtual_stages = n;
-    if (!refuse(other)) virtual_stages.values.push_back(n);
-  }
-  return {pp, virtual_stages};
+  // Of a single stage all are the same.
+  for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::interleaved, ScheduleKind::gpipe})
+    for (std::int64_t n = 1; n <= p.model.layers / p.pp; ++n) {
+      Point other = p;
+      other.schedule = kind;
+      other.virtual_stages = n;
+      if (!refuse(other)) schedule.values.push_back({name_of(kind), n});
+      if (kind != ScheduleKind::interleaved) break;
+    }
+  if (p.pp == 1) schedule.values.resize(1);
+  return {pp, schedule};
 }
 
 void write(const Point& point, Plan& plan) {

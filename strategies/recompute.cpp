@@ -19,6 +19,12 @@ MaybeRefusal refuse(const Point& p) {
   };
   if (regions.has(Region::mla_up_proj) && p.model.parts().attention_form != AttentionForm::latent)
     return nothing("mla_up_proj", "latent attention", "core_attention");
+  if (regions.has(Region::mla_up_proj) && !regions.has(Region::core_attention) && p.cp > 1 &&
+      p.cp_communication == CpCommunication::all_to_all)
+    return infeasible(
+        "recompute mla_up_proj with cp_communication all_to_all, whose attention core keeps what the "
+        "up-projections made, need "
+        "core_attention too");
   if (regions.has(Region::moe) && p.model.experts == 0) return nothing("moe", "experts", "mlp");
   if (regions.has(Region::mlp) && !has_dense(p.model)) return nothing("mlp", "dense layers", "moe");
   if (regions.has(Region::norm) && p.model.parts().norm_place == NormPlace::post)

@@ -8,15 +8,15 @@ namespace mbench::strategies {
 namespace {
 
 MaybeRefusal refuse(const Point& p) {
-  if (p.sequence_parallel && p.seq % p.tp != 0)
-    return infeasible("sequence_parallel needs seq {} to be a multiple of tp {}, need seq {}", p.seq, p.tp,
-                      nearest_multiples(p.seq, p.tp));
-  return std::nullopt;
+  if (!p.sequence_parallel || p.seq % (p.tp * p.cp) == 0) return std::nullopt;
+  const std::string ranks = p.cp == 1 ? fmt::format("tp {}", p.tp) : fmt::format("tp {} x cp {}", p.tp, p.cp);
+  return infeasible("sequence_parallel needs seq {} to be a multiple of {}, need seq {}", p.seq, ranks,
+                    nearest_multiples(p.seq, p.tp * p.cp));
 }
 
 std::vector<Choice> choices(const Point& p, std::int64_t) {
   Choice on{"sequence_parallel", {false}};
-  if (p.tp > 1 && p.seq % p.tp == 0) on.values.push_back(true);
+  if (p.tp > 1 && p.seq % (p.tp * p.cp) == 0) on.values.push_back(true);
   return {on};
 }
 

@@ -26,10 +26,17 @@ MaybeRefusal refuse(const Point& p) {
   return std::nullopt;
 }
 
-// Where no rank replicates another's weights there is nothing to shard, and every stage is stage 0.
+// Where no rank replicates another's weights there is nothing to shard, and every stage is stage 0. fsdp without no_sync is
+// stage 3.
 std::vector<Choice> choices(const Point& p, std::int64_t) {
-  Choice zero{"zero", {0}};
-  if (p.dp * p.cp > 1) zero.values = {0, 1, 2, 3, "oss", "oss+sdp", "fsdp"};
+  using nlohmann::json;
+  Choice zero{"zero,fsdp_no_sync", {}};
+  zero.values.push_back(json::array({0, false}));
+  if (p.dp * p.cp > 1) {
+    for (const json& stage : {json(1), json(2), json(3), json("oss"), json("oss+sdp")})
+      zero.values.push_back(json::array({stage, false}));
+    zero.values.push_back(json::array({"fsdp", true}));
+  }
   return {zero};
 }
 

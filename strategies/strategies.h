@@ -27,7 +27,10 @@ Refusal infeasible(fmt::format_string<T...> text, T&&... values) {
 // "WHAT is not built into this binary, need NEED".
 Refusal not_built_in(std::string_view what, std::string_view need);
 
-// Values of one field that the strategy can take where the other fields stand as they do, and `devices` are at hand.
+// Values of one field that the strategy can take where the other fields stand as they do, and `devices` are at hand. Fields
+// that go together alone are joined by commas, as a sweep joins them ("schedule,virtual_stages"), and a value is then an
+// array of theirs. A search takes a strategy's choices in the order in which they are given, each with those before it
+// made: what decides about another comes first.
 struct Choice {
   std::string field;
   std::vector<nlohmann::json> values;

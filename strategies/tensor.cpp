@@ -27,7 +27,7 @@ std::vector<Choice> choices(const Point& p, std::int64_t devices) {
   const std::int64_t kv_heads = p.model.kv_heads == 0 ? p.model.heads : p.model.kv_heads;
   for (const std::int64_t n : divisors(p.model.heads, devices))
     if ((kv_heads % n == 0 || n % kv_heads == 0) && p.model.ffn % n == 0 &&
-        (!p.sequence_parallel || p.seq % n == 0))
+        (!p.sequence_parallel || p.seq % (n * p.cp) == 0))
       tp.values.push_back(n);
   return {tp};
 }

@@ -13,6 +13,7 @@ using nlohmann::ordered_json;
 void require_point_field(const std::string& field, const std::string& where) {
   const auto& keys = point_keys();
   if (field == "device") fail(ErrorKind::bad_input, where, "the device is no field of a spec, need --on");
+  if (field.starts_with(kMachineField)) return;  // looked for in the machine's file, which is not known here
   if (std::find(keys.begin(), keys.end(), field) == keys.end())
     fail(ErrorKind::bad_input, where, "unknown field, got \"{}\", {}", field, nearest_choice(field, keys));
 }
@@ -128,6 +129,10 @@ bool Filter::keeps(const Point& point) const {
       // A strategy is the two fields it bundles, named or not.
       if (wanted.field == "strategy")
         return value.sequence_parallel == point.sequence_parallel && value.recompute == point.recompute;
+      if (wanted.field.starts_with(kMachineField)) {
+        const auto figure = point.machine.find(wanted.field.substr(kMachineField.size()));
+        return figure != point.machine.end() && figure->second == value.machine.begin()->second;
+      }
       return point_to_json(value).at(wanted.field) == mine.at(wanted.field);
     });
   });

@@ -41,6 +41,7 @@ std::vector<std::string> spec_keys() {
 
 void require_field(const std::string& field, const std::string& where, const std::vector<std::string>& keys) {
   if (field == "device") fail(ErrorKind::bad_input, where, "the device is no field of a spec, need --on");
+  if (field.starts_with(kMachineField)) return;  // looked for in the machine's file, which is not known here
   if (std::find(keys.begin(), keys.end(), field) == keys.end())
     fail(ErrorKind::bad_input, where, "unknown key, got \"{}\", {}", field, nearest_choice(field, keys));
 }
@@ -90,7 +91,9 @@ std::string label_of(const Point& point, const std::vector<Dimension>& dimension
   std::string label;
   for (const Dimension& d : dimensions)
     for (const std::string& field : d.fields) {
-      const ordered_json& value = fields.at(field);
+      const ordered_json value = field.starts_with(kMachineField)
+                                     ? ordered_json(point.machine.at(field.substr(kMachineField.size())))
+                                     : fields.at(field);
       const std::string text = field == "model" ? point.model.name
                                : value.is_string()
                                    ? value.get<std::string>()

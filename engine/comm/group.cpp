@@ -8,22 +8,25 @@
 namespace mbench {
 namespace {
 
-// Adds the time between construction and destruction, on the device's clock, to one of the meter's, and to
-// the trace if one is being taken.
+// Adds the time between construction and destruction, on the device's clock, to one of the meter's and to a part of the
+// step where an op has ended when its call returns, and to the trace if one is being taken.
 class Stopwatch {
  public:
-  Stopwatch(Device& device, double& seconds, const std::string& group, std::string_view what)
-      : device_(device), seconds_(seconds), group_(group), what_(what), start_(device.now()) {}
+  Stopwatch(Device& device, double& seconds, TimePart part, const std::string& group, std::string_view what)
+      : device_(device), seconds_(seconds), part_(part), group_(group), what_(what), start_(device.now()) {}
   ~Stopwatch() {
     const double end = device_.now();
     seconds_ += end - start_;
-    if (Timeline* t = device_.timeline(); t && device_.immediate())
+    if (!device_.immediate()) return;
+    at(device_.meter().seconds, part_) += end - start_;
+    if (Timeline* t = device_.timeline())
       t->add({Track::communication, group_}, fmt::format("{} {}", what_, group_), start_, end);
   }
 
  private:
   Device& device_;
   double& seconds_;
+  TimePart part_;
   const std::string& group_;
   std::string_view what_;
   double start_;
@@ -31,11 +34,11 @@ class Stopwatch {
 
 class TimedPending final : public Pending {
  public:
-  TimedPending(std::unique_ptr<Pending> inner, Device& device, double& seconds, const std::string& group,
-               std::string_view what)
-      : inner_(std::move(inner)), device_(device), seconds_(seconds), group_(group), what_(what) {}
+  TimedPending(std::unique_ptr<Pending> inner, Device& device, double& seconds, TimePart part,
+               const std::string& group, std::string_view what)
+      : inner_(std::move(inner)), device_(device), seconds_(seconds), part_(part), group_(group), what_(what) {}
   void wait() override {
-    Stopwatch watch(device_, seconds_, group_, what_);
+    Stopwatch watch(device_, seconds_, part_, group_, what_);
     inner_->wait();
   }
 
@@ -43,6 +46,7 @@ class TimedPending final : public Pending {
   std::unique_ptr<Pending> inner_;
   Device& device_;
   double& seconds_;
+  TimePart part_;
   const std::string& group_;
   std::string_view what_;
 };
@@ -59,7 +63,7 @@ template <class Call>
 void Group::collective(std::string_view what, std::size_t bytes, const Call& call) {
   Meter& meter = device_.meter();
   meter.communication_bytes += static_cast<double>(bytes);
-  Stopwatch watch(device_, meter.communication_seconds, name_, what);
+  Stopwatch watch(device_, meter.communication_seconds, part_, name_, what);
   call();
 }
 
@@ -69,8 +73,8 @@ std::unique_ptr<Pending> Group::started(std::string_view start, std::string_view
                                         const Start& call) {
   Meter& meter = device_.meter();
   meter.communication_bytes += static_cast<double>(bytes);
-  Stopwatch watch(device_, meter.communication_seconds, name_, start);
-  return std::make_unique<TimedPending>(call(), device_, meter.communication_seconds, name_, wait);
+  Stopwatch watch(device_, meter.communication_seconds, part_, name_, start);
+  return std::make_unique<TimedPending>(call(), device_, meter.communication_seconds, part_, name_, wait);
 }
 
 void Group::all_reduce(const Tensor& x, ReduceOp op) {
@@ -207,6 +211,25 @@ std::unique_ptr<Pending> Group::start_all_to_all(const Tensor& in, const Tensor&
   return start_exchange(in, out, checked_rows(in, out, send_rows, receive_rows));
 }
 
+std::unique_ptr<Pending> Group::start_shift(const Tensor& in, const Tensor& out) {
+  if (in.shape() != out.shape() || in.shape().rank() == 0 || in.dtype() != out.dtype() || overlap(in, out))
+    fail(ErrorKind::internal, fmt::format("{} shift", name_),
+         "got {} and {}, need two tensors alike and apart", in.shape().str(), out.shape().str());
+  if (size_ == 1) {
+    device_.copy(in, out);
+    return std::make_unique<NothingPending>();
+  }
+  return started("start shift", "wait shift", in.bytes(), [&] { return do_start_shift(in, out); });
+}
+
+std::unique_ptr<Pending> Group::do_start_shift(const Tensor& in, const Tensor& out) {
+  const std::vector<std::int64_t> none(static_cast<std::size_t>(size_), 0);
+  Rows rows{none, none, false};
+  rows.send[static_cast<std::size_t>((rank_ + 1) % size_)] = in.shape()[0];
+  rows.receive[static_cast<std::size_t>((rank_ + size_ - 1) % size_)] = in.shape()[0];
+  return do_start_all_to_all(in, out, rows);
+}
+
 void Group::broadcast(const Tensor& x, int root) {
   if (size_ == 1) return;
   collective("broadcast", x.bytes(), [&] { do_broadcast(x, root); });
@@ -237,22 +260,22 @@ std::unique_ptr<Pending> Group::start_send(const Tensor& x, int to, int tag) {
   check_peer("send", to);
   Meter& meter = device_.meter();
   meter.communication_bytes += static_cast<double>(x.bytes());
-  Stopwatch watch(device_, meter.communication_seconds, name_, "start send");
-  return std::make_unique<TimedPending>(do_start_send(x, to, tag), device_, meter.bubble_seconds, name_,
-                                        "wait send");
+  Stopwatch watch(device_, meter.communication_seconds, part_, name_, "start send");
+  return std::make_unique<TimedPending>(do_start_send(x, to, tag), device_, meter.bubble_seconds,
+                                        TimePart::bubble, name_, "wait send");
 }
 
 std::unique_ptr<Pending> Group::start_receive(const Tensor& x, int from, int tag) {
   check_peer("receive", from);
   double& seconds = device_.meter().bubble_seconds;
-  Stopwatch watch(device_, seconds, name_, "start receive");
-  return std::make_unique<TimedPending>(do_start_receive(x, from, tag), device_, seconds, name_,
-                                        "wait receive");
+  Stopwatch watch(device_, seconds, TimePart::bubble, name_, "start receive");
+  return std::make_unique<TimedPending>(do_start_receive(x, from, tag), device_, seconds, TimePart::bubble,
+                                        name_, "wait receive");
 }
 
 void Group::receive(const Tensor& x, int from, int tag) {
   check_peer("receive", from);
-  Stopwatch watch(device_, device_.meter().bubble_seconds, name_, "receive");
+  Stopwatch watch(device_, device_.meter().bubble_seconds, TimePart::bubble, name_, "receive");
   do_start_receive(x, from, tag)->wait();
 }
 

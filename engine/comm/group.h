@@ -42,7 +42,11 @@ class Group {
   using Bytes = std::vector<std::byte>;
 
   Group(Device& device, std::string name, int rank, int size)
-      : device_(device), name_(std::move(name)), rank_(rank), size_(size) {}
+      : device_(device),
+        name_(std::move(name)),
+        part_(communication_of(name_)),
+        rank_(rank),
+        size_(size) {}
   virtual ~Group() = default;
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
@@ -74,6 +78,9 @@ class Group {
   std::unique_ptr<Pending> start_all_to_all(const Tensor& in, const Tensor& out,
                                             std::span<const std::int64_t> send_rows,
                                             std::span<const std::int64_t> receive_rows);
+  // Round the ring of ranks: `in` goes to the rank after this one, or from the last to the first; out = what the rank before
+  // this one sent.
+  std::unique_ptr<Pending> start_shift(const Tensor& in, const Tensor& out);
   void broadcast(const Tensor& x, int root);
   std::unique_ptr<Pending> start_broadcast(const Tensor& x, int root);
   // On `root`, x = the sum over ranks of x; on the others what x holds is lost.
@@ -107,6 +114,8 @@ class Group {
   virtual void do_all_to_all(const Tensor& in, const Tensor& out, const Rows& rows) = 0;
   virtual std::unique_ptr<Pending> do_start_all_to_all(const Tensor& in, const Tensor& out,
                                                        const Rows& rows) = 0;
+  // An all_to_all in which every rank has but one to send to, unless a backend knows better.
+  virtual std::unique_ptr<Pending> do_start_shift(const Tensor& in, const Tensor& out);
   virtual void do_broadcast(const Tensor& x, int root) = 0;
   virtual void do_reduce(const Tensor& x, int root) = 0;
   // Where nothing can overlap, these may be the whole collective.
@@ -136,6 +145,7 @@ class Group {
 
   Device& device_;
   std::string name_;
+  TimePart part_;  // that its collectives are
   int rank_, size_;
 };
 

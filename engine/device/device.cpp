@@ -9,10 +9,12 @@ void Device::copy(const Tensor& from, const Tensor& to) {
   check(!overlap(from, to), "copy", "{} into memory that it overlaps, need it apart or the same",
         from.shape());
   meter_.charge({0, 2 * static_cast<double>(from.bytes())});
-  if (timeline_ && immediate()) {
+  if (immediate()) {
     const double begin = now();
     do_copy(from, to);
-    timeline_->add(Track::compute, "copy", begin, now());
+    const double end = now();
+    at(meter_.seconds, TimePart::copies) += end - begin;
+    if (timeline_) timeline_->add(Track::compute, "copy", begin, end);
     return;
   }
   do_copy(from, to);

@@ -3,6 +3,8 @@
 #pragma once
 #include <cstdint>
 
+#include "engine/base/time_part.h"
+
 namespace mbench {
 
 // What one op costs on any device: arithmetic, and bytes that must cross the memory bus at least once.
@@ -21,6 +23,9 @@ struct Meter {
   double communication_bytes = 0;    // handed to collectives and messages by this rank
   double communication_seconds = 0;  // host time spent in collectives
   double bubble_seconds = 0;         // host time a pipeline stage waited for its neighbours' messages
+  // By what it was spent on, where ops have ended when their calls return, or time is virtual. Of a real device without
+  // `host`, which is what is left of a step.
+  TimeByPart seconds{};
   void charge(const Cost& c) {
     flops += c.flops;
     if (c.matmul) matmul_flops += c.flops - c.epilogue;

@@ -14,8 +14,11 @@ CrossEntropy::Targets word_targets(const MicroBatch& b) {
   return {b.labels.view({rows}), b.weights.view({rows}), b.inv_weight_sum, b.gradient_scale};
 }
 
-CrossEntropy::Targets order_targets(const MicroBatch& b) {
-  return {b.order_labels, Tensor(), 1.0f / static_cast<float>(b.order_labels.numel()), b.gradient_scale};
+// The loss is of the first position alone: along cp it is a sum to which the other ranks add nothing.
+CrossEntropy::Targets order_targets(const Context& c, const MicroBatch& b) {
+  const bool has_first = c.share().position(0) == 0;
+  return {b.order_labels, Tensor(), has_first ? 1.0f / static_cast<float>(b.order_labels.numel()) : 0.0f,
+          b.gradient_scale};
 }
 
 // The table that a tied head takes: the embedding's, or a copy of it.
@@ -60,9 +63,9 @@ Tensor WordHead::backward(Context& c, const CrossEntropy::Targets& words, Saved&
 }
 
 OrderHead::OrderHead(ParameterStore& store, const Plan& plan, const HeadSpec::Order& spec)
-    : gather_(Transition::between(plan.hidden, plan.whole_sequence(), plan.mesh)),
-      pooler_(store, plan, spec.pooler, Plan::whole_on(plan.whole_sequence())),
-      classifier_(store, plan, spec.classifier, Plan::whole_on(plan.whole_sequence())),
+    : gather_(Transition::between(plan.hidden, plan.whole_share(), plan.mesh)),
+      pooler_(store, plan, spec.pooler, Plan::whole_on(plan.whole_share())),
+      classifier_(store, plan, spec.classifier, Plan::whole_on(plan.whole_share())),
       loss_(spec.classifier.out, Spread(), plan.mesh) {}
 
 void OrderHead::forward(Context& c, const MicroBatch& batch, const Tensor& x, const Tensor& loss,
@@ -71,16 +74,16 @@ void OrderHead::forward(Context& c, const MicroBatch& batch, const Tensor& x, co
   saved.pooled = pooler_.forward_with_bias(c, first, saved.pooler);
   run(c.device, ops::Tanh{saved.pooled, saved.pooled});
   Tensor logits = classifier_.forward_with_bias(c, saved.pooled, saved.classifier);
-  loss_.forward(c, std::move(logits), order_targets(batch), loss, saved.loss);
+  loss_.forward(c, std::move(logits), order_targets(c, batch), loss, saved.loss);
 }
 
 void OrderHead::backward(Context& c, const MicroBatch& batch, const Tensor& dx, Saved& saved) const {
   const Tensor dpooled =
-      classifier_.backward(c, loss_.backward(c, order_targets(batch), saved.loss), saved.classifier);
+      classifier_.backward(c, loss_.backward(c, order_targets(c, batch), saved.loss), saved.classifier);
   run(c.device, ops::TanhGrad{dpooled, saved.pooled, dpooled});
   saved.pooled.reset();
   const Tensor dfirst = pooler_.backward(c, dpooled, saved.pooler);
-  if (c.seq0() != 0) return;  // the first position is another rank's
+  if (c.first_row() != 0) return;  // the share's first position is another rank's
   const Tensor target = dx.slice(0, 1);
   run(c.device, ops::Add{target, dfirst, target});
 }

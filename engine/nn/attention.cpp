@@ -59,8 +59,7 @@ Attention::Attention(ParameterStore& store, const Plan& plan, const AttentionSpe
       core_(make_attention_core(plan)),
       core_checkpoint_(drop.has(Region::core_attention)) {}
 
-AttentionSizes Attention::sizes(const Context& c, const Tensor& qkv) const {
-  const Shape& s = qkv.shape();
+AttentionSizes Attention::sizes(const Context& c, const Shape& s) const {
   const std::int64_t heads = s[2] * group_;
   return {s[0],         s[1],        spec_.heads,  heads, c.groups.over(head_axes_).rank() * heads,
           spec_.qk_dim, spec_.v_dim, spec_.causal, group_};
@@ -103,7 +102,7 @@ void Attention::norm_back(Context& c, const Tensor& dqkv, const Tensor& dkv, Sav
 
 void Attention::turn(Context& c, const Tensor& qkv, const Tensor& kv, bool back) const {
   if (!spec_.rope) return;
-  const Tensor& angles = c.angles.get(c.device, *spec_.rope, spec_.qk_dim, qkv.shape()[0]);
+  const Tensor& angles = c.angles.get(c.device, *spec_.rope, spec_.qk_dim, c.share());
   run(c.device, ops::Rotary{qkv, angles, kv ? group_ : group_ + 1, spec_.qk_dim, 0, back});
   if (kv) run(c.device, ops::Rotary{kv, angles, 1, spec_.qk_dim, 0, back});
 }
@@ -128,9 +127,15 @@ Tensor Attention::forward(Context& c, const MicroBatch& batch, Tensor x,
   } else {
     turn(c, saved.qkv, saved.kv, false);
   }
-  const Tensor context = core_->forward(c, batch, dropout_site_, sizes(c, saved.qkv),
+  saved.qkv_shape = saved.qkv.shape();
+  if (saved.kv) saved.kv_shape = saved.kv.shape();
+  const Tensor context = core_->forward(c, batch, dropout_site_, sizes(c, saved.qkv_shape),
                                         parts_of(saved.qkv, saved.kv, saved.normed), saved.core);
-  core_checkpoint_.drop(saved.core);
+  saved.kept_by_core = !core_checkpoint_.drop(saved.core) && core_->keeps_parts();
+  if (saved.kept_by_core) {
+    saved.normed.reset();
+    if (!q_norm_) saved.qkv.reset(), saved.kv.reset();
+  }
   return proj_.forward(c, context, saved.proj);
 }
 
@@ -140,11 +145,12 @@ Tensor Attention::backward(Context& c, const MicroBatch& batch, Tensor dy,
   Tensor dqkv, dkv;
   {
     const Tensor dcontext = proj_.backward(c, std::move(dy), saved.proj);
-    const AttentionSizes n = sizes(c, saved.qkv);
-    const AttentionParts parts = parts_of(saved.qkv, saved.kv, saved.normed);
+    const AttentionSizes n = sizes(c, saved.qkv_shape);
+    const AttentionParts parts =
+        saved.kept_by_core ? AttentionParts() : parts_of(saved.qkv, saved.kv, saved.normed);
     core_checkpoint_.restore(c, [&] { core_->forward(c, batch, dropout_site_, n, parts, saved.core); });
-    dqkv = c.activation(saved.qkv.shape(), "qkv gradient");
-    if (kv_) dkv = c.activation(saved.kv.shape(), "key and value gradient");
+    dqkv = c.activation(saved.qkv_shape, "qkv gradient");
+    if (kv_) dkv = c.activation(saved.kv_shape, "key and value gradient");
     core_->backward(c, batch, dropout_site_, n, dcontext, parts, parts_of(dqkv, dkv, Tensor()), saved.core);
   }
   saved.normed.reset();

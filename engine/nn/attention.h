@@ -24,6 +24,8 @@ class Attention final : public Mixer {
     // they were.
     Tensor normed, q_rstd, k_rstd;
     AttentionCore::Saved core;
+    Shape qkv_shape, kv_shape;
+    bool kept_by_core = false;  // Q, K and V, which are not here then
     bool keys_apart = false;  // whether kv_linear is there
     std::vector<Tensor*> inputs() override {
       if (keys_apart) return {&qkv_linear.x, &kv_linear.x};
@@ -38,7 +40,7 @@ class Attention final : public Mixer {
                   std::unique_ptr<Mixer::Saved>& saved) const override;
 
  private:
-  AttentionSizes sizes(const Context& context, const Tensor& qkv) const;
+  AttentionSizes sizes(const Context& context, const Shape& qkv) const;
   // `normed`: where queries and keys are instead, if it is not empty.
   AttentionParts parts_of(const Tensor& qkv, const Tensor& kv, const Tensor& normed) const;
   // Of every group's columns `count` heads from `first` on, for the norms.

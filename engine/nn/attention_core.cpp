@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "engine/nn/context_attention.h"
 #include "engine/ops/arguments.h"
 #include "engine/ops/attention.h"
 #include "engine/ops/dropout.h"
@@ -15,8 +16,7 @@ namespace {
 
 // [seq, v_dim] of every group's first head.
 ops::Matrix heads_of(const Tensor& context, const AttentionSizes& n) {
-  const std::int64_t width = n.group * n.v_dim;
-  return {context, n.seq, n.v_dim, n.groups() * width, 0, width};
+  return heads_of(context, n, n.seq, n.v_dim);
 }
 
 ops::HeadMap head_map(const MicroBatch& batch, const AttentionSizes& n) {
@@ -55,7 +55,7 @@ class EagerCore final : public AttentionCore {
     saved.probs = c.activation(n.scores(), "attention probabilities");
     ops::Softmax softmax{scores, saved.probs, n.scale(), n.causal, {}, {}};
     if (!softmax.causal)
-      softmax.mask = batch.attention_mask, softmax.keep = batch.attention_mask ? Tensor() : batch.keep;
+      softmax.mask = batch.attention_mask, softmax.keep = batch.attention_mask ? Tensor() : keys_of(batch);
     run(c.device, softmax);
     saved.dropped = saved.probs;
     if (c.dropout() > 0) {
@@ -135,7 +135,7 @@ class FusedCore final : public AttentionCore {
             n.qk_dim,
             n.scale(),
             n.causal,
-            n.causal ? Tensor() : batch.keep,
+            n.causal ? Tensor() : keys_of(batch),
             {c.dropout(), rng_key(c, site)},
             head_map(batch, n),
             n.group,
@@ -145,6 +145,11 @@ class FusedCore final : public AttentionCore {
 };
 
 }  // namespace
+
+ops::Matrix heads_of(const Tensor& t, const AttentionSizes& n, std::int64_t rows, std::int64_t dim) {
+  const std::int64_t width = n.group * dim;
+  return {t, rows, dim, n.groups() * width, 0, width};
+}
 
 float AttentionSizes::scale() const {
   return 1 / std::sqrt(static_cast<float>(qk_dim));
@@ -157,10 +162,27 @@ Axes axes_of_heads(const Plan& plan, Role role) {
   return axes;
 }
 
-std::unique_ptr<AttentionCore> make_attention_core(const Plan& plan) {
+namespace {
+
+std::unique_ptr<AttentionCore> make_whole_core(const Plan& plan) {
   if (plan.attention == AttentionKind::flash) return std::make_unique<FusedCore>(false);
   if (plan.graph.fused_attention) return std::make_unique<FusedCore>(true);
   return std::make_unique<EagerCore>();
+}
+
+}  // namespace
+
+std::unique_ptr<AttentionCore> make_attention_core(const Plan& plan) {
+  if (plan.mesh.size(Axis::cp) == 1) return make_whole_core(plan);
+  switch (plan.cp_communication) {
+    case CpCommunication::all_to_all:
+      return heads_for_positions(make_whole_core(plan));
+    case CpCommunication::ring:
+      return attention_by_blocks(KeysBy::ring);
+    case CpCommunication::all_gather:
+      return attention_by_blocks(KeysBy::all_gather);
+  }
+  return nullptr;
 }
 
 }  // namespace mbench

@@ -35,6 +35,7 @@ class AttentionCore {
   struct Saved {
     Tensor probs, mask, dropped;  // eager: probabilities, dropout mask, probabilities after dropout
     Tensor lse, context;          // fused: row statistics and the output
+    Tensor exchanged;             // where heads were exchanged for positions: Q, K and V of all positions
   };
   virtual ~AttentionCore() = default;
   // Returns [seq, batch, local heads * v_dim]. `site` names the dropout.
@@ -44,7 +45,12 @@ class AttentionCore {
   virtual void backward(Context& context, const MicroBatch& batch, std::uint64_t site,
                         const AttentionSizes& sizes, const Tensor& dcontext, const AttentionParts& parts,
                         const AttentionParts& gradients, Saved& saved) const = 0;
+  // Whether forward keeps Q, K and V elsewhere, so that backward does not read the parts that it is given.
+  virtual bool keeps_parts() const { return false; }
 };
+
+// A part of such a tensor, or of one like it: heads of queries or outputs, `dim` wide, of `rows` positions.
+ops::Matrix heads_of(const Tensor& t, const AttentionSizes& sizes, std::int64_t rows, std::int64_t dim);
 
 // The axes along which heads are split: those that cut the rows of the weights of that role.
 Axes axes_of_heads(const Plan& plan, Role role);

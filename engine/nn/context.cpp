@@ -8,25 +8,26 @@
 namespace mbench {
 namespace {
 
-// Calls f(size, coordinate) for every axis that cuts the sequence of hidden activations, outermost first.
+// Calls f(size, coordinate) for every axis that cuts a share of the sequence further, outermost first.
 template <class F>
 void for_each_cut(const Plan& plan, const Groups& groups, const F& f) {
   for (int i = kAxes; i-- > 0;) {
     const Axis axis = static_cast<Axis>(i);
-    if (plan.hidden.value[axis].sharded(0)) f(plan.mesh.size(axis), groups.coordinate(axis));
+    if (axis != Axis::cp && plan.hidden.value[axis].sharded(0))
+      f(plan.mesh.size(axis), groups.coordinate(axis));
   }
 }
 
 }  // namespace
 
 std::int64_t Context::local_seq() const {
-  std::int64_t n = plan.training.seq;
+  std::int64_t n = share().rows();
   for_each_cut(plan, groups, [&](int size, int) { n /= size; });
   return n;
 }
 
-std::int64_t Context::seq0() const {
-  std::int64_t n = plan.training.seq, first = 0;
+std::int64_t Context::first_row() const {
+  std::int64_t n = share().rows(), first = 0;
   for_each_cut(plan, groups, [&](int size, int coordinate) {
     n /= size;
     first += n * coordinate;
@@ -43,6 +44,18 @@ void RouterLoad::add(std::span<const std::int64_t> counts) {
   sum += ratio;
   largest = std::max(largest, ratio);
   ++count;
+}
+
+Tensor keys_of(const MicroBatch& batch) {
+  if (!batch.keep) return {};
+  check(batch.keep.shape()[0] == 1, "keys", "of the whole sequence, got {} chunks", batch.keep.shape()[0]);
+  return keys_of(batch, 0);
+}
+
+Tensor keys_of(const MicroBatch& batch, std::int64_t chunk) {
+  if (!batch.keep) return {};
+  const Shape& s = batch.keep.shape();
+  return batch.keep.slice(chunk, 1).view({s[1], s[2]});
 }
 
 RngKey rng_key(const Context& context, std::uint64_t site) {

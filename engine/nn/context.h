@@ -52,9 +52,11 @@ struct Context {
   const TrainingPlan& training() const { return plan.training; }
   float dropout() const { return plan.training.dropout; }
   DType dtype() const { return plan.precision.model; }
-  // Positions of the sequence that this rank holds between branches, and the first of them.
+  // The positions of this rank's part of the sequence along cp: the rows of a micro batch.
+  SequenceShare share() const { return plan.share_of(groups.coordinate(Axis::cp)); }
+  // How many of those rows this rank holds between branches, and the first of them.
   std::int64_t local_seq() const;
-  std::int64_t seq0() const;
+  std::int64_t first_row() const;
   Shape hidden_shape() const { return {local_seq(), plan.training.micro_batch, plan.model.hidden}; }
 
   Tensor activation(const Shape& shape, std::string_view what) {
@@ -62,13 +64,14 @@ struct Context {
   }
 };
 
-// One micro batch on the device. Ids are [seq, batch].
+// One micro batch on the device. Ids are [rows, batch], of the positions of this rank's share of the sequence.
 struct MicroBatch {
   std::int64_t sample0 = 0;  // first sample within the global batch
   Tensor tokens, labels, positions, weights;
   float inv_weight_sum = 1;
-  Tensor token_types, keep, order_labels;  // where the model's parts need them
-  Tensor attention_mask;                   // where the graph keeps one
+  Tensor token_types, order_labels;  // where the model's parts need them
+  Tensor keep;                       // likewise, [chunks of the sequence, batch, their keys]; see keys_of()
+  Tensor attention_mask;             // where the graph keeps one
   // Of multi-token prediction, by depth: the words that it predicts. It reads those that the depth before predicts.
   struct Ahead {
     Tensor labels, weights;
@@ -79,6 +82,11 @@ struct MicroBatch {
   Tensor loss;               // [1] f32, written by the head
   float gradient_scale = 1;  // of d(loss): loss scale over the number of micro batches
 };
+
+// 1 = a real key, [batch, keys]: of the whole sequence, or of a chunk of it, counted along the sequence. Empty where the model
+// hides none.
+Tensor keys_of(const MicroBatch& batch);
+Tensor keys_of(const MicroBatch& batch, std::int64_t chunk);
 
 // The key of a random draw at a named site of the model, e.g. "layers.3.attention.dropout".
 RngKey rng_key(const Context& context, std::uint64_t site);

@@ -53,7 +53,7 @@ InputEmbedding::InputEmbedding(ParameterStore& store, const Plan& plan, const Em
 Tensor InputEmbedding::forward(Context& c, const MicroBatch& batch, Saved& saved) const {
   Tensor y = lookup_.forward(c, batch.tokens);
   const auto add = [&](const Tensor& ids, const Parameter& table) {
-    run(c.device, ops::Embedding{ids.slice(c.seq0(), c.local_seq()), table.value, y, 0, true});
+    run(c.device, ops::Embedding{ids.slice(c.first_row(), c.local_seq()), table.value, y, 0, true});
   };
   if (position_) add(batch.positions, *position_);
   if (token_type_) add(batch.token_types, *token_type_);
@@ -73,7 +73,7 @@ void InputEmbedding::backward(Context& c, const MicroBatch& batch, Tensor dy, Sa
   if (norm_) dy = norm_->backward(c, dy, Tensor(), saved.norm);
   saved = {};
   const auto add = [&](const Tensor& ids, const Parameter& table) {
-    add_to(c, ids.slice(c.seq0(), c.local_seq()), dy, table, 0);
+    add_to(c, ids.slice(c.first_row(), c.local_seq()), dy, table, 0);
   };
   if (position_) add(batch.positions, *position_);
   if (token_type_) add(batch.token_types, *token_type_);
@@ -87,7 +87,7 @@ WordLookup::WordLookup(const Plan& plan, const Parameter* word) : word_(word) {
 
 Tensor WordLookup::forward(Context& c, const Tensor& tokens) const {
   const Tensor words =
-      c.activation({c.training().seq, c.training().micro_batch, c.plan.model.hidden}, "embedded words");
+      c.activation({c.share().rows(), c.training().micro_batch, c.plan.model.hidden}, "embedded words");
   run(c.device, ops::Embedding{tokens, word_->value, words, first_word(c)});
   return communicate(c, sum_.forward, words);
 }

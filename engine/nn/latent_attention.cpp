@@ -60,8 +60,7 @@ LatentAttention::LatentAttention(ParameterStore& store, const Plan& plan, const 
       core_checkpoint_(drop.has(Region::core_attention)),
       up_checkpoint_(drop.has(Region::mla_up_proj)) {}
 
-AttentionSizes LatentAttention::sizes(const Context& c, const Tensor& queries) const {
-  const Shape& s = queries.shape();
+AttentionSizes LatentAttention::sizes(const Context& c, const Shape& s) const {
   return {s[0],           s[1],        spec_.heads, s[2], c.groups.over(head_axes_).rank() * s[2],
           spec_.qk_dim(), spec_.v_dim, spec_.causal};
 }
@@ -77,7 +76,7 @@ AttentionParts LatentAttention::parts_of(const Tensor& queries, const Tensor& ke
 
 void LatentAttention::turn(Context& c, const Tensor& heads, bool back) const {
   if (!spec_.rope) return;
-  const Tensor& angles = c.angles.get(c.device, *spec_.rope, spec_.turned_dim, heads.shape()[0]);
+  const Tensor& angles = c.angles.get(c.device, *spec_.rope, spec_.turned_dim, c.share());
   run(c.device, ops::Rotary{heads, angles, 1, heads.shape()[3], 0, back});
 }
 
@@ -125,9 +124,12 @@ Tensor LatentAttention::forward(Context& c, const MicroBatch& batch, Tensor x,
   saved.latents = down_.forward_with_bias(c, x, saved.down);
   saved.straight = !q_norm_;
   make_up(c, std::move(x), saved);
-  const Tensor context = core_->forward(c, batch, dropout_site_, sizes(c, saved.up.queries),
-                                        parts_of(saved.up.queries, saved.up.keys_and_values), saved.core);
-  core_checkpoint_.drop(saved.core);
+  Saved::Up& up = saved.up;
+  saved.queries_shape = up.queries.shape(), saved.keys_shape = up.keys_and_values.shape();
+  const Tensor context = core_->forward(c, batch, dropout_site_, sizes(c, saved.queries_shape),
+                                        parts_of(up.queries, up.keys_and_values), saved.core);
+  saved.kept_by_core = !core_checkpoint_.drop(saved.core) && core_->keeps_parts();
+  if (saved.kept_by_core) up.queries.reset(), up.keys_and_values.reset();
   up_checkpoint_.drop(saved.up);
   return proj_.forward(c, context, saved.proj);
 }
@@ -169,11 +171,12 @@ Tensor LatentAttention::backward(Context& c, const MicroBatch& batch, Tensor dy,
   {
     const Tensor dcontext = proj_.backward(c, std::move(dy), saved.proj);
     up_checkpoint_.restore(c, [&] { make_up(c, saved.down.x, saved); });
-    const AttentionSizes n = sizes(c, saved.up.queries);
-    const AttentionParts parts = parts_of(saved.up.queries, saved.up.keys_and_values);
+    const AttentionSizes n = sizes(c, saved.queries_shape);
+    const AttentionParts parts =
+        saved.kept_by_core ? AttentionParts() : parts_of(saved.up.queries, saved.up.keys_and_values);
     core_checkpoint_.restore(c, [&] { core_->forward(c, batch, dropout_site_, n, parts, saved.core); });
-    dqueries = c.activation(saved.up.queries.shape(), "gradient of queries");
-    dkeys_and_values = c.activation(saved.up.keys_and_values.shape(), "gradient of keys and values of heads");
+    dqueries = c.activation(saved.queries_shape, "gradient of queries");
+    dkeys_and_values = c.activation(saved.keys_shape, "gradient of keys and values of heads");
     core_->backward(c, batch, dropout_site_, n, dcontext, parts, parts_of(dqueries, dkeys_and_values),
                     saved.core);
   }

@@ -38,6 +38,8 @@ class LatentAttention final : public Mixer {
       return {&down.x};
     }
     AttentionCore::Saved core;
+    Shape queries_shape, keys_shape;
+    bool kept_by_core = false;  // queries, keys and values, which are not here then
   };
   LatentAttention(ParameterStore& store, const Plan& plan, const LatentAttentionSpec& spec, Regions drop);
   Tensor forward(Context& context, const MicroBatch& batch, Tensor x,
@@ -47,7 +49,7 @@ class LatentAttention final : public Mixer {
                   std::unique_ptr<Mixer::Saved>& saved) const override;
 
  private:
-  AttentionSizes sizes(const Context& context, const Tensor& queries) const;
+  AttentionSizes sizes(const Context& context, const Shape& queries) const;
   AttentionParts parts_of(const Tensor& queries, const Tensor& keys_and_values) const;
   // The first columns of every head turned to their position, or the gradient back. [seq, batch, heads, width].
   void turn(Context& context, const Tensor& heads, bool back) const;

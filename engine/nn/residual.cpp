@@ -8,7 +8,13 @@
 namespace mbench {
 
 ops::HiddenMap hidden_map(const Context& c, const MicroBatch& batch) {
-  return {c.training().seq, c.seq0(), batch.sample0};
+  const SequenceShare share = c.share();
+  const std::int64_t first = c.first_row(), last = first + c.local_seq() - 1;
+  ops::HiddenMap map{c.training().seq, share.position(first), batch.sample0};
+  if (first / share.length() == last / share.length()) return map;
+  map.turn = share.length() - first;
+  map.seq1 = share.position(share.length());
+  return map;
 }
 
 Tensor ResidualDropout::forward(Context& c, const MicroBatch& batch, const Tensor& branch, const Tensor& bias,

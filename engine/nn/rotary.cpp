@@ -5,22 +5,22 @@
 namespace mbench {
 
 const Tensor& RotaryAngles::get(Device& device, const RopeSpec& rope, std::int64_t head_dim,
-                                std::int64_t seq) {
-  const Key key{rope, head_dim, seq};
+                                const SequenceShare& share) {
+  const Key key{rope, head_dim, share};
   if (key_ == key) return table_;
   key_ = key;
   table_.reset();
-  const std::int64_t half = rope.turned(head_dim) / 2;
-  table_ = device.empty({2, seq, half}, DType::f32, Category::other, "rotary angles");
+  const std::int64_t half = rope.turned(head_dim) / 2, rows = share.rows();
+  table_ = device.empty({2, rows, half}, DType::f32, Category::other, "rotary angles");
   if (!device.real()) return table_;
   const std::vector<float> frequencies = rope.frequencies(head_dim);
   std::vector<float> values;
-  values.reserve(static_cast<std::size_t>(2 * seq * half));
+  values.reserve(static_cast<std::size_t>(2 * rows * half));
   for (const bool sine : {false, true})
-    for (std::int64_t s = 0; s < seq; ++s)
+    for (std::int64_t row = 0; row < rows; ++row)
       for (const float frequency : frequencies) {
         // The angle in f32, as PyTorch's models compute it: at far positions its rounding shows.
-        const double angle = static_cast<float>(s) * frequency;
+        const double angle = static_cast<float>(share.position(row)) * frequency;
         values.push_back(static_cast<float>(sine ? std::sin(angle) : std::cos(angle)));
       }
   device.write(table_, std::as_bytes(std::span(values)));

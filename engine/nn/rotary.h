@@ -3,20 +3,22 @@
 #include <optional>
 
 #include "engine/device/device.h"
+#include "engine/plan/sequence_share.h"
 #include "engine/spec/model_spec.h"
 
 namespace mbench {
 
 class RotaryAngles {
  public:
-  // [2, seq, turned columns / 2] f32, cosines and sines, for positions [0, seq) of heads of that width. Asked for with
-  // other arguments than before, it is made anew.
-  const Tensor& get(Device& device, const RopeSpec& rope, std::int64_t head_dim, std::int64_t seq);
+  // [2, rows, turned columns / 2] f32, cosines and sines, for the positions of that share of heads of that width. Asked for
+  // with other arguments than before, it is made anew.
+  const Tensor& get(Device& device, const RopeSpec& rope, std::int64_t head_dim, const SequenceShare& share);
 
  private:
   struct Key {
     RopeSpec rope;
-    std::int64_t head_dim = 0, seq = 0;
+    std::int64_t head_dim = 0;
+    SequenceShare share;
     bool operator==(const Key&) const = default;
   };
   std::optional<Key> key_;

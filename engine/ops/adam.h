@@ -9,6 +9,7 @@ namespace mbench::ops {
 
 struct Adam {
   static constexpr std::string_view name = "adam";
+  static constexpr TimePart part = TimePart::optimizer;
   Tensor param;  // f32, the main weights
   Tensor grad;   // f32, bf16 or f16
   Tensor m, v;   // moments, f32 or bf16

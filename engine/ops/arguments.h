@@ -19,19 +19,27 @@ inline double bytes_of(const Tensor& t) {
 }
 
 // Where a local [seq, batch, width] tensor lies in the global one of [seq, samples, width]: the random word
-// of a local element (s, b, w) is that of global element ((sample0 + b) * seq + (seq0 + s)) * width + w.
+// of a local element (s, b, w) is that of global element ((sample0 + b) * seq + position(s)) * width + w.
 struct HiddenMap {
   std::int64_t seq = 0;      // global sequence length
   std::int64_t seq0 = 0;     // first local position
   std::int64_t sample0 = 0;  // first local sample within the global batch
+  // Rows from `turn` on (0: none) are another part of the sequence, from position `seq1` on.
+  std::int64_t turn = 0, seq1 = 0;
+  constexpr std::int64_t position(std::int64_t s) const {
+    return turn == 0 || s < turn ? seq0 + s : seq1 + s - turn;
+  }
 };
 
-// Likewise for attention probabilities, local [batch, heads, seq, seq]: global element
-// (((sample0 + b) * heads + head0 + a) * seq + q) * seq + k.
+// Likewise for attention probabilities, local [batch, heads, queries, keys]: global element
+// (((sample0 + b) * heads + head0 + a) * seq + q0 + q) * seq + k0 + k.
 struct HeadMap {
   std::int64_t heads = 0;  // global number of heads
   std::int64_t head0 = 0;  // first local head
   std::int64_t sample0 = 0;
+  // Of a block of them: the global sequence length, the first query and the first key. 0: as many keys as there are here.
+  std::int64_t seq = 0, q0 = 0, k0 = 0;
+  constexpr std::int64_t seq_of(std::int64_t keys) const { return seq == 0 ? keys : seq; }
 };
 
 // Dropout: elements whose word is below p * 2^32 become zero, the others are scaled by 1 / (1 - p).

@@ -26,6 +26,7 @@ struct AttentionShape {
 
 struct Attention {
   static constexpr std::string_view name = "attention";
+  static constexpr TimePart part = TimePart::attention;
   AttentionShape shape;
   Matrix q, k;    // [seq, head_dim], batch index b * groups of a sample + group; strided views
   Matrix v, out;  // [seq, v_dim], likewise
@@ -37,6 +38,7 @@ struct Attention {
 
 struct AttentionGrad {
   static constexpr std::string_view name = "attention_grad";
+  static constexpr TimePart part = TimePart::attention;
   AttentionShape shape;
   Matrix dout;
   Matrix q, k, v, out;

@@ -8,6 +8,7 @@ namespace mbench::ops {
 
 struct AttentionMask {
   static constexpr std::string_view name = "attention_mask";
+  static constexpr TimePart part = TimePart::attention;
   Tensor keep;  // [batch, seq] u8, 1 = a real token; empty for causal
   Tensor mask;  // [1 or batch, seq, seq] u8
   void check() const {

@@ -6,6 +6,7 @@ namespace mbench::ops {
 
 struct Copy {
   static constexpr std::string_view name = "copy";
+  static constexpr TimePart part = TimePart::copies;
   Tensor from;
   Tensor to;  // same shape, any floating-point dtype
   float scale = 1;
@@ -19,6 +20,7 @@ struct Copy {
 
 struct Fill {
   static constexpr std::string_view name = "fill";
+  static constexpr TimePart part = TimePart::copies;
   Tensor x;  // floating-point
   float value = 0;
   void check() const { need_float(name, "x", x); }

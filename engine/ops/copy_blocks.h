@@ -7,6 +7,7 @@ namespace mbench::ops {
 
 struct CopyBlocks {
   static constexpr std::string_view name = "copy_blocks";
+  static constexpr TimePart part = TimePart::copies;
   Matrix from,
       to;  // the same rows and cols, not transposed; of one floating-point dtype; no memory in common
   std::int64_t batch = 1;

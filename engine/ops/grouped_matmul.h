@@ -10,6 +10,7 @@ namespace mbench::ops {
 
 struct GroupedMatmul {
   static constexpr std::string_view name = "grouped_matmul";
+  static constexpr TimePart part = TimePart::products;
   enum class Product {
     forward,          // y[rows of e] = x[rows of e] * w[e]^T + beta * y
     input_gradient,   // x[rows of e] = y[rows of e] * w[e] + beta * x

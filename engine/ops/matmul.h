@@ -12,6 +12,7 @@ namespace mbench::ops {
 
 struct Matmul {
   static constexpr std::string_view name = "matmul";
+  static constexpr TimePart part = TimePart::products;
   Matrix a;  // [m, k]
   Matrix b;  // [k, n]
   Matrix c;  // [m, n], never transposed

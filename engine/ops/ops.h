@@ -7,6 +7,7 @@
 #include "engine/ops/add.h"
 #include "engine/ops/attention.h"
 #include "engine/ops/attention_mask.h"
+#include "engine/ops/attention_merge.h"
 #include "engine/ops/bias_add.h"
 #include "engine/ops/bias_dropout_add.h"
 #include "engine/ops/bias_gelu.h"
@@ -43,14 +44,14 @@ struct OpList {};
 using AllOps =
     OpList<ops::Matmul, ops::BiasAdd, ops::BiasGrad, ops::LayerNorm, ops::LayerNormGrad, ops::BiasGelu,
            ops::BiasGeluGrad, ops::Dropout, ops::DropoutGrad, ops::BiasDropoutAdd, ops::AttentionMask,
-           ops::Softmax, ops::SoftmaxGrad, ops::Attention, ops::AttentionGrad, ops::Embedding,
-           ops::EmbeddingGrad, ops::RowMax, ops::ExpSum, ops::CrossEntropyLoss, ops::CrossEntropyGrad,
-           ops::Adam, ops::SumSquares, ops::Add, ops::Copy, ops::Fill, ops::RandomNormal, ops::Tanh,
-           ops::TanhGrad, ops::CopyBlocks, ops::RmsNorm, ops::RmsNormGrad, ops::Rotary, ops::SwiGlu,
-           ops::SwiGluGrad, ops::SquaredRelu, ops::SquaredReluGrad, ops::GeluErf, ops::GeluErfGrad,
-           ops::DispatchPlan, ops::DispatchGrad, ops::Combine, ops::CombineGrad, ops::Route, ops::RouteGrad,
-           ops::RouterLoss, ops::AddCounts, ops::MoveCorrection, ops::Dispatch, ops::GroupedMatmul,
-           ops::SumBlocks>;
+           ops::Softmax, ops::SoftmaxGrad, ops::Attention, ops::AttentionGrad, ops::AttentionMerge,
+           ops::Embedding, ops::EmbeddingGrad, ops::RowMax, ops::ExpSum, ops::CrossEntropyLoss,
+           ops::CrossEntropyGrad, ops::Adam, ops::SumSquares, ops::Add, ops::Copy, ops::Fill,
+           ops::RandomNormal, ops::Tanh, ops::TanhGrad, ops::CopyBlocks, ops::RmsNorm, ops::RmsNormGrad,
+           ops::Rotary, ops::SwiGlu, ops::SwiGluGrad, ops::SquaredRelu, ops::SquaredReluGrad, ops::GeluErf,
+           ops::GeluErfGrad, ops::DispatchPlan, ops::DispatchGrad, ops::Combine, ops::CombineGrad, ops::Route,
+           ops::RouteGrad, ops::RouterLoss, ops::AddCounts, ops::MoveCorrection, ops::Dispatch,
+           ops::GroupedMatmul, ops::SumBlocks>;
 
 template <class List>
 class OpSlots;

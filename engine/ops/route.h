@@ -73,9 +73,10 @@ struct Route {
     if (rule.balanced) {
       mbench::check(logits.shape().rank() == 3, name, "logits, got {}, need [seq, batch, experts]",
                     logits.shape());
-      mbench::check(map.seq0 + logits.shape()[0] <= map.seq, name,
-                    "positions, got {} from {} on, need at most the {} of a sequence", logits.shape()[0],
-                    map.seq0, map.seq);
+      const std::int64_t rows = logits.shape()[0], turn = map.turn == 0 ? rows : map.turn;
+      mbench::check(turn <= rows && map.seq0 + turn <= map.seq && map.seq1 + rows - turn <= map.seq, name,
+                    "positions, got {} from {} on and {} from {} on, need at most the {} of a sequence", turn,
+                    map.seq0, rows - turn, map.seq1, map.seq);
     }
     const std::int64_t least = rule.group_score == GroupScore::best_two && rule.groups > 1 ? 2 : 1;
     mbench::check(rule.groups >= 1 && number() % rule.groups == 0 && number() / rule.groups >= least, name,

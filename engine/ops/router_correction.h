@@ -20,6 +20,7 @@ struct AddCounts {  // load += counts
 // correction += speed where the load is below the mean, -= speed where it is above; load = 0.
 struct MoveCorrection {
   static constexpr std::string_view name = "move_correction";
+  static constexpr TimePart part = TimePart::optimizer;
   Tensor load, correction;  // [experts] f32
   float mean = 0;           // of the load
   float speed = 0;

@@ -12,6 +12,15 @@ class OpSlot {
   virtual void run(const Op& op) = 0;
 };
 
+// What the time of an op is: its `part` if it declares one.
+template <class Op>
+constexpr TimePart part_of() {
+  if constexpr (requires { Op::part; })
+    return Op::part;
+  else
+    return TimePart::elementwise;
+}
+
 // An op's place in a device's table. Written out for every op of AllOps in ops.cpp.
 template <class Op>
 OpSlot<Op>& slot_of(OpTable& table);
@@ -21,10 +30,12 @@ void run(Device& device, const Op& op) {
   op.check();
   device.meter().charge(op.cost());
   OpSlot<Op>& slot = slot_of<Op>(device.ops());
-  if (Timeline* timeline = device.timeline(); timeline && device.immediate()) {
+  if (device.immediate()) {
     const double begin = device.now();
     slot.run(op);
-    timeline->add(Track::compute, Op::name, begin, device.now());
+    const double end = device.now();
+    at(device.meter().seconds, part_of<Op>()) += end - begin;
+    if (Timeline* timeline = device.timeline()) timeline->add(Track::compute, Op::name, begin, end);
     return;
   }
   slot.run(op);

@@ -9,6 +9,7 @@ namespace mbench::ops {
 
 struct Softmax {
   static constexpr std::string_view name = "softmax";
+  static constexpr TimePart part = TimePart::attention;
   Tensor scores;  // [batch, heads, seq_q, seq_k]
   Tensor probs;   // like scores; may be scores itself
   float scale = 1;
@@ -30,6 +31,7 @@ struct Softmax {
 
 struct SoftmaxGrad {  // dscores = scale * probs * (dprobs - sum(probs * dprobs)) row by row
   static constexpr std::string_view name = "softmax_grad";
+  static constexpr TimePart part = TimePart::attention;
   Tensor dprobs, probs;
   Tensor dscores;  // like dprobs; may be dprobs itself
   float scale = 1;

@@ -8,6 +8,7 @@ namespace mbench::ops {
 
 struct SumSquares {
   static constexpr std::string_view name = "sum_squares";
+  static constexpr TimePart part = TimePart::optimizer;
   Tensor x;
   Tensor sum;               // [1] f32; accumulated into: sum += sum(x^2)
   ElementRanges only = {};  // the elements that count; without ranges: all

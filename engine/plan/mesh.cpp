@@ -65,12 +65,18 @@ int Mesh::coordinate(int rank, Axis axis) const {
 }
 
 std::vector<int> Mesh::members(int rank, Axes axes) const {
-  const auto& order = order_of(axes);
-  std::vector<int> ranks;
-  for (int r = 0; r < world(); ++r) {
-    bool same = true;
-    for (const Axis a : order) same = same && (axes.has(a) || coordinate(r, a) == coordinate(rank, a));
-    if (same) ranks.push_back(r);
+  std::vector<int> ranks{rank};
+  int stride = 1;
+  // Axis by axis from the innermost: each repeats what there is at every coordinate, in order.
+  for (const Axis a : order_of(axes)) {
+    const int n = size(a);
+    if (axes.has(a)) {
+      for (int& r : ranks) r -= r / stride % n * stride;
+      const std::size_t inner = ranks.size();
+      for (int c = 1; c < n; ++c)
+        for (std::size_t i = 0; i < inner; ++i) ranks.push_back(ranks[i] + c * stride);
+    }
+    stride *= n;
   }
   return ranks;
 }

@@ -51,9 +51,13 @@ PrecisionPlan precision_plan(const Point& p) {
   }
 }
 
-Flow Plan::whole_sequence() const {
+SequenceShare Plan::share_of(int cp_rank) const {
+  return {training.seq, mesh.size(Axis::cp), cp_rank, cp_communication != CpCommunication::all_to_all};
+}
+
+Flow Plan::whole_share() const {
   Flow flow = hidden;
-  for (const Axis axis : (kDenseAxes | kExpertAxes).list())
+  for (const Axis axis : ((kDenseAxes | kExpertAxes) - Axes{Axis::cp}).list())
     if (flow.value[axis].sharded(0)) flow = flow.with(axis, replicate, replicate);
   return flow;
 }

@@ -9,6 +9,7 @@
 #include "engine/plan/mesh.h"
 #include "engine/plan/placement.h"
 #include "engine/plan/schedule.h"
+#include "engine/plan/sequence_share.h"
 #include "engine/plan/state.h"
 #include "engine/spec/architecture.h"
 #include "engine/spec/point.h"
@@ -83,6 +84,7 @@ struct Plan {
   Mesh mesh;
   GraphStyle graph{};
   AttentionKind attention = AttentionKind::core;
+  CpCommunication cp_communication = CpCommunication::ring;
   PrecisionPlan precision;
   RouterMode router;  // where the model has experts
 
@@ -102,8 +104,11 @@ struct Plan {
   const LinearPlan& role(Role role) const { return linear[static_cast<std::size_t>(role)]; }
   // A linear layer whose weight is whole on every rank, on activations that flow as given.
   static LinearPlan whole_on(const Flow& flow) { return {Spread(), flow, flow, flow, flow}; }
-  // Activations with their whole sequence on every rank, otherwise as hidden ones.
-  Flow whole_sequence() const;
+  // Activations with all positions of a context-parallel rank's share on every one of its ranks, otherwise as hidden ones.
+  Flow whole_share() const;
+  // The positions of the sequence that a rank of cp has: in two chunks where they meet in attention block by block, in one
+  // where every rank has the whole sequence there.
+  SequenceShare share_of(int cp_rank) const;
 };
 
 }  // namespace mbench

@@ -110,14 +110,18 @@ ordered_json calibrate_cpu(const CalibrationOptions& options) {
     // Four digits: more than a repeated measurement keeps.
     return ordered_json{{"value", std::stod(fmt::format("{:.4g}", value))}, {"source", source}};
   };
-  const double peak = measured_peak_flops("cpu", options.seconds / 8);
+  const auto peak_of = [&](Precision precision) {
+    return measured_peak_flops(precision, options.seconds / 8);
+  };
+  const double f32_peak = peak_of(Precision::f32), bf16_peak = peak_of(Precision::bf16),
+               f16_peak = peak_of(Precision::fp16);
   const double f32 = product_flops(*device, watch, DType::f32),
                bf16 = product_flops(*device, watch, DType::bf16),
                f16 = product_flops(*device, watch, DType::f16);
   const double bytes = bandwidth(*device, watch);
   const double least = least_op_seconds(*device, watch);
   const AttentionFlops attention = attention_flops(*device, watch);
-  const auto share = [&](double flops) { return figure(std::min(1.0, flops / peak), measured); };
+  const auto share = [&](double flops, double peak) { return figure(std::min(1.0, flops / peak), measured); };
 
   ordered_json m;
   m["name"] = "cpu";
@@ -125,9 +129,10 @@ ordered_json calibrate_cpu(const CalibrationOptions& options) {
   m["immediate"] = true;
   m["device"] = {
       {"peak_tflops",
-       {{"f32", figure(peak * 1e-12, measured + ": f32 matrix product")},
-        {"bf16", figure(peak * 1e-12, "as f32: 16-bit operands are converted")},
-        {"fp16", figure(peak * 1e-12, "as f32: 16-bit operands are converted")}}},
+       {{"f32", figure(f32_peak * 1e-12, measured + ": f32 matrix product")},
+        {"bf16",
+         figure(bf16_peak * 1e-12, fmt::format("{}: bf16 matrix product ({})", measured, bf16_arithmetic()))},
+        {"fp16", figure(f16_peak * 1e-12, measured + ": fp16 matrix product, operands converted to f32")}}},
       {"memory_mib", figure(static_cast<double>(options.memory_bytes >> 20),
                             "the operating system's figure on " + options.measured_on)},
       {"memory_outside_allocator_mib", figure(512, estimate + "operating system and the program itself")},
@@ -138,10 +143,12 @@ ordered_json calibrate_cpu(const CalibrationOptions& options) {
       {"communication_multiprocessors",
        figure(std::min(1, options.cores), "a core runs the rank's MPI calls")}};
   m["gemm"] = {
-      {"sustained", {{"f32", share(f32)}, {"bf16", share(bf16)}, {"fp16", share(f16)}}},
+      {"sustained",
+       {{"f32", share(f32, f32_peak)}, {"bf16", share(bf16, bf16_peak)}, {"fp16", share(f16, f16_peak)}}},
       {"tiles", ordered_json::array({{{"m", 32}, {"n", 32}, {"efficiency", figure(1, "the only one")}}})},
       {"k_overhead", figure(16, estimate + "packing of a panel")}};
-  m["attention"] = {{"forward", share(attention.forward)}, {"backward", share(attention.backward)}};
+  m["attention"] = {{"forward", share(attention.forward, f32_peak)},
+                    {"backward", share(attention.backward, f32_peak)}};
   m["host"] = {{"launch_us", figure(0.01, estimate + "a call, no launch")},
                {"synchronize_us", figure(0.01, estimate + "nothing to wait for")},
                {"speed", figure(1, estimate + "host costs of mbench were measured on a similar core")}};

@@ -9,6 +9,7 @@
 #include <set>
 #include <thread>
 
+#include "engine/backend/cpu/bf16_products.h"
 #include "engine/backend/cpu/cpu_device.h"
 #include "engine/backend/cuda/cuda.h"
 #include "engine/comm/gather.h"
@@ -123,8 +124,11 @@ std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_
   fail(ErrorKind::unsupported, "device", "this binary has no device \"{}\", need cpu or cuda", kind);
 }
 
-double measured_peak_flops(const std::string&, double seconds) {
-  return cpu::measure_gemm_peak(seconds);
+double measured_peak_flops(Precision precision, double seconds) {
+  return cpu::measure_gemm_peak(precision == Precision::bf16   ? DType::bf16
+                                : precision == Precision::fp16 ? DType::f16
+                                                               : DType::f32,
+                                seconds);
 }
 
 std::optional<std::string> why_not_built(const std::string& kind) {
@@ -188,6 +192,14 @@ std::string blas_library() {
 #else
   return "CBLAS";
 #endif
+}
+
+std::string bf16_arithmetic() {
+  const std::string library = cpu::onednn_library(), instructions = cpu::bf16_instructions();
+  if (library.empty()) return "f32: this binary was built without oneDNN (MBENCH_ONEDNN=OFF)";
+  if (instructions.empty())
+    return fmt::format("f32: the CPU has neither AVX512_BF16 nor AMX, as {} finds", library);
+  return fmt::format("{}, by {}", instructions, library);
 }
 
 }  // namespace mbench

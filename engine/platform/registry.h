@@ -37,9 +37,9 @@ std::unique_ptr<Job> join_job(double collective_timeout);
 std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit,
                                     Precision precision = Precision::f32);
 
-// What this process's threads reach on a large matrix product: the peak that MFU of a CPU run is held
+// What this process's threads reach on a large matrix product in that precision: the peak that MFU of a CPU run is held
 // against.
-double measured_peak_flops(const std::string& device, double seconds);
+double measured_peak_flops(Precision precision, double seconds);
 
 // Why this binary has no device of that kind on any machine; nothing where it has.
 std::optional<std::string> why_not_built(const std::string& kind);
@@ -59,5 +59,7 @@ nlohmann::ordered_json gpu_environment();
 std::string mpi_library();
 std::string cuda_libraries();  // CUDA, cuBLASLt, NCCL, as far as they are built in; empty if none is
 std::string blas_library();
+// What computes bf16 products on this CPU: "AMX, by oneDNN 2.6.3", or f32 and why.
+std::string bf16_arithmetic();
 
 }  // namespace mbench

@@ -183,6 +183,20 @@ void add_router_load(const std::vector<RankFigures>& ranks, PointResult& r) {
         *r.expert_imbalance, largest);
 }
 
+// Of the slowest rank; the host's part is what no other explains.
+void add_time_anatomy(const std::vector<RankFigures>& ranks, PointResult& r) {
+  const auto slowest = std::max_element(ranks.begin(), ranks.end(),
+                                        [](const RankFigures& a, const RankFigures& b) { return a.step < b.step; });
+  if (slowest->step == 0) return;
+  TimeAnatomy anatomy;
+  double rest = r.iteration_ms->mean;
+  for (int p = 0; p < kTimeParts; ++p)
+    if (static_cast<TimePart>(p) != TimePart::host)
+      rest -= anatomy.ms[static_cast<std::size_t>(p)] = slowest->parts[static_cast<std::size_t>(p)] * 1e3;
+  at(anatomy.ms, TimePart::host) = std::max(0.0, rest);
+  r.time_anatomy_ms = anatomy;
+}
+
 }  // namespace
 
 void sum_up(const Point& p, const std::vector<RankFigures>& ranks, const std::vector<double>& slowest,
@@ -213,6 +227,7 @@ void sum_up(const Point& p, const std::vector<RankFigures>& ranks, const std::ve
     r.cpu_share_by_rank = of_ranks(ranks, std::mem_fn(&RankFigures::cpu_share));
   if (r.outcome != Outcome::ok || slowest.empty()) return;
   add_time(p, slowest, r);
+  add_time_anatomy(ranks, r);
   add_utilisation(p, executed, slowest_peak, peak_source, r);
 }
 
@@ -242,6 +257,11 @@ PointResult run_point(const Point& p, const Plan& plan, Device& device, World& w
     figures.communication_fraction = mine.meter.communication_seconds / mine.seconds;
     figures.bubble_fraction = mine.meter.bubble_seconds / mine.seconds;
     figures.cpu_share = mine.cpu_seconds / mine.seconds;
+  }
+  if (device.immediate() || !device.real()) {
+    const double steps = std::max<double>(1, static_cast<double>(mine.step_seconds.size()));
+    figures.step = mine.seconds / steps;
+    for (std::size_t i = 0; i < figures.parts.size(); ++i) figures.parts[i] = mine.meter.seconds[i] / steps;
   }
   figures.matmul_flops =
       mine.meter.matmul_flops / std::max<double>(1, static_cast<double>(mine.step_seconds.size()));

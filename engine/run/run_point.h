@@ -36,6 +36,10 @@ struct RankFigures {
   // Of learned routing: the fullest expert's tokens over the mean, summed over so many dispatches, and the largest of them.
   double imbalance_sum = 0, dispatches = 0, largest_imbalance = 0;
   double cpu_share = 0;  // of the measured time that the main thread was given a core; of CPU ranks alone
+  // Of the mean step, seconds: all of it, and by what it was spent on but for `host`, which is the rest. Zero where that
+  // was not measured: ops of a GPU go on when their calls have returned.
+  double step = 0;
+  TimeByPart parts{};
 };
 
 // Sums the figures of all ranks up, in their order; `slowest`: seconds of each measured step on the slowest of them. The

@@ -2,12 +2,15 @@
 // what it was given in order: the compute stream, and one for the collectives of each group, as communicators of NCCL
 // have. What is enqueued starts when both the host has got that far and the stream is free; the host waits for the
 // compute stream only where a real one would. A stream's name is its track in a trace.
+//
+// Whatever moves now() on is charged to a part of the step, so that the parts add up to it.
 #pragma once
 #include <algorithm>
 #include <cmath>
 #include <string_view>
 #include <vector>
 
+#include "engine/base/time_part.h"
 #include "engine/device/timeline.h"
 
 namespace mbench {
@@ -39,16 +42,16 @@ class VirtualClock {
 
   // When all that was enqueued will be done.
   double now() const { return std::max(host_, compute_); }
-  void host(double seconds) { host_ += seconds; }
+  void host(double seconds) {
+    const double before = now();
+    host_ += seconds;
+    charge(TimePart::host, before);
+  }
+  // Where the time goes; to nowhere if null.
+  void charge_to(TimeByPart* spent) { spent_ = spent; }
 
   // A kernel of that device time.
-  Interval kernel(double seconds) {
-    host_ += times_.launch;
-    const double begin = now();
-    const double beside = std::min(begin + seconds, beside_.end) - std::max(begin, beside_.begin);
-    wait_until(begin + seconds + std::max(0.0, beside) * times_.overlap_slowdown);
-    return {begin, compute_};
-  }
+  Interval kernel(double seconds, TimePart part);
   // A stream for the collectives of a group; its number.
   int add_stream(std::string_view group) {
     streams_.push_back({{Track::communication, group}});
@@ -57,7 +60,7 @@ class VirtualClock {
   const Track& track(int stream) const { return at(stream).track; }
   // The host enqueues a collective: when it could begin, were this the only rank. It waits for the compute stream.
   double enqueue(int stream) {
-    host_ += times_.collective;
+    host(times_.collective);
     return std::max(now(), at(stream).free);
   }
   // It begins then.
@@ -66,35 +69,41 @@ class VirtualClock {
   }
   // A collective that runs beside the kernels to come.
   void overlap(Interval collective) { beside_ = collective; }
-  // The compute stream goes on no earlier than that.
-  void wait_until(double time) {
+  // The compute stream goes on no earlier than that, and what it waits for is that part of the step.
+  void wait_until(double time, TimePart part) {
+    const double before = now();
     compute_ = std::max(compute_, time);
     if (times_.immediate) host_ = std::max(host_, compute_);
+    charge(part, before);
   }
   // The loader prepares inputs beside all this; over many steps none is shorter than what it takes.
   void begin_step() {
-    host_ += times_.step;
+    host(times_.step);
     step_ = now();
     loader_ = 0;
   }
   void micro_batch() {
-    host_ += times_.micro_batch;
+    host(times_.micro_batch);
     loader_ += times_.loader;
   }
   // Both vary by some percent from step to step, so near each other the mean of the longer one is more than
   // either: a smooth maximum.
   void wait_for_loader() {
     if (loader_ == 0) return;
+    const double before = now();
     constexpr double kSharpness = 12;
     const double step = now() - step_, longer = std::max(step, loader_), shorter = std::min(step, loader_);
     host_ = std::max(host_,
                      step_ + longer * std::pow(1 + std::pow(shorter / longer, kSharpness), 1 / kSharpness));
+    charge(TimePart::host, before);
   }
 
   // The host waits for the stream.
   double synchronize() {
-    host_ = now() + times_.synchronize;
+    const double before = now();
+    host_ = before + times_.synchronize;
     compute_ = host_;
+    charge(TimePart::host, before);
     return host_;
   }
 
@@ -103,10 +112,14 @@ class VirtualClock {
     Track track;
     double free = 0;  // when what it was given will be done
   };
+  void charge(TimePart part, double before) {
+    if (spent_) mbench::at(*spent_, part) += now() - before;
+  }
   Stream& at(int stream) { return streams_[static_cast<std::size_t>(stream)]; }
   const Stream& at(int stream) const { return streams_[static_cast<std::size_t>(stream)]; }
 
   HostTimes times_;
+  TimeByPart* spent_ = nullptr;
   double host_ = 0, compute_ = 0;
   std::vector<Stream> streams_;   // beside the compute stream
   double step_ = 0, loader_ = 0;  // when the step began; what its inputs take the loader

@@ -19,6 +19,14 @@ std::unique_ptr<World> lone_world(int rank, int size) {
   return std::make_unique<SimWorld>(rank, size);
 }
 
+MemoryUse count_state(const Plan& plan, int stage) {
+  const auto device = open_counting_device(0);
+  const int world = plan.mesh.world();
+  const auto lone = lone_world(stage * (world / plan.mesh.size(Axis::pp)), world);
+  const Trainer trainer(plan, *device, *lone, nullptr);
+  return device->memory().in_use();
+}
+
 namespace {
 
 // A step of each class of ranks, one op after the other.

@@ -13,6 +13,9 @@ namespace mbench {
 std::unique_ptr<Device> open_counting_device(std::size_t memory_limit);
 std::unique_ptr<World> lone_world(int rank, int size);
 
+// What a rank of the stage holds before its first step: weights, gradients, optimizer state and the rest that lives as long.
+MemoryUse count_state(const Plan& plan, int stage);
+
 // What a rank of each pipeline stage would allocate at its peak, counted without computing.
 struct MemoryForecast {
   std::vector<MemoryUse> peak_by_stage;

@@ -35,9 +35,9 @@ double seconds_of(CostModel& costs, const ops::AttentionGrad& op) {
 
 template <class Op>
 void SimDevice::charge(const Op& op) {
-  if (tape_) return record_kernel(costs_ ? seconds_of(*costs_, op) : 0, op.cost());
+  if (tape_) return record_kernel(costs_ ? seconds_of(*costs_, op) : 0, op.cost(), part_of<Op>());
   if (!clock_) return;
-  const Interval span = clock_->kernel(seconds_of(*costs_, op));
+  const Interval span = clock_->kernel(seconds_of(*costs_, op), part_of<Op>());
   if (timeline()) timeline()->add(Track::compute, Op::name, span.begin, span.end);
 }
 
@@ -62,7 +62,9 @@ SimDevice::SimDevice(std::string name, std::size_t memory_limit, std::unique_ptr
       name_(std::move(name)),
       costs_(std::move(costs)),
       clock_(&clock),
-      table_(std::make_unique<Table>(*this)) {}
+      table_(std::make_unique<Table>(*this)) {
+  clock.charge_to(&meter().seconds);
+}
 
 SimDevice::SimDevice(std::unique_ptr<CostModel> costs, Tape** tape)
     : Device(std::make_unique<CountedMemory>(), 0),
@@ -71,7 +73,9 @@ SimDevice::SimDevice(std::unique_ptr<CostModel> costs, Tape** tape)
       tape_(tape),
       table_(std::make_unique<Table>(*this)) {}
 
-SimDevice::~SimDevice() = default;
+SimDevice::~SimDevice() {
+  if (clock_) clock_->charge_to(nullptr);
+}
 
 OpTable& SimDevice::ops() {
   return *table_;
@@ -81,8 +85,8 @@ void SimDevice::do_copy(const Tensor& from, const Tensor& to) {
   charge(ops::Copy{from, to});
 }
 
-void SimDevice::record_kernel(double seconds, const Cost& cost) {
-  ClockEvent event{ClockEvent::Kind::kernel};
+void SimDevice::record_kernel(double seconds, const Cost& cost, TimePart part) {
+  ClockEvent event{ClockEvent::Kind::kernel, part};
   event.seconds = seconds;
   if (cost.matmul) event.flops = cost.flops - cost.epilogue;
   (*tape_)->clock.push_back(event);

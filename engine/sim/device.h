@@ -48,7 +48,7 @@ class SimDevice final : public Device {
   friend void compute(SimDevice& device, const Op& op);
   template <class Op>
   void charge(const Op& op);
-  void record_kernel(double seconds, const Cost& cost);
+  void record_kernel(double seconds, const Cost& cost, TimePart part);
 
   std::string name_;
   std::unique_ptr<CostModel> costs_;

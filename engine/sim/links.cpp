@@ -112,9 +112,16 @@ double Links::broadcast(double bytes, Reach r) const {
   return total(machine_.collective_base, parts);
 }
 
+double Links::shift(double bytes, Reach r) const {
+  return neighbours(bytes, r.nodes > 1);
+}
+
 double Links::message(double bytes, int from, int to) const {
-  if (node_of(from) != node_of(to))
-    return machine_.collective_base + machine_.network_latency + bytes / machine_.network_bandwidth;
+  return neighbours(bytes, node_of(from) != node_of(to));
+}
+
+double Links::neighbours(double bytes, bool across) const {
+  if (across) return machine_.collective_base + machine_.network_latency + bytes / machine_.network_bandwidth;
   const Link link = inside(2);
   return machine_.collective_base + link.latency +
          bytes / (direct_ ? machine_.p2p_bandwidth : link.bandwidth);

@@ -51,10 +51,13 @@ class Links {
   double all_to_all(double row_bytes, std::span<const std::int64_t> send_rows,
                     std::span<const std::int64_t> receive_rows, Reach r) const;
   double broadcast(double bytes, Reach r) const;  // a reduction to one rank is one the other way
+  // Every rank sends so many bytes to its neighbour in the ring of them.
+  double shift(double bytes, Reach reach) const;
   double message(double bytes, int from, int to) const;
 
  private:
   Link inside(int ranks) const;
+  double neighbours(double bytes, bool across_nodes) const;
   int node_of(int rank) const { return rank / machine_.devices_per_node; }
   const Machine& machine_;
   bool direct_;

@@ -338,8 +338,12 @@ std::pair<ordered_json, std::string> load(const EmbeddedFiles& files, const std:
 
 }  // namespace
 
+std::pair<ordered_json, std::string> load_machine(const std::string& name, const std::string& where) {
+  return load(machine_files::files(), "machine", name, where);
+}
+
 Machine find_machine(const std::string& name, const std::string& where) {
-  const auto [json, file] = load(machine_files::files(), "machine", name, where);
+  const auto [json, file] = load_machine(name, where);
   return machine_from_json(json, file);
 }
 

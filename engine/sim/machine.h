@@ -7,6 +7,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/spec/point.h"
@@ -91,6 +92,9 @@ Framework framework_from_json(const nlohmann::ordered_json& json, const std::str
 // `where` with the nearest name otherwise.
 Machine find_machine(const std::string& name_or_path, const std::string& where);
 Framework find_framework(const std::string& name_or_path, const std::string& where);
+// The JSON of a machine, as find_machine() finds it, and the file's name for messages.
+std::pair<nlohmann::ordered_json, std::string> load_machine(const std::string& name_or_path,
+                                                            const std::string& where);
 std::vector<std::string> machine_names();
 std::vector<std::string> framework_names();
 

@@ -9,9 +9,10 @@ using Kind = ClockEvent::Kind;
 
 class RecordedPending final : public Pending {
  public:
-  RecordedPending(RecordedGroups& recorded, std::uint32_t number) : recorded_(recorded), number_(number) {}
+  RecordedPending(RecordedGroups& recorded, std::uint32_t number, TimePart part)
+      : recorded_(recorded), number_(number), part_(part) {}
   void wait() override {
-    ClockEvent event{Kind::wait};
+    ClockEvent event{Kind::wait, part_};
     event.pending = number_;
     recorded_.now->clock.push_back(event);
   }
@@ -19,6 +20,7 @@ class RecordedPending final : public Pending {
  private:
   RecordedGroups& recorded_;
   std::uint32_t number_;
+  TimePart part_;
 };
 
 class SentAlready final : public Pending {
@@ -48,7 +50,8 @@ class RecordingGroup final : public Group {
       : Group(device, name, rank, static_cast<int>(members.size())),
         links_(links),
         recorded_(recorded),
-        number_(number) {
+        number_(number),
+        part_(communication_of(name)) {
     if (links_) reach_ = links_->reach(members);
   }
 
@@ -81,6 +84,9 @@ class RecordingGroup final : public Group {
   std::unique_ptr<Pending> do_start_all_to_all(const Tensor& in, const Tensor&, const Rows& rows) override {
     return start(all_to_all(in, rows));
   }
+  std::unique_ptr<Pending> do_start_shift(const Tensor& in, const Tensor&) override {
+    return start(links_ ? links_->shift(bytes(in), reach_) : 0);
+  }
   void do_barrier() override { add(Kind::barrier, 0); }
   // Values of the host decide what is done, and here there are none.
   double do_host_max(double value) override {
@@ -101,18 +107,19 @@ class RecordingGroup final : public Group {
   }
   double broadcast(const Tensor& x) const { return links_ ? links_->broadcast(bytes(x), reach_) : 0; }
   ClockEvent& add(Kind kind, double seconds) {
-    ClockEvent event{kind, number_};
+    ClockEvent event{kind, part_, number_};
     event.seconds = seconds;
     return recorded_.now->clock.emplace_back(event);
   }
   std::unique_ptr<Pending> start(double seconds) {
     add(Kind::start, seconds).pending = recorded_.pendings;
-    return std::make_unique<RecordedPending>(recorded_, recorded_.pendings++);
+    return std::make_unique<RecordedPending>(recorded_, recorded_.pendings++, part_);
   }
 
   const Links* links_;
   RecordedGroups& recorded_;
   std::uint16_t number_;
+  TimePart part_;
   Links::Reach reach_;
 };
 

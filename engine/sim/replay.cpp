@@ -65,6 +65,7 @@ struct Actor {
     if (i == 2) {
       start = clock.now();
       time = {};
+      clock.charge_to(&time.parts);
       return tape = &tapes.begin, true;
     }
     if (i < n + 3) {
@@ -138,7 +139,7 @@ class Replay {
     VirtualClock& clock = a.clock;
     switch (e.kind) {
       case Kind::kernel:
-        clock.kernel(e.seconds);
+        clock.kernel(e.seconds, e.part);
         a.time.matmul_flops += e.flops;
         ++a.time.launches;
         return true;
@@ -147,7 +148,7 @@ class Replay {
         return collective(a, e);
       case Kind::wait: {
         const double before = clock.now();
-        clock.wait_until(a.pendings[e.pending]);
+        clock.wait_until(a.pendings[e.pending], e.part);
         a.time.communication += clock.now() - before;
         return true;
       }
@@ -164,8 +165,8 @@ class Replay {
         if (left_at == kNotYet) return false;
         const double before = clock.now();
         clock.host(clock.times().message);
-        const double begin = std::max(clock.now(), left_at), end = begin + message(a, e.flops);
-        clock.wait_until(end);
+        clock.wait_until(left_at, TimePart::bubble);
+        clock.wait_until(clock.now() + message(a, e.flops), e.part);
         if (clock.times().messages_block) clock.synchronize();
         a.time.bubble += clock.now() - before;
         return true;
@@ -177,7 +178,7 @@ class Replay {
         const double mine = a.met ? 0 : clock.synchronize();
         double latest = 0;
         if (!meet(a, e.group, mine, latest)) return false;
-        clock.wait_until(latest);
+        clock.wait_until(latest, TimePart::communication_other);
         return true;
       }
       case Kind::micro_batch:
@@ -210,7 +211,8 @@ class Replay {
     if (e.kind == Kind::start && !blocks) {
       clock.overlap({end - e.seconds, end});
     } else {
-      clock.wait_until(end);
+      if (a.tapes.groups[e.group].classes.size() > 1) clock.wait_until(end - e.seconds, TimePart::bubble);
+      clock.wait_until(end, e.part);
     }
     a.time.communication += clock.now() - a.before;
     return true;

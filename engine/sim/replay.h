@@ -11,6 +11,7 @@ namespace mbench::sim {
 struct ReplayedTime {
   double step = 0;                       // seconds
   double communication = 0, bubble = 0;  // of them, as Meter counts
+  TimeByPart parts{};                    // what they were spent on
   double matmul_flops = 0;
   std::uint64_t launches = 0;
 };

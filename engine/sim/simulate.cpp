@@ -168,8 +168,16 @@ std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine
     const sim::ReplayedMemory& m = memory[static_cast<std::size_t>(c)];
     const sim::ReplayedTime& t = times[static_cast<std::size_t>(c)];
     slowest = std::max(slowest, t.step);
-    ranks.push_back({m.peak, m.reserved, 0, t.step > 0 ? t.communication / t.step : 0,
-                     t.step > 0 ? t.bubble / t.step : 0, t.matmul_flops, peak_of(p, machine)});
+    RankFigures f;
+    f.peak = m.peak;
+    f.reserved = m.reserved;
+    f.communication_fraction = t.step > 0 ? t.communication / t.step : 0;
+    f.bubble_fraction = t.step > 0 ? t.bubble / t.step : 0;
+    f.matmul_flops = t.matmul_flops;
+    f.peak_flops = peak_of(p, machine);
+    f.step = t.step;
+    f.parts = t.parts;
+    ranks.push_back(f);
   }
   sum_up(p, ranks, {slowest}, machine.peak_source(p.precision), r);
   for (std::size_t i = 0; i < classes.size(); ++i)

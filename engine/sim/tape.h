@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/time_part.h"
 #include "engine/device/arena.h"
 #include "engine/plan/schedule.h"
 
@@ -26,6 +27,7 @@ struct ClockEvent {
     step,
     next_step
   } kind;
+  TimePart part{};  // that a kernel is, or what the stream waits for
   std::uint16_t group = 0;
   std::uint32_t pending = 0;
   double seconds = 0;

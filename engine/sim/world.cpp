@@ -46,12 +46,13 @@ class LoneGroup final : public Group {
 // A collective that the stream waits for when wait() is called.
 class SimPending final : public Pending {
  public:
-  SimPending(VirtualClock& clock, double end) : clock_(clock), end_(end) {}
-  void wait() override { clock_.wait_until(end_); }
+  SimPending(VirtualClock& clock, double end, TimePart part) : clock_(clock), end_(end), part_(part) {}
+  void wait() override { clock_.wait_until(end_, part_); }
 
  private:
   VirtualClock& clock_;
   double end_;
+  TimePart part_;
 };
 
 // Collectives wait for the compute stream, and it for them unless they were only started.
@@ -65,6 +66,7 @@ class SimGroup final : public Group {
         links_(links),
         clock_(clock),
         stream_(clock.add_stream(name)),
+        part_(communication_of(name)),
         reach_(links.reach(members_)) {
     for (const int m : members_)
       if (const int s = network_.stage_of(m); stages_.empty() || stages_.back() != s) stages_.push_back(s);
@@ -72,16 +74,16 @@ class SimGroup final : public Group {
 
  protected:
   void do_all_reduce(const Tensor& x, ReduceOp) override {
-    clock_.wait_until(collective("all_reduce", links_.all_reduce(bytes(x), reach_)));
+    blocking("all_reduce", links_.all_reduce(bytes(x), reach_));
   }
   std::unique_ptr<Pending> do_start_all_reduce(const Tensor& x) override {
     return started("all_reduce", links_.all_reduce(bytes(x), reach_));
   }
   void do_all_gather(const Tensor&, const Tensor& out) override {
-    clock_.wait_until(collective("all_gather", links_.all_gather(bytes(out), reach_)));
+    blocking("all_gather", links_.all_gather(bytes(out), reach_));
   }
   void do_reduce_scatter(const Tensor& in, const Tensor&) override {
-    clock_.wait_until(collective("reduce_scatter", links_.all_gather(bytes(in), reach_)));
+    blocking("reduce_scatter", links_.all_gather(bytes(in), reach_));
   }
   std::unique_ptr<Pending> do_start_all_gather(const Tensor&, const Tensor& out) override {
     return started("all_gather", links_.all_gather(bytes(out), reach_));
@@ -90,16 +92,19 @@ class SimGroup final : public Group {
     return started("reduce_scatter", links_.all_gather(bytes(in), reach_));
   }
   void do_all_to_all(const Tensor& in, const Tensor&, const Rows& rows) override {
-    clock_.wait_until(collective("all_to_all", slowest(exchange_seconds(in, rows))));
+    blocking("all_to_all", slowest(exchange_seconds(in, rows)));
   }
   std::unique_ptr<Pending> do_start_all_to_all(const Tensor& in, const Tensor&, const Rows& rows) override {
     return started("all_to_all", slowest(exchange_seconds(in, rows)));
   }
+  std::unique_ptr<Pending> do_start_shift(const Tensor& in, const Tensor&) override {
+    return started("shift", links_.shift(bytes(in), reach_));
+  }
   void do_broadcast(const Tensor& x, int) override {
-    clock_.wait_until(collective("broadcast", links_.broadcast(bytes(x), reach_)));
+    blocking("broadcast", links_.broadcast(bytes(x), reach_));
   }
   void do_reduce(const Tensor& x, int) override {
-    clock_.wait_until(collective("reduce", links_.broadcast(bytes(x), reach_)));
+    blocking("reduce", links_.broadcast(bytes(x), reach_));
   }
   std::unique_ptr<Pending> do_start_broadcast(const Tensor& x, int) override {
     return started("broadcast", links_.broadcast(bytes(x), reach_));
@@ -120,7 +125,7 @@ class SimGroup final : public Group {
     return std::make_unique<SimReceive>(*this, from, tag, boxes_[{from, tag}].started++, clock_.now(),
                                         links_.message(bytes(x), members_[from], members_[rank()]));
   }
-  void do_barrier() override { clock_.wait_until(do_host_max(clock_.synchronize())); }
+  void do_barrier() override { wait_for(do_host_max(clock_.synchronize())); }
 
   double do_host_max(double value) override {
     double largest = value;
@@ -156,8 +161,10 @@ class SimGroup final : public Group {
     SimReceive(SimGroup& group, int from, int tag, std::uint64_t number, double begin, double seconds)
         : group_(group), from_(from), tag_(tag), number_(number), begin_(begin), seconds_(seconds) {}
     void wait() override {
-      const double begin = std::max(begin_, group_.left(from_, tag_, number_)), end = begin + seconds_;
-      group_.clock_.wait_until(end);
+      const double left = group_.left(from_, tag_, number_);
+      const double begin = std::max(begin_, left), end = begin + seconds_;
+      group_.clock_.wait_until(left, TimePart::bubble);
+      group_.wait_for(end);
       if (group_.clock_.times().messages_block) group_.clock_.synchronize();
       group_.trace("receive", begin, end);
     }
@@ -195,6 +202,15 @@ class SimGroup final : public Group {
     return network_.meet(name(), stages_, stage(rank()), std::move(values));
   }
 
+  void wait_for(double time) { clock_.wait_until(time, part_); }
+
+  // A collective that the compute stream waits for, first for members of other stages.
+  void blocking(std::string_view what, double seconds) {
+    const double end = collective(what, seconds);
+    if (stages_.size() > 1) clock_.wait_until(end - seconds, TimePart::bubble);
+    wait_for(end);
+  }
+
   // Enqueues a collective and returns when it ends: all members have got there, and the group's stream is
   // free.
   double collective(std::string_view what, double seconds) {
@@ -207,10 +223,10 @@ class SimGroup final : public Group {
   std::unique_ptr<Pending> started(std::string_view what, double seconds) {
     const double end = collective(what, seconds);
     if (clock_.times().tensor_collectives_block && name() == "tp")
-      clock_.wait_until(end);
+      wait_for(end);
     else
       clock_.overlap({end - seconds, end});
-    return std::make_unique<SimPending>(clock_, end);
+    return std::make_unique<SimPending>(clock_, end, part_);
   }
 
   void trace(std::string_view what, double begin, double end) {
@@ -223,6 +239,7 @@ class SimGroup final : public Group {
   const Links& links_;
   VirtualClock& clock_;
   int stream_;
+  TimePart part_;
   Links::Reach reach_;
   std::vector<int> stages_;                   // of the members, in order
   std::map<std::pair<int, int>, Box> boxes_;  // by sender and tag

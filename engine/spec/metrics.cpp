@@ -131,6 +131,22 @@ void read(const json& value, const std::string& where, std::optional<MemoryAnato
   out = anatomy;
 }
 
+ordered_json written(const std::optional<TimeAnatomy>& anatomy) {
+  if (!anatomy) return nullptr;
+  ordered_json out = ordered_json::object();
+  for (std::size_t p = 0; p < kTimePartNames.size(); ++p)
+    out[std::string(kTimePartNames[p])] = written(anatomy->ms[p]);
+  return out;
+}
+
+void read(const json& value, const std::string& where, std::optional<TimeAnatomy>& out) {
+  require_object(value, where);
+  TimeAnatomy anatomy;
+  for (std::size_t p = 0; p < kTimePartNames.size(); ++p)
+    anatomy.ms[p] = required_number(value, std::string(kTimePartNames[p]), where);
+  out = anatomy;
+}
+
 // The lines of the table.
 
 // A number, a count or a text.
@@ -190,9 +206,11 @@ Metric rate(const char* name, std::string_view unit, std::optional<double> R::*m
           }};
 }
 
-Metric anatomy(const char* name, std::string_view unit, std::optional<MemoryAnatomy> R::*member) {
+template <class Anatomy, std::size_t N>
+Metric anatomy(const char* name, std::string_view unit, std::optional<Anatomy> R::*member,
+               const std::array<std::string_view, N>& parts) {
   Metric m = metric(name, unit, member);
-  m.parts.assign(kCategoryNames.begin(), kCategoryNames.end());
+  m.parts.assign(parts.begin(), parts.end());
   return m;
 }
 
@@ -212,12 +230,13 @@ const std::vector<Metric>& metrics() {
       published(metric("peak_memory_mib", "MiB", &R::peak_memory_mib, Merge::max)),
       series("peak_memory_by_rank_mib", "MiB", &R::peak_memory_by_rank_mib, Range::at_least_zero),
       published(metric("last_rank_memory_mib", "MiB", &R::last_rank_memory_mib)),
-      anatomy("memory_anatomy_mib", "MiB", &R::memory_anatomy_mib),
+      anatomy("memory_anatomy_mib", "MiB", &R::memory_anatomy_mib, kCategoryNames),
       published(metric("reserved_memory_mib", "MiB", &R::reserved_memory_mib, Merge::max)),
       published(metric("device_memory_mib", "MiB", &R::device_memory_mib, Merge::max)),
       metric("library_memory_mib", "MiB", &R::library_memory_mib, Merge::max),
       published(metric("communication_fraction", "fraction", &R::communication_fraction, Merge::max)),
       published(metric("bubble_fraction", "fraction", &R::bubble_fraction, Merge::max)),
+      anatomy("time_anatomy_ms", "ms", &R::time_anatomy_ms, kTimePartNames),
       series("losses", "", &R::losses, Range::any),
       series("gradient_norms", "", &R::gradient_norms, Range::any),
       series("auxiliary_losses", "", &R::auxiliary_losses, Range::any),

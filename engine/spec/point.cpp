@@ -25,6 +25,9 @@ constexpr Choices<Precision, 5> kPrecisions = {{{"f32", Precision::f32},
                                                 {"fp8", Precision::fp8}}};
 constexpr Choices<AttentionKind, 2> kAttentions = {
     {{"core", AttentionKind::core}, {"flash", AttentionKind::flash}}};
+constexpr Choices<CpCommunication, 3> kCpCommunications = {{{"all_gather", CpCommunication::all_gather},
+                                                            {"ring", CpCommunication::ring},
+                                                            {"all_to_all", CpCommunication::all_to_all}}};
 constexpr Choices<Graph, 4> kGraphs = {{{"eager", Graph::eager},
                                         {"fused", Graph::fused},
                                         {"megatron_core", Graph::megatron_core},
@@ -97,6 +100,16 @@ std::map<std::string, std::string> read_env(const json& value, const std::string
     env[name] = text.is_string() ? text.get<std::string>() : text.dump();
   }
   return env;
+}
+
+std::map<std::string, double> read_machine(const json& value, const std::string& where) {
+  if (!value.is_object())
+    fail(ErrorKind::bad_input, where, "wrong type, got {}, need an object of figures by their path",
+         short_json(value));
+  std::map<std::string, double> figures;
+  for (const auto& [path, figure] : value.items())
+    figures[path] = read_number(figure, where + "." + path, std::numeric_limits<double>::lowest());
+  return figures;
 }
 
 // What a field may hold: readers, which refuse anything else at `where`.
@@ -180,6 +193,7 @@ const std::vector<Field>& fields() {
       told(field("pp", layout, &P::pp, count(1, kMaxAxis))),
       told(field("dp", layout, &P::dp, count(1, kMaxAxis))),
       field("cp", layout, &P::cp, count(1, kMaxAxis)),
+      field("cp_communication", layout, &P::cp_communication, choice(kCpCommunications)),
       field("ep", layout, &P::ep, count(1, kMaxAxis)),
       field("etp", layout, &P::etp, count(0, kMaxAxis)),
       field("router", training, &P::router,
@@ -213,6 +227,7 @@ const std::vector<Field>& fields() {
       field("max_seconds", limit, &P::max_seconds, number()),
       field("env", place, &P::env, read_env),
       field("framework", place, &P::framework, read_string),
+      field("machine", place, &P::machine, read_machine),
       told(field("device", place, &P::device, read_device)),
   };
   return table;
@@ -234,6 +249,9 @@ std::string_view name_of(Precision v) {
 }
 std::string_view name_of(AttentionKind v) {
   return choice_name(v, kAttentions);
+}
+std::string_view name_of(CpCommunication v) {
+  return choice_name(v, kCpCommunications);
 }
 std::string_view name_of(Graph v) {
   return choice_name(v, kGraphs);
@@ -298,9 +316,15 @@ Point without(Point point, std::initializer_list<FieldKind> kinds) {
 }
 
 void PointBuilder::set(const std::string& key, const json& value, const std::string& where) {
-  if (const Field* field = field_named(key)) {
-    field->read(point_, value, where);
-    where_[key] = where;
+  set_point_field(point_, key, value, where);
+  where_[key] = where;
+}
+
+void set_point_field(Point& point, const std::string& key, const json& value, const std::string& where) {
+  if (const Field* field = field_named(key)) return field->read(point, value, where);
+  if (key.starts_with(kMachineField)) {
+    point.machine[key.substr(kMachineField.size())] =
+        read_number(value, where, std::numeric_limits<double>::lowest());
     return;
   }
   fail(ErrorKind::bad_input, where, "unknown key, got \"{}\", {}", key, nearest_choice(key, point_keys()));

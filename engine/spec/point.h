@@ -7,6 +7,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/spec/model_spec.h"
@@ -18,6 +19,9 @@ namespace mbench {
 enum class ScheduleKind { gpipe, one_f_one_b, interleaved };  // "gpipe", "1f1b", "interleaved"
 enum class Precision { f32, bf16, fp16, tf32, fp8 };  // tf32: on GPUs alone; fp8: known, but unsupported
 enum class AttentionKind { core, flash };
+// How the ranks of cp meet in attention: keys and values gathered; passed round from rank to rank; or all of the sequence for
+// some of the heads.
+enum class CpCommunication { all_gather, ring, all_to_all };
 enum class Graph { eager, fused, captured, megatron_core };    // captured is known, but unsupported
 enum class CrossEntropyFusion { none, native, te };  // of graph megatron_core
 enum class Replicas { ranks, single_process };  // the second is known, but unsupported
@@ -36,6 +40,7 @@ struct Point {
   double dropout = 0.1;
 
   std::int64_t tp = 1, pp = 1, dp = 1, cp = 1;
+  CpCommunication cp_communication = CpCommunication::ring;
   // Of experts, folded over tp x cp x dp: ranks that have different ones, and ranks that have parts of one; 0: as many as tp.
   std::int64_t ep = 1, etp = 0;
   RouterMode router;                    // where the model has experts
@@ -75,6 +80,8 @@ struct Point {
 
   // Whose host costs a simulation charges: the name of a framework, or the path of its file.
   std::string framework = "mbench";
+  // Simulation: figures of the machine's file that are other than there, by path ("network.gbps_per_device").
+  std::map<std::string, double> machine;
   std::string device = "cpu";  // "cpu", "cuda" or "sim:<N>x<MACHINE>"
 
   std::int64_t expert_tp() const { return etp == 0 ? tp : etp; }
@@ -107,6 +114,9 @@ struct PointField {
 // Every field, in the order of the declaration.
 const std::vector<PointField>& point_fields();
 
+// A figure of the machine as a field of its own: "machine.network.gbps_per_device".
+inline constexpr std::string_view kMachineField = "machine.";
+
 // The keys of the same, for spec expansion and messages.
 const std::vector<std::string>& point_keys();
 
@@ -121,6 +131,7 @@ std::string point_id(const Point& point);
 std::string_view name_of(ScheduleKind);
 std::string_view name_of(Precision);
 std::string_view name_of(AttentionKind);
+std::string_view name_of(CpCommunication);
 std::string_view name_of(Graph);
 std::string_view name_of(CrossEntropyFusion);
 std::string_view name_of(Replicas);

@@ -23,6 +23,9 @@ class PointBuilder {
   std::map<std::string, std::string> where_;  // of the keys that were set
 };
 
+// Puts one field's value into a point that is whole: what involves several fields is not settled.
+void set_point_field(Point& point, const std::string& key, const nlohmann::json& value, const std::string& where);
+
 // What the field `strategy` names: values of other fields, set together.
 struct Bundle {
   const char* name;

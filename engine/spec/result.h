@@ -11,6 +11,7 @@
 #include "engine/base/atomic_file.h"
 #include "engine/base/category.h"
 #include "engine/base/error.h"
+#include "engine/base/time_part.h"
 #include "engine/spec/outcome.h"
 #include "engine/spec/point.h"
 
@@ -28,6 +29,11 @@ struct MemoryAnatomy {  // MiB at the moment of the peak, on the rank with the h
   double operator[](Category c) const { return mib[static_cast<std::size_t>(c)]; }
 };
 
+struct TimeAnatomy {  // milliseconds of the mean step by what the slowest rank spent them on; they add up to it
+  TimeByPart ms{};
+  double operator[](TimePart p) const { return ms[static_cast<std::size_t>(p)]; }
+};
+
 struct PointResult {
   Point point;
   std::string id;
@@ -39,6 +45,7 @@ struct PointResult {
 
   // Where ok; each is a line of the table in engine/spec/metrics.cpp.
   std::optional<Statistics> iteration_ms;
+  std::optional<TimeAnatomy> time_anatomy_ms;
   std::optional<double> samples_per_s, samples_per_s_stddev, tokens_per_s;
   std::optional<double> tflops_per_device, mfu, mfu_causal, hfu, peak_tflops;
   std::string peak_source;

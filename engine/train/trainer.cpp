@@ -22,6 +22,32 @@ std::span<const std::byte> bytes_of(const std::vector<T>& v) {
   return std::as_bytes(std::span(v));
 }
 
+// Of values for [positions, batch], those of the share's.
+template <class T>
+std::vector<T> rows_of(const SequenceShare& share, const std::vector<T>& all, std::int64_t batch) {
+  std::vector<T> mine;
+  mine.reserve(static_cast<std::size_t>(share.rows() * batch));
+  for (std::int64_t row = 0; row < share.rows(); ++row) {
+    const auto at = all.begin() + static_cast<std::ptrdiff_t>(share.position(row) * batch);
+    mine.insert(mine.end(), at, at + static_cast<std::ptrdiff_t>(batch));
+  }
+  return mine;
+}
+
+// [batch, positions] -> [chunks, batch, positions of a chunk].
+std::vector<std::uint8_t> chunk_by_chunk(const std::vector<std::uint8_t>& all, std::int64_t batch,
+                                         std::int64_t chunks) {
+  const std::int64_t seq = static_cast<std::int64_t>(all.size()) / batch, length = seq / chunks;
+  std::vector<std::uint8_t> out;
+  out.reserve(all.size());
+  for (std::int64_t chunk = 0; chunk < chunks; ++chunk)
+    for (std::int64_t b = 0; b < batch; ++b) {
+      const auto at = all.begin() + static_cast<std::ptrdiff_t>(b * seq + chunk * length);
+      out.insert(out.end(), at, at + static_cast<std::ptrdiff_t>(length));
+    }
+  return out;
+}
+
 }  // namespace
 
 Trainer::Trainer(const Plan& plan, Device& device, World& world, const TokenSource* data)
@@ -52,7 +78,8 @@ Trainer::Trainer(const Plan& plan, Device& device, World& world, const TokenSour
 MicroBatch Trainer::upload(int micro) {
   const TrainingPlan& p = plan_.training;
   const ModelParts& parts = plan_.model.parts();
-  const std::int64_t b = p.micro_batch, dp = plan_.mesh.size(Axis::dp);
+  const SequenceShare share = context_.share();
+  const std::int64_t b = p.micro_batch, dp = plan_.mesh.size(Axis::dp), rows = share.rows();
   device_.host_work(HostWork::micro_batch);
   MicroBatch batch;
   batch.sample0 = (static_cast<std::int64_t>(micro) * dp + dp_rank_) * b;
@@ -66,27 +93,35 @@ MicroBatch Trainer::upload(int micro) {
     if (data_) device_.write(t, bytes_of(values));
     return t;
   };
-  batch.tokens = put(host.tokens, {p.seq, b}, DType::i64, "tokens");
-  batch.labels = put(host.labels, {p.seq, b}, DType::i64, "labels");
-  batch.positions = put(host.positions, {p.seq, b}, DType::i64, "positions");
-  batch.weights = put(host.weights, {p.seq, b}, DType::f32, "loss weights");
+  // Of a value for each position, those of this rank's share.
+  const auto put_rows = [&](auto& values, DType dtype, const char* what) {
+    if (data_ && share.ranks() > 1) values = rows_of(share, values, b);
+    return put(values, {rows, b}, dtype, what);
+  };
+  batch.tokens = put_rows(host.tokens, DType::i64, "tokens");
+  batch.labels = put_rows(host.labels, DType::i64, "labels");
+  batch.positions = put_rows(host.positions, DType::i64, "positions");
+  batch.weights = put_rows(host.weights, DType::f32, "loss weights");
   batch.inv_weight_sum = data_ ? static_cast<float>(1 / host.weight_sum) : 1;
   for (std::size_t d = 0; d < static_cast<std::size_t>(plan_.model.mtp_layers); ++d) {
-    const HostBatch::Ahead none, &own = data_ ? host.ahead[d] : none;
-    batch.ahead.push_back({put(own.labels, {p.seq, b}, DType::i64, "labels further on"),
-                           put(own.weights, {p.seq, b}, DType::f32, "their loss weights"),
+    HostBatch::Ahead none, &own = data_ ? host.ahead[d] : none;
+    batch.ahead.push_back({put_rows(own.labels, DType::i64, "labels further on"),
+                           put_rows(own.weights, DType::f32, "their loss weights"),
                            data_ ? static_cast<float>(1 / own.weight_sum) : 1,
                            losses_.slice((static_cast<std::int64_t>(d) + 1) * p.micro_batches + micro, 1)});
   }
   const bool masked = parts.objective == Objective::masked_words_and_order;
-  if (parts.token_types > 0) batch.token_types = put(host.token_types, {p.seq, b}, DType::i64, "token types");
+  if (parts.token_types > 0) batch.token_types = put_rows(host.token_types, DType::i64, "token types");
   if (masked) {
-    batch.keep = put(host.keep, {b, p.seq}, DType::u8, "padding mask");
+    // Attention reads it chunk by chunk, or whole.
+    const std::int64_t chunks = share.chunks() == 1 ? 1 : share.chunks() * share.ranks();
+    if (data_) host.keep = chunk_by_chunk(host.keep, b, chunks);
+    batch.keep = put(host.keep, {chunks, b, p.seq / chunks}, DType::u8, "padding mask");
     batch.order_labels = put(host.order_labels, {b}, DType::i64, "sentence-order labels");
   }
   if (plan_.graph.attention_mask) {
     batch.attention_mask = make({masked ? b : 1, p.seq, p.seq}, DType::u8, "attention mask");
-    run(device_, ops::AttentionMask{batch.keep, batch.attention_mask});
+    run(device_, ops::AttentionMask{keys_of(batch), batch.attention_mask});
   }
   batch.loss = losses_.slice(micro, 1);
   batch.gradient_scale = optimizer_->loss_scale() / static_cast<float>(p.micro_batches * dp);
@@ -158,7 +193,7 @@ void Trainer::perform(const Action& a) {
 }
 
 float Trainer::mean_loss(std::int64_t depth) {
-  // Only the last stage knows the losses, and every tp rank of it the same ones.
+  // Only the last stage knows the losses: every tp rank of it the same ones, a cp rank those of its positions.
   if (!device_.real()) return std::numeric_limits<float>::quiet_NaN();
   double sum = 0;
   if (stage_ == plan_.mesh.size(Axis::pp) - 1 && groups_.coordinate(Axis::tp) == 0) {

@@ -9,6 +9,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "reports/records/bound.h"
 #include "reports/records/flags.h"
 
 namespace mbench::reports {
@@ -17,8 +18,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kEnvironment = "environment.";
-constexpr std::array<std::string_view, 4> kDerived = {"nodes", "devices_per_node", "micro_batches",
-                                                      "runtime_s"};
+constexpr std::array<std::string_view, 11> kDerived = {
+    "nodes",         "devices_per_node",    "micro_batches", "runtime_s",  "tokens_per_s_per_device", "memory_margin_mib",
+    "compute_share", "communication_share", "bubble_share",  "host_share", "bound_by"};
 
 // The value of a dotted name without the stand-ins for objects; nullptr if the path leads nowhere.
 const Json* walk(const Json& root, std::string_view name) {
@@ -36,6 +38,8 @@ const Json* walk(const Json& root, std::string_view name) {
         return nullptr;
     } else {
       if (!at->is_object()) return nullptr;
+      // A figure of the machine has dots in its name.
+      if (const auto whole = at->find(std::string(name)); whole != at->end()) return &*whole;
       const auto it = at->find(key);
       if (it == at->end()) return nullptr;
       at = &*it;
@@ -96,6 +100,11 @@ Json brief_json(const PointResult& result) {
   return json;
 }
 
+int devices_per_node(const Json& environment) {
+  const Json* found = walk(environment, "devices_per_node");
+  return found && found->is_number_integer() ? found->get<int>() : 0;
+}
+
 // What is said beside the row of a point: its reason, and of a measured one what disturbed the measurement.
 std::string reason_of(const PointResult& result) {
   std::string text = result.reason;
@@ -116,7 +125,9 @@ Record::Record(const PointResult& result, std::shared_ptr<const File> file)
       outcome_(result.outcome),
       simulated_(result.simulated),
       samples_ms_(result.iteration_ms ? result.iteration_ms->samples : std::vector<double>()),
-      reason_(reason_of(result)) {
+      reason_(reason_of(result)),
+      shares_(time_shares(result)) {
+  if (shares_) bound_by_ = reports::bound_by(result, file_ ? devices_per_node(file_->environment) : 0);
   // How many weights there are is known of a point that did not run, too.
   if (!result.parameters)
     if (const auto count = known_parameter_count(model_, result.point.tp)) json_["parameters"] = *count;
@@ -188,6 +199,22 @@ Json Record::derived(std::string_view name) const {
   if (name == "micro_batches") {
     const double count = number("global_batch") / (number("micro_batch") * number("dp"));
     return count == std::floor(count) ? Json(static_cast<std::int64_t>(count)) : Json(nullptr);
+  }
+  if (name == "bound_by") return bound_by_.empty() ? Json(nullptr) : Json(bound_by_);
+  if (name.ends_with("_share")) {
+    if (!shares_) return nullptr;
+    return name == "compute_share"         ? shares_->compute
+           : name == "communication_share" ? shares_->communication
+           : name == "bubble_share"        ? shares_->bubble
+                                           : shares_->host;
+  }
+  if (name == "tokens_per_s_per_device") {
+    const double rate = number("tokens_per_s");
+    return rate > 0 ? Json(rate / number("world")) : Json(nullptr);
+  }
+  if (name == "memory_margin_mib") {
+    const double usable = number("environment.usable_memory_mib"), held = number("reserved_memory_mib");
+    return usable > 0 && held > 0 ? Json(usable - held) : Json(nullptr);
   }
   if (name == "runtime_s") {
     const double ms = number("iteration_ms.mean");

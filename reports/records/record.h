@@ -11,6 +11,11 @@
 //   devices_per_node  ranks on each of them
 //   micro_batches     of a step, on one data-parallel rank
 //   runtime_s         time of all its iterations at their mean
+//   tokens_per_s_per_device
+//   memory_margin_mib what the allocator could have beside what it holds, where environment.usable_memory_mib says so
+//   compute_share, communication_share, bubble_share, host_share
+//                     of the step, from its time anatomy (bound.h)
+//   bound_by          what bounds the step and what would help, a sentence
 #pragma once
 #include <map>
 #include <memory>
@@ -23,6 +28,7 @@
 
 #include "engine/spec/published.h"
 #include "engine/spec/result.h"
+#include "reports/records/bound.h"
 
 namespace mbench::reports {
 
@@ -68,6 +74,8 @@ class Record {
   bool simulated_;
   std::vector<double> samples_ms_;
   std::string reason_;
+  std::optional<TimeShares> shares_;
+  std::string bound_by_;
   std::optional<std::size_t> published_row_;
   std::map<std::string, std::string, std::less<>> remarks_;
 };

@@ -78,6 +78,7 @@ std::vector<std::string> measured_on(const ResultFile& file) {
                                 "compiler",
                                 "mpi",
                                 "blas",
+                                "bf16_arithmetic",
                                 "flop_formula_version",
                                 "flop_formula",
                                 "gpus",
@@ -97,6 +98,8 @@ std::vector<std::string> measured_on(const ResultFile& file) {
   if (const std::string git = field(e, "git_revision"); !git.empty()) add(software, "git " + git);
   for (const char* key : {"compiler", "mpi", "blas"})
     if (!all || std::string_view(key) == "compiler") add(software, field(e, key));
+  if (const std::string bf16 = field(e, "bf16_arithmetic"); !all && !bf16.empty())
+    add(software, "bf16 products in " + bf16);
   add(software, field(e, "cuda"));
   if (const std::string driver = field(e, "driver"); !driver.empty()) add(software, "driver " + driver);
   if (e.is_object())

@@ -47,7 +47,8 @@ const std::map<std::string, std::set<std::string>> kArrows = {
     {"reports/gate", {"reports/tables", "reports/records", "engine/spec", "engine/base"}},
     {"reports/baselines",
      {"reports/gate", "reports/plots", "reports/tables", "reports/records", "engine/spec", "engine/base"}},
-    {"cli", {"strategies", "sweeps", "reports", "engine"}},
+    {"search", {"strategies", "sweeps", "engine/sim", "engine/device", "engine/plan", "engine/spec", "engine/base"}},
+    {"cli", {"strategies", "sweeps", "search", "reports", "engine"}},
 };
 
 // Each folder below these is one implementation of an interface; it knows no other, and only the registry
@@ -123,7 +124,7 @@ const std::vector<Source>& sources() {
   static const std::vector<Source> all = [] {
     std::vector<Source> found;
     const fs::path root = MBENCH_SOURCE_DIR;
-    for (const char* top : {"engine", "strategies", "sweeps", "reports", "cli"}) {
+    for (const char* top : {"engine", "strategies", "sweeps", "search", "reports", "cli"}) {
       if (!fs::exists(root / top)) continue;
       for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
         const std::string extension = entry.path().extension().string();
@@ -176,6 +177,9 @@ TEST_CASE("the rules themselves: what they allow and what they refuse") {
   CHECK(why_forbidden("reports/plots/gnuplot.cpp", "engine/process/process.h") == "");
   CHECK(why_forbidden("reports/tables/report.cpp", "engine/process/process.h") != "");
   CHECK(why_forbidden("strategies/tensor.cpp", "engine/nn/linear.h") != "");
+  CHECK(why_forbidden("search/search.cpp", "engine/sim/simulate.h") == "");
+  CHECK(why_forbidden("search/search.cpp", "reports/tables/report.h") != "");
+  CHECK(why_forbidden("sweeps/runner.cpp", "search/search.h") != "");
   CHECK(why_forbidden("engine/novel/thing.cpp", "engine/base/error.h") != "");
   CHECK(why_foreign_forbidden("engine/train/trainer.cpp", "mpi.h") != "");
   CHECK(why_foreign_forbidden("engine/comm/mpi/mpi_world.h", "mpi.h") == "");

@@ -109,7 +109,7 @@ TEST_CASE("a sweep draws its plots beside its tables") {
       at += 2;
       CHECK(fs::exists(folder.path / "o" / tables.substr(at, tables.find(')', at) - at)));
     }
-    CHECK(images == 5);  // a line over tp; the anatomy and the samples of each tp
+    CHECK(images == 6);  // a line over tp; where the time goes; the anatomy and the samples of each tp
   }
   SECTION("and is none the worse without it") {
     // A folder that has what mpirun needs, but no gnuplot.

@@ -193,6 +193,27 @@ void check_equal_parts(Device& device, Group& group) {
   }
 }
 
+// Each hears its neighbour, and two shifts may be on their way at once.
+template <class T>
+void check_shifts(Device& device, Group& group) {
+  const int n = group.size(), me = group.rank(), before = (me + n - 1) % n, after = (me + 1) % n;
+  constexpr std::int64_t rows = 5;
+  Tensor in[2], out[2];
+  std::unique_ptr<Pending> pending[2];
+  const double charged = device.meter().communication_bytes;
+  for (int i = 0; i < 2; ++i) {
+    in[i] = empty(device, rows + i, dtype_of<T>), out[i] = empty(device, rows + i, dtype_of<T>);
+    put(device, in[i], rows_of<T>(me, after, rows + i));
+    pending[i] = group.start_shift(in[i], out[i]);
+  }
+  for (int i = 0; i < 2; ++i) {
+    pending[i]->wait();
+    CHECK(same(get<T>(device, out[i]), rows_of<T>(before, me, rows + i)));
+  }
+  const double sent = n == 1 ? 0 : static_cast<double>(in[0].bytes() + in[1].bytes());
+  CHECK(device.meter().communication_bytes - charged == sent);
+}
+
 bool charged_none(const Meter& before, const Meter& now) {
   return before.communication_bytes == now.communication_bytes;
 }
@@ -210,6 +231,8 @@ void check_collectives(World& world, Device& device) {
       check_gather_and_scatter<bf16>(device, *group, start);
       check_gather_and_scatter<std::int64_t>(device, *group, start);
     }
+    check_shifts<float>(device, *group);
+    check_shifts<bf16>(device, *group);
     CHECK(charged_none(before, device.meter()) == (group->size() == 1));
   }
 }

@@ -5,6 +5,7 @@
 #include "test/catch.h"
 #include "test/mpi/layout_run.h"
 #include "test/mpi/layouts.h"
+#include "test/mpi/random_layouts.h"
 
 using namespace mbench;
 using namespace mbench::test;
@@ -24,26 +25,32 @@ const PointResult& serial_run(const Layout& layout) {
   return it->second;
 }
 
+void check_against_serial(const Layout& layout) {
+  const PointResult& serial = serial_run(layout);
+  const PointResult result = run_layout(layout.point);
+  if (!first_rank()) return;
+  INFO(describe(layout));
+  CHECK(result.outcome == Outcome::ok);
+  REQUIRE(result.losses.size() == 5);
+  for (std::size_t i = 0; i < 5; ++i) {
+    INFO("step " << i);
+    const double loss = kShareOfTable * loss_tolerance(layout.point.precision, i);
+    const double share = layout.point.precision == Precision::f32 ? kShareOfNorms : kShareOfTable;
+    const double norm = share * gradient_norm_tolerance(layout.point.precision, i).value();
+    CHECK(result.losses[i] == Approx(serial.losses[i]).epsilon(loss));
+    CHECK(result.gradient_norms[i] == Approx(serial.gradient_norms[i]).epsilon(norm));
+  }
+  CHECK(serial.losses.back() != serial.losses.front());
+}
+
 }  // namespace
 
 TEST_CASE("every layout gives the serial run's losses and gradient norms") {
-  for (const Layout& layout : layouts()) {
-    const PointResult& serial = serial_run(layout);
-    const PointResult result = run_layout(layout.point);
-    if (!first_rank()) continue;
-    INFO(describe(layout));
-    CHECK(result.outcome == Outcome::ok);
-    REQUIRE(result.losses.size() == 5);
-    for (std::size_t i = 0; i < 5; ++i) {
-      INFO("step " << i);
-      const double loss = kShareOfTable * loss_tolerance(layout.point.precision, i);
-      const double share = layout.point.precision == Precision::f32 ? kShareOfNorms : kShareOfTable;
-      const double norm = share * gradient_norm_tolerance(layout.point.precision, i).value();
-      CHECK(result.losses[i] == Approx(serial.losses[i]).epsilon(loss));
-      CHECK(result.gradient_norms[i] == Approx(serial.gradient_norms[i]).epsilon(norm));
-    }
-    CHECK(serial.losses.back() != serial.losses.front());
-  }
+  for (const Layout& layout : layouts()) check_against_serial(layout);
+}
+
+TEST_CASE("200 layouts drawn from a seed give the serial run's losses and gradient norms") {
+  for (const Layout& layout : random_layouts(20, 200)) check_against_serial(layout);
 }
 
 TEST_CASE("recompute changes no bit") {

@@ -67,22 +67,15 @@ Layout layout_of(const std::string& name, const std::string& family, std::int64_
 
 std::string describe(const Layout& l) {
   const Point& p = l.point;
-  return fmt::format("{}: {} tp{} pp{} dp{}{} zero {} {} {} {} dropout {} {} {}", l.name, p.model.family,
-                     p.tp, p.pp, p.dp, p.sequence_parallel ? " sp" : "", name_of(p.zero),
-                     name_of(p.recompute), name_of(p.schedule), name_of(p.precision), p.dropout,
-                     name_of(p.graph), name_of(p.attention));
+  return fmt::format("{}: {} tp{} pp{} dp{} cp{} by {}{} zero {} {} {} {} dropout {} {} {}", l.name,
+                     p.model.family, p.tp, p.pp, p.dp, p.cp, name_of(p.cp_communication),
+                     p.sequence_parallel ? " sp" : "", name_of(p.zero), name_of(p.recompute),
+                     name_of(p.schedule), name_of(p.precision), p.dropout, name_of(p.graph),
+                     name_of(p.attention));
 }
 
 Point serial_point_of(const Layout& l) {
-  Point p = l.point;
-  p.tp = p.pp = p.dp = p.ep = p.virtual_stages = 1;
-  p.etp = 0;
-  p.sequence_parallel = false;
-  p.recompute = Recompute::none;
-  p.recompute_layers = 0;
-  p.schedule = ScheduleKind::one_f_one_b;
-  p.zero = Zero::none;
-  p.fsdp_no_sync = false;
+  Point p = without(l.point, {FieldKind::layout});
   p.graph = Graph::fused;
   p.cross_entropy_fusion = CrossEntropyFusion::te;
   p.gradient_accumulation_fusion = true;

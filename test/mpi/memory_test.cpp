@@ -7,6 +7,7 @@
 #include "test/catch.h"
 #include "test/mpi/layout_run.h"
 #include "test/mpi/layouts.h"
+#include "test/mpi/random_layouts.h"
 
 using namespace mbench;
 using namespace mbench::test;
@@ -37,36 +38,46 @@ bool same(const Peaks& real, const MemoryUse& peak, std::size_t reserved) {
          real.reserved == reserved;
 }
 
+// Over all ranks: whether counted memory differs from the CPU's, raw memory grew after the first step, simulated memory
+// differs.
+void check_memory(const Layout& layout, const Machine& machine, const Framework& framework) {
+  const Point point = layout.point;
+  if (point.router.routing == Routing::learned && point.ep > 1) return;  // its sizes follow the data
+  MpiWorld world(static_cast<int>(point.world()));
+  double different = 0, grew = 0, simulated_different = 0;
+  if (world.member()) {
+    const Plan plan = strategies::make_plan(point);
+    const auto data = open_data(point.data, point.model.vocab, point.seq, point.seed);
+    const auto real_device = open_device("cpu", 0);
+    const Peaks real = train(plan, *real_device, world, data.get());
+    const auto counting = open_counting_device(0);
+    const auto lone = lone_world(world.rank(), world.size());
+    const Peaks counted = train(plan, *counting, *lone, nullptr);
+    different = !same(real, counted.peak, counted.reserved);
+    const Simulation simulation = simulate_point(point, plan, machine, framework, world.size());
+    const auto stage = static_cast<std::size_t>(plan.mesh.coordinate(world.rank(), Axis::pp));
+    simulated_different =
+        !same(real, simulation.peak_by_stage.at(stage), simulation.reserved_by_stage.at(stage));
+    grew = real.raw_at_end != real.raw_after_first;
+  }
+  double worst[3] = {different, grew, simulated_different};
+  MPI_Allreduce(MPI_IN_PLACE, worst, 3, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  INFO(describe(layout));
+  CHECK(worst[0] == 0);
+  CHECK(worst[1] == 0);
+  CHECK(worst[2] == 0);
+}
+
 }  // namespace
 
 TEST_CASE("counted and simulated memory equal the CPU's byte for byte on every rank") {
   const Machine machine = find_machine("A100-SXM4-80GB", "test");
   const Framework framework = find_framework("mbench", "test");
-  for (const Layout& layout : layouts()) {
-    const Point point = layout.point;
-    if (point.router.routing == Routing::learned && point.ep > 1) continue;  // its sizes follow the data
-    MpiWorld world(static_cast<int>(point.world()));
-    double different = 0, grew = 0, simulated_different = 0;
-    if (world.member()) {
-      const Plan plan = strategies::make_plan(point);
-      const auto data = open_data(point.data, point.model.vocab, point.seq, point.seed);
-      const auto real_device = open_device("cpu", 0);
-      const Peaks real = train(plan, *real_device, world, data.get());
-      const auto counting = open_counting_device(0);
-      const auto lone = lone_world(world.rank(), world.size());
-      const Peaks counted = train(plan, *counting, *lone, nullptr);
-      different = !same(real, counted.peak, counted.reserved);
-      const Simulation simulation = simulate_point(point, plan, machine, framework, world.size());
-      const auto stage = static_cast<std::size_t>(plan.mesh.coordinate(world.rank(), Axis::pp));
-      simulated_different =
-          !same(real, simulation.peak_by_stage.at(stage), simulation.reserved_by_stage.at(stage));
-      grew = real.raw_at_end != real.raw_after_first;
-    }
-    double worst[3] = {different, grew, simulated_different};
-    MPI_Allreduce(MPI_IN_PLACE, worst, 3, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    INFO(describe(layout));
-    CHECK(worst[0] == 0);
-    CHECK(worst[1] == 0);
-    CHECK(worst[2] == 0);
-  }
+  for (const Layout& layout : layouts()) check_memory(layout, machine, framework);
+}
+
+TEST_CASE("the memory of 200 layouts drawn from a seed, counted, simulated and real") {
+  const Machine machine = find_machine("A100-SXM4-80GB", "test");
+  const Framework framework = find_framework("mbench", "test");
+  for (const Layout& layout : random_layouts(20, 200)) check_memory(layout, machine, framework);
 }

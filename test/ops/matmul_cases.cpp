@@ -133,6 +133,10 @@ void add_products(CaseList<Matmul>& cases) {
       add({3, 520, 2049}, {in, out}, a, 0, 1, 0);
       add({514, 516, 9, 3}, {in, out}, none, 3, 1, 0.5f);
     }
+  for (const DType out : {DType::f32, DType::f16}) {  // and of those in which it splits fp16
+    add({1026, 5, 9}, {DType::f16, out}, a, 3, 0.5f, 1);
+    add({3, 1027, 2051, 2}, {DType::f16, out}, b, 3, 1, 0.5f);
+  }
   // Over no terms, where no library is asked.
   for (const DType type : kFloatTypes)
     for (const std::int64_t n : {1, 31, 33, 64, 255, 1027})

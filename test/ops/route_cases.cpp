@@ -60,7 +60,9 @@ std::vector<std::size_t> chosen_by_position(const ops::Route& op, std::int64_t t
   std::int64_t stride = std::max<std::int64_t>(1, n / k);
   while (std::gcd(stride, n) > 1) ++stride;
   const std::int64_t s = token / batch, b = token % batch;
-  const std::int64_t g = (op.map.sample0 + b) * op.map.seq + op.map.seq0 + s;
+  const std::int64_t g =
+      (op.map.sample0 + b) * op.map.seq +
+      (op.map.turn > 0 && s >= op.map.turn ? op.map.seq1 + s - op.map.turn : op.map.seq0 + s);
   std::vector<std::size_t> chosen;
   for (std::int64_t j = 0; j < k; ++j) chosen.push_back((g * k + j) * stride % n);
   return chosen;

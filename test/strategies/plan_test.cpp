@@ -83,7 +83,34 @@ TEST_CASE("sequence parallelism: gather before a block, scatter after it") {
   CHECK(talk(plan, plan.role(Role::row)) == Talk{none, none, scatter, gather});
   CHECK(talk(plan, plan.role(Role::vocabulary)) == Talk{none, none, scatter, gather});
   CHECK(talk(plan, plan.role(Role::whole)) == Talk{none, none, none, none});
-  CHECK(plan.whole_sequence().value[Axis::tp] == replicate);
+  CHECK(plan.whole_share().value[Axis::tp] == replicate);
+}
+
+TEST_CASE("context parallelism: the sequence is split in all of the model, and blocks say nothing along cp") {
+  for (const bool split : {false, true}) {
+    Point point = layout(2, 1, 1);
+    point.cp = 4;
+    point.attention = AttentionKind::flash;
+    point.sequence_parallel = split;
+    const Plan plan = make_plan(point);
+    CHECK(plan.mesh.world() == 8);
+    CHECK(plan.hidden.value[Axis::cp] == shard(0));
+    CHECK(plan.hidden.gradient[Axis::cp] == shard(0));
+    for (const Role role : kDense) {
+      const LinearPlan& linear = plan.role(role);
+      talk(plan, linear);  // checks that it is over tp alone
+      CHECK(linear.consumed.value[Axis::cp] == shard(0));
+      CHECK(reduce_over(linear.weight, linear.consumed.value).has(Axis::cp));
+    }
+    CHECK(plan.whole_share().value[Axis::cp] == shard(0));
+    CHECK(plan.whole_share().value[Axis::tp] == replicate);
+    CHECK(plan.share_of(1).rows() == 8);
+    CHECK(plan.share_of(1).chunks() == 2);
+  }
+  Point point = layout(1, 1, 1);
+  point.cp = 4;
+  point.cp_communication = CpCommunication::all_to_all;
+  CHECK(make_plan(point).share_of(1).chunks() == 1);
 }
 
 TEST_CASE("sequence parallelism without tensor parallelism is nothing") {

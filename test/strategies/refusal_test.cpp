@@ -6,6 +6,7 @@
 
 #include "engine/platform/registry.h"
 #include "strategies/strategies.h"
+#include "sweeps/options.h"
 #include "sweeps/spec.h"
 #include "test/catch.h"
 
@@ -93,6 +94,36 @@ TEST_CASE("layouts that cannot be are told with what could") {
   CHECK(why([](Point& p) { p.sequence_parallel = true, p.tp = 4, p.seq = 62; }) ==
         "sequence_parallel needs seq 62 to be a multiple of tp 4, need seq 60 or 64");
   CHECK(why([](Point& p) { p.sequence_parallel = true, p.seq = 63; }) == "");
+  const auto context = [&](CpCommunication way, auto change) {
+    return why([&](Point& p) {
+      p.cp = 4, p.cp_communication = way, p.attention = AttentionKind::flash;
+      change(p);
+    });
+  };
+  for (const CpCommunication way :
+       {CpCommunication::all_gather, CpCommunication::ring, CpCommunication::all_to_all})
+    CHECK(context(way, [](Point&) {}) == "");
+  CHECK(context(CpCommunication::ring, [](Point& p) { p.seq = 60; }) ==
+        "cp 4 by ring cuts a sequence into 8, got seq 60, need 56 or 64");
+  CHECK(context(CpCommunication::all_to_all, [](Point& p) { p.seq = 60; }) == "");
+  CHECK(context(CpCommunication::all_to_all, [](Point& p) { p.seq = 62; }) ==
+        "cp 4 by all_to_all cuts a sequence into 4, got seq 62, need 60 or 64");
+  CHECK(
+      context(CpCommunication::all_to_all, [](Point& p) { p.model.kv_heads = 2; }) ==
+      "cp 4 by all_to_all does not divide the 2 key and value heads of a tensor-parallel rank, need cp 2, or "
+      "cp_communication ring or all_gather");
+  CHECK(context(CpCommunication::ring, [](Point& p) { p.model.kv_heads = 2; }) == "");
+  CHECK_THAT(context(CpCommunication::all_to_all, [](Point& p) { p.tp = 4; }),
+             Contains("does not divide the 1 key and value heads of a tensor-parallel rank, need cp 1"));
+  CHECK(context(CpCommunication::ring, [](Point& p) { p.sequence_parallel = true, p.tp = 4, p.seq = 56; }) ==
+        "sequence_parallel needs seq 56 to be a multiple of tp 4 x cp 4, need seq 48 or 64");
+  CHECK(mixture([](Point& p) { p.seq = 48, p.cp = 2, p.attention = AttentionKind::flash; }) == "");
+  // Chunks of 14 tokens.
+  CHECK_THAT(mixture([](Point& p) { p.seq = 56, p.cp = 2, p.attention = AttentionKind::flash; }),
+             Contains("a multiple of 3 tokens, got 14 of a sample, need 12 or 15"));
+  CHECK_THAT(
+      mixture([](Point& p) { p.seq = 56, p.cp = 2, p.cp_communication = CpCommunication::all_to_all; }),
+      Contains("got 28 of a sample"));
   CHECK_THAT(why([](Point& p) { p.virtual_stages = 2; }), Contains("virtual_stages 2 with schedule 1f1b"));
   CHECK(why([](Point& p) { p.zero = Zero::stage_2, p.fsdp_no_sync = true; }) ==
         "fsdp_no_sync with zero 2, need zero fsdp or fsdp_no_sync false");
@@ -141,11 +172,19 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
   CHECK(why(R"("attention": "flash")") == "");
   CHECK(why(R"("precision": "fp8")") ==
         "precision fp8 is not built into this binary, need f32, bf16 or fp16");
-  for (const char* fields : {R"("offload": "optimizer")", R"("cp": 2)", R"("graph": "captured")",
+  for (const char* fields : {R"("offload": "optimizer")", R"("graph": "captured")",
                              R"("framework": "megatron")", R"("replicas": "single_process")"}) {
     INFO(fields);
     CHECK(why(fields) != "");
   }
+  CHECK(why(R"("cp": 2)") ==
+        "cp_communication ring with attention core, which keeps probabilities, is not built into this "
+        "binary, need "
+        "attention flash or cp_communication all_to_all");
+  CHECK_THAT(
+      why(R"("cp": 2, "attention": "flash", "graph": "eager", "cp_communication": "all_gather")"),
+      Contains("all_gather with graph eager") && Contains("need graph fused or cp_communication all_to_all"));
+  CHECK(why(R"("cp": 2, "graph": "eager", "cp_communication": "all_to_all")") == "");
   // TF32 is what a GPU has, real or simulated.
   CHECK(why(R"("precision": "tf32")") ==
         "precision tf32 is the arithmetic of a GPU's tensor cores, and the device is cpu, need f32");
@@ -190,7 +229,7 @@ TEST_CASE("every field that decides what is trained or how it is laid out is one
     }
   for (const std::string& key : point_keys()) {
     const bool measuring = key == "iterations" || key == "warmup" || key == "memory_limit" ||
-                           key == "max_seconds" || key == "env" || key == "framework" || key == "device";
+                           key == "max_seconds" || key == "env" || key == "framework" || key == "machine" || key == "device";
     INFO(key);
     CHECK(owner.contains(key) != measuring);
   }
@@ -202,11 +241,14 @@ TEST_CASE("each choice that a strategy offers can be, and no divisor is missing"
   for (const strategies::Strategy& s : strategies::all_strategies()) {
     if (!s.choices) continue;
     for (const strategies::Choice& choice : s.choices(p, 8)) {
-      CHECK(std::count(s.fields.begin(), s.fields.end(), choice.field) == 1);
+      const std::vector<std::string> together = sweeps::split_fields(choice.field);
+      for (const std::string& field : together)
+        CHECK(std::count(s.fields.begin(), s.fields.end(), field) == 1);
       count[choice.field] = choice.values.size();
       for (const json& value : choice.values) {
         json fields = json(point_to_json(p));
-        fields[choice.field] = value;
+        for (std::size_t i = 0; i < together.size(); ++i)
+          fields[together[i]] = together.size() == 1 ? value : value.at(i);
         INFO(choice.field << " " << value.dump());
         CHECK_FALSE(strategies::why_not(point_from_json(fields, "p: $")));
       }
@@ -216,7 +258,14 @@ TEST_CASE("each choice that a strategy offers can be, and no divisor is missing"
   CHECK(count.at("dp") == 6);  // 1 2 3 4 6 8 of 24 samples, and not 12
   CHECK(count.at("pp") == 8);  // 1 to 8 of 24 layers: 5 and 7 with stages that differ by one
   CHECK(count.at("recompute") == 3);
-  CHECK(count.at("zero") == 7);
+  CHECK(count.at("cp") == 1);  // by ring, attention core cannot
+  CHECK(count.at("cp_communication") == 1);  // of one rank
+  p.cp_communication = CpCommunication::all_to_all;
+  CHECK(strategies::context().choices(p, 8).front().values.size() == 4);  // 1 2 4 8 of 16 heads
+  p.attention = AttentionKind::flash, p.cp_communication = CpCommunication::ring;
+  CHECK(strategies::context().choices(p, 8).front().values.size() == 4);
+  CHECK(count.at("zero,fsdp_no_sync") == 7);
+  CHECK(count.at("schedule,virtual_stages") == 1);  // of a single stage
   p.dp = 1;
   CHECK(strategies::sharded_state().choices(p, 8).front().values.size() == 1);
 }

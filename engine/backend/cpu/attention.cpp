@@ -1,6 +1,7 @@
 #include "engine/ops/attention.h"
 
 #include "engine/backend/cpu/attention_head.h"
+#include "engine/backend/cpu/attention_native.h"
 #include "engine/backend/cpu/cpu_ops.h"
 
 namespace mbench::cpu {
@@ -8,16 +9,6 @@ namespace {
 
 using ops::Attention;
 using ops::AttentionShape;
-
-void drop_row(const AttentionShape& s, std::int64_t index, std::int64_t q, std::int64_t n, float* row) {
-  for (std::int64_t k = 0; k < n; k += kTile) {
-    const std::int64_t count = std::min(kTile, n - k);
-    float factor[kTile];
-    draw_factors(s.dropout, first_word(s, index, q) + static_cast<std::uint64_t>(k), count, factor);
-#pragma omp simd
-    for (std::int64_t i = 0; i < count; ++i) row[k + i] *= factor[i];
-  }
-}
 
 // Shared by the threads that work on a head: K transposed and V. Each thread's own: a block of q or out, and
 // scores.
@@ -76,7 +67,7 @@ void attend_head(const Attention& op, const HeadSizes& z, const Sharing& sharing
 template <>
 void compute(CpuOps& cpu, const Attention& op) {
   const AttentionShape& s = op.shape;
-  if (s.batches() == 0 || s.seq == 0) return;
+  if (s.batches() == 0 || s.seq == 0 || attend_natively(cpu, op)) return;
   const HeadSizes z(s);
   const Sharing sharing(s.batches());
   const std::int64_t each = shared_floats(z) + sharing.blocks * own_floats(z);

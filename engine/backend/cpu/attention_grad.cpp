@@ -2,6 +2,7 @@
 // factors and O = (P F) V: dV = (P F)^T dO, dP = F (dO V^T), dS = scale P (dP - rowsum(dO O)), dQ = dS K, dK
 // = dS^T Q.
 #include "engine/backend/cpu/attention_head.h"
+#include "engine/backend/cpu/attention_native.h"
 #include "engine/backend/cpu/cpu_ops.h"
 #include "engine/ops/attention.h"
 
@@ -34,48 +35,6 @@ struct Own {
   float *dk, *dv;  // summed over this thread's blocks
   float *q, *dout, *out, *probs, *dscores;
 };
-
-// The probabilities of query row q again: as kept, or from its log-sum-exp and its scores, which are in
-// `row`.
-template <class TP>
-void restore_probs(const AttentionGrad& op, std::int64_t index, std::int64_t q, std::int64_t n,
-                   const KeyMask& mask, float* row) {
-  const AttentionShape& s = op.shape;
-  if (op.probs) {
-    to_floats(op.probs.as<TP>() + (index * s.seq + q) * s.seq, row, n);
-    return;
-  }
-  const float lse = op.lse.as<float>()[index * s.seq + q], scale = s.scale;
-  if (mask.keep == nullptr) {
-#pragma omp simd
-    for (std::int64_t k = 0; k < n; ++k) row[k] = exp_f32(scale * row[k] - lse);
-  } else {
-    const std::uint8_t* keep = mask.keep;
-#pragma omp simd
-    for (std::int64_t k = 0; k < n; ++k) row[k] = keep[k] == 0 ? 0.0f : exp_f32(scale * row[k] - lse);
-  }
-}
-
-// p: P -> P F; ds: dO V^T -> dS, over n visible keys of query q.
-void grad_row(const AttentionShape& s, std::int64_t index, std::int64_t q, std::int64_t n, float dot,
-              float* p, float* ds) {
-  const float scale = s.scale;
-  if (s.dropout.p <= 0) {
-#pragma omp simd
-    for (std::int64_t i = 0; i < n; ++i) ds[i] = scale * p[i] * (ds[i] - dot);
-    return;
-  }
-  for (std::int64_t k = 0; k < n; k += kTile) {
-    const std::int64_t count = std::min(kTile, n - k);
-    float factor[kTile];
-    draw_factors(s.dropout, first_word(s, index, q) + static_cast<std::uint64_t>(k), count, factor);
-#pragma omp simd
-    for (std::int64_t i = 0; i < count; ++i) {
-      ds[k + i] = scale * p[k + i] * (ds[k + i] * factor[i] - dot);
-      p[k + i] *= factor[i];
-    }
-  }
-}
 
 template <class T, class TP>
 void grad_block(const AttentionGrad& op, const HeadSizes& z, std::int64_t index, std::int64_t b,
@@ -155,7 +114,7 @@ void grad_group(const AttentionGrad& op, const HeadSizes& z, const Sharing& shar
 template <>
 void compute(CpuOps& cpu, const AttentionGrad& op) {
   const AttentionShape& s = op.shape;
-  if (s.batches() == 0 || s.seq == 0) return;
+  if (s.batches() == 0 || s.seq == 0 || grad_natively(cpu, op)) return;
   const HeadSizes z(s);
   const Sharing sharing(s.groups());
   const std::int64_t each = Shared::floats(z) + sharing.blocks * Own::floats(z);

@@ -115,6 +115,59 @@ inline std::uint64_t first_word(const ops::AttentionShape& s, std::int64_t index
   return first_element(s.map, probs, index * s.seq + q);
 }
 
+// A row of probabilities, with dropout.
+inline void drop_row(const ops::AttentionShape& s, std::int64_t index, std::int64_t q, std::int64_t n, float* row) {
+  for (std::int64_t k = 0; k < n; k += kTile) {
+    const std::int64_t count = std::min(kTile, n - k);
+    float factor[kTile];
+    draw_factors(s.dropout, first_word(s, index, q) + static_cast<std::uint64_t>(k), count, factor);
+#pragma omp simd
+    for (std::int64_t i = 0; i < count; ++i) row[k + i] *= factor[i];
+  }
+}
+
+// The probabilities of query row q again: as kept, or from its log-sum-exp and its scores, which are in
+// `row`.
+template <class TP>
+void restore_probs(const ops::AttentionGrad& op, std::int64_t index, std::int64_t q, std::int64_t n,
+                   const KeyMask& mask, float* row) {
+  const ops::AttentionShape& s = op.shape;
+  if (op.probs) {
+    to_floats(op.probs.as<TP>() + (index * s.seq + q) * s.seq, row, n);
+    return;
+  }
+  const float lse = op.lse.as<float>()[index * s.seq + q], scale = s.scale;
+  if (mask.keep == nullptr) {
+#pragma omp simd
+    for (std::int64_t k = 0; k < n; ++k) row[k] = exp_f32(scale * row[k] - lse);
+  } else {
+    const std::uint8_t* keep = mask.keep;
+#pragma omp simd
+    for (std::int64_t k = 0; k < n; ++k) row[k] = keep[k] == 0 ? 0.0f : exp_f32(scale * row[k] - lse);
+  }
+}
+
+// p: P -> P F; ds: dO V^T -> dS, over n visible keys of query q.
+inline void grad_row(const ops::AttentionShape& s, std::int64_t index, std::int64_t q, std::int64_t n, float dot,
+              float* p, float* ds) {
+  const float scale = s.scale;
+  if (s.dropout.p <= 0) {
+#pragma omp simd
+    for (std::int64_t i = 0; i < n; ++i) ds[i] = scale * p[i] * (ds[i] - dot);
+    return;
+  }
+  for (std::int64_t k = 0; k < n; k += kTile) {
+    const std::int64_t count = std::min(kTile, n - k);
+    float factor[kTile];
+    draw_factors(s.dropout, first_word(s, index, q) + static_cast<std::uint64_t>(k), count, factor);
+#pragma omp simd
+    for (std::int64_t i = 0; i < count; ++i) {
+      ds[k + i] = scale * p[k + i] * (ds[k + i] * factor[i] - dot);
+      p[k + i] *= factor[i];
+    }
+  }
+}
+
 // f(T(), TP()) for the types of the operands and of the kept probabilities.
 template <class Op, class F>
 void with_attention_types(const Op& op, std::initializer_list<const ops::Matrix*> matrices, F&& f) {

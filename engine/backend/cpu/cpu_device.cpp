@@ -1,13 +1,15 @@
 #include "engine/backend/cpu/cpu_device.h"
 
-#include <cblas.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <new>
 
+#include "engine/backend/cpu/bf16_products.h"
 #include "engine/backend/cpu/parallel.h"
 #include "engine/base/half.h"
 #include "engine/ops/ops.h"
@@ -26,6 +28,25 @@ double wall_clock() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// A piece of the heap: beside a device that may have reserved all the addresses that the process is allowed.
+class HeapMemory final : public RawMemory {
+ public:
+  explicit HeapMemory(std::size_t bytes) : size_((bytes + granule() - 1) / granule() * granule()) {
+    base_.reset(static_cast<std::byte*>(std::aligned_alloc(granule(), size_)));
+    if (!base_) throw std::bad_alloc();
+  }
+  std::byte* base() const override { return base_.get(); }
+  bool commit(std::size_t bytes) override { return bytes <= size_; }
+  std::size_t granule() const override { return std::size_t{2} << 20; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* p) const { std::free(p); }
+  };
+  std::size_t size_;
+  std::unique_ptr<std::byte, Free> base_;
+};
+
 }  // namespace
 
 class CpuDevice::Table final : public TableOf<CpuOps> {
@@ -33,14 +54,21 @@ class CpuDevice::Table final : public TableOf<CpuOps> {
   using TableOf<CpuOps>::TableOf;
 };
 
-CpuDevice::CpuDevice(std::size_t memory_limit)
+CpuOps::CpuOps(Allocator& memory, Bf16 bf16)
+    : scratch(memory), bf16_products(bf16 == Bf16::native ? open_bf16_products() : nullptr) {}
+
+CpuOps::~CpuOps() = default;
+
+CpuDevice::CpuDevice(std::size_t memory_limit, Bf16 bf16)
     : Device(std::make_unique<HostMemory>(capacity_for(memory_limit)), memory_limit),
-      ops_(memory()),
+      ops_(memory(), bf16),
       table_(std::make_unique<Table>(ops_)) {}
 
 CpuDevice::~CpuDevice() = default;
 
-OpTable& CpuDevice::ops() { return *table_; }
+OpTable& CpuDevice::ops() {
+  return *table_;
+}
 
 std::string CpuDevice::name() const {
   std::ifstream in("/proc/cpuinfo");
@@ -87,23 +115,24 @@ double CpuDevice::now() const {
   return wall_clock();
 }
 
-double measure_gemm_peak(double seconds) {
-  constexpr int n = 2048;  // three matrices of 16 MiB: large enough that packing and threads cost nothing
-  Allocator unlimited(nullptr, 0);  // of which no tensor is made
-  Scratch scratch(unlimited);
-  float* a = scratch.floats(std::int64_t{3} * n * n);
-  float *b = a + n * n, *c = b + n * n;
-  for (int i = 0; i < n * n; ++i) {
-    a[i] = static_cast<float>(i % 17) * 0.125f - 1;
-    b[i] = static_cast<float>(i % 23) * 0.0625f - 0.5f;
-    c[i] = 0;
-  }
+double measure_gemm_peak(DType type, double seconds) {
+  constexpr std::int64_t n =
+      2048;  // matrices of 8 or 16 MiB: large enough that packing and threads cost nothing
+  Allocator memory(
+      std::make_unique<HeapMemory>(std::size_t{3} * n * n * size_of(type) + (std::size_t{1} << 20)), 0);
+  CpuOps cpu(memory, Bf16::native);
+  const auto matrix = [&](float value) {
+    const Tensor t(memory, {n, n}, type, Category::workspace, "peak");
+    compute(cpu, ops::Fill{t, value});
+    return ops::Matrix(t);
+  };
+  const ops::Matmul product{matrix(0.5f), matrix(0.25f), matrix(0)};
   double best = 0;
   const double start = wall_clock();
   do {
     const double begin = wall_clock();
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, n, n, 1, a, n, b, n, 0, c, n);
-    best = std::max(best, 2.0 * n * n * n / (wall_clock() - begin));
+    compute(cpu, product);
+    best = std::max(best, product.cost().flops / (wall_clock() - begin));
   } while (wall_clock() - start < seconds);
   return best;
 }

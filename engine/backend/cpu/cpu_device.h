@@ -27,7 +27,7 @@ class HostMemory final : public RawMemory {
 
 class CpuDevice final : public Device {
  public:
-  explicit CpuDevice(std::size_t memory_limit = 0);
+  explicit CpuDevice(std::size_t memory_limit = 0, Bf16 bf16 = Bf16::native);
   ~CpuDevice();
   OpTable& ops() override;
   std::string name() const override;
@@ -48,8 +48,8 @@ class CpuDevice final : public Device {
   std::unique_ptr<Table> table_;
 };
 
-// FLOP/s that this process's threads reach on a large square f32 product: the peak that CPU rows are held
-// against.
-double measure_gemm_peak(double seconds);
+// FLOP/s that this process's threads reach on a large square product of matrices of that type, as a device computes it:
+// the peak that CPU rows of that precision are held against.
+double measure_gemm_peak(DType type, double seconds);
 
 }  // namespace mbench::cpu

@@ -1,14 +1,26 @@
-// The CPU's ops: f32 arithmetic on f32, bf16 or f16 storage, OpenMP threads, matrix products by CBLAS. Each
-// compute() stands in the source file named after its op's header.
+// The CPU's ops: f32 arithmetic on f32, bf16 or f16 storage, OpenMP threads, matrix products by CBLAS, those of bf16 operands by
+// oneDNN where the CPU has bf16 instructions. Each compute() stands in the source file named after its op's header.
 #pragma once
+#include <memory>
+
 #include "engine/backend/cpu/scratch.h"
 
 namespace mbench::cpu {
 
+class Bf16Products;  // bf16_products.h
+
+// Which arithmetic products of bf16 operands take. Either is the whole answer: there is no mixture by chance.
+enum class Bf16 {
+  native,   // the CPU's bf16 instructions where it has them and oneDNN is built in, else widened
+  widened,  // f32, on every CPU
+};
+
 struct CpuOps {
   // Scratch counts against what `memory`'s device may hold.
-  explicit CpuOps(Allocator& memory) : scratch(memory) {}
+  CpuOps(Allocator& memory, Bf16 bf16);
+  ~CpuOps();
   Scratch scratch;
+  std::unique_ptr<Bf16Products> bf16_products;  // null: they are widened
 };
 
 template <class Op>

@@ -9,13 +9,15 @@ namespace mbench::cpu {
 // Global element of the first entry of row `row` of a tensor of that shape.
 inline std::uint64_t first_element(const ops::HiddenMap& map, const Shape& shape, std::int64_t row) {
   const std::int64_t batch = shape[1], s = row / batch, b = row % batch;  // [seq, batch, width]
-  return static_cast<std::uint64_t>(((map.sample0 + b) * map.seq + map.seq0 + s) * shape[2]);
+  return static_cast<std::uint64_t>(((map.sample0 + b) * map.seq + map.position(s)) * shape[2]);
 }
 
 inline std::uint64_t first_element(const ops::HeadMap& map, const Shape& shape, std::int64_t row) {
-  const std::int64_t heads = shape[1], seq = shape[2];  // [batch, heads, seq, seq]
-  const std::int64_t q = row % seq, a = row / seq % heads, b = row / seq / heads;
-  return static_cast<std::uint64_t>((((map.sample0 + b) * map.heads + map.head0 + a) * seq + q) * shape[3]);
+  const std::int64_t heads = shape[1], queries = shape[2];  // [batch, heads, queries, keys]
+  const std::int64_t q = row % queries, a = row / queries % heads, b = row / queries / heads;
+  const std::int64_t seq = map.seq_of(shape[3]);
+  return static_cast<std::uint64_t>(
+      (((map.sample0 + b) * map.heads + map.head0 + a) * seq + map.q0 + q) * seq + map.k0);
 }
 
 inline std::uint64_t first_element(const ops::ElementMap& map, const Shape& shape, std::int64_t row) {

@@ -3,8 +3,11 @@
 #include <cblas.h>
 #include <omp.h>
 
+#include <cmath>
 #include <limits>
+#include <optional>
 
+#include "engine/backend/cpu/bf16_products.h"
 #include "engine/backend/cpu/convert.h"
 #include "engine/backend/cpu/cpu_ops.h"
 #include "engine/backend/cpu/parallel.h"
@@ -169,13 +172,161 @@ void multiply(const Matmul& op, Scratch& memory) {
   });
 }
 
+// On bf16 instructions, with a bias if that is all of the epilogue. False, and nothing is done, for what is left to BLAS: there are
+// none, operands that are not bf16, a result in f16, no terms to sum, another epilogue.
+bool multiply_natively(CpuOps& cpu, const Matmul& op) {
+  if (!cpu.bf16_products || op.a.data.dtype() != DType::bf16 || op.c.data.dtype() == DType::f16) return false;
+  if (op.c.rows == 0 || op.c.cols == 0 || op.a.cols == 0 || op.batch == 0) return false;
+  if (op.gelu_input || op.gelu_grad_input || op.bias_gradient) return false;
+  const auto place = [&](const Matrix& x) {
+    return Bf16Shape::Place{x.ld, op.batch > 1 ? x.batch_stride : 0, x.transposed};
+  };
+  const Bf16Shape shape{op.c.rows,     op.c.cols,   op.a.cols,   op.batch,
+                        place(op.a),   place(op.b), place(op.c), op.c.data.dtype() == DType::f32,
+                        bool(op.bias), op.alpha,    op.beta};
+  Bf16Product* product = cpu.bf16_products->find(shape);
+  if (product == nullptr) return false;
+  const auto at = [](const Matrix& x) {
+    return x.data.data() + static_cast<std::size_t>(x.offset) * size_of(x.data.dtype());
+  };
+  product->run(at(op.a), at(op.b), at(op.c), op.bias ? op.bias.data() : nullptr,
+               cpu.scratch.bytes(product->scratch_bytes()));
+  return true;
+}
+
+// Numbers of fp16, each as the sum of two of bf16: 8 bits and the 3 that are left, with range to spare.
+struct SplitPanel {
+  bf16 *high, *low;
+};
+
+// The part [row, row + rows) x [col, col + cols) of an operand, as it is stored.
+SplitPanel split_panel(const Matrix& x, std::int64_t index, std::int64_t row, std::int64_t col,
+                       std::int64_t rows, std::int64_t cols, bf16* buffer) {
+  const SplitPanel panel{buffer, buffer + rows * cols};
+  if (x.transposed) {
+    std::swap(row, col);
+    std::swap(rows, cols);
+  }
+  const f16* from = x.data.as<f16>() + x.offset + index * x.batch_stride + row * x.ld + col;
+  parallel_row_tiles(rows, cols, [&](std::int64_t r, std::int64_t c, std::int64_t n) {
+    float whole[kTile], part[kTile];
+    bf16 *high = panel.high + r * cols + c, *low = panel.low + r * cols + c;
+    to_floats(from + r * x.ld + c, whole, n);
+    from_floats(whole, high, n);
+    to_floats(high, part, n);
+#pragma omp simd
+    for (std::int64_t i = 0; i < n; ++i)  // nothing is left of infinity: it stays what it is
+      part[i] = std::fabs(whole[i]) <= 65504.0f ? whole[i] - part[i] : 0.0f;
+    from_floats(part, low, n);
+  });
+  return panel;
+}
+
+// How such a product is cut, and the shapes of what is left of it.
+struct SplitSizes {
+  static constexpr std::int64_t kRows = 1024, kCols = 1024, kDepth = 2048;
+  explicit SplitSizes(const Matmul& op)
+      : rows(std::min(kRows, op.c.rows)),
+        cols(std::min(kCols, op.c.cols)),
+        depth(std::min(kDepth, op.a.cols)) {}
+  std::int64_t rows, cols, depth;
+
+  // f(first row, first column, rows, columns) of every tile of c.
+  template <class F>
+  void for_tiles(const Matmul& op, F&& f) const {
+    for (std::int64_t i = 0; i < op.c.rows; i += rows)
+      for (std::int64_t j = 0; j < op.c.cols; j += cols)
+        f(i, j, std::min(rows, op.c.rows - i), std::min(cols, op.c.cols - j));
+  }
+  // f(first term, terms) of every panel of the operands of a tile.
+  template <class F>
+  void for_panels(const Matmul& op, F&& f) const {
+    for (std::int64_t p = 0; p < op.a.cols; p += depth) f(p, std::min(depth, op.a.cols - p));
+  }
+  static Bf16Shape shape(const Matmul& op, std::int64_t m, std::int64_t n, std::int64_t k, bool first) {
+    return {.m = m,
+            .n = n,
+            .k = k,
+            .a = {op.a.transposed ? m : k, 0, op.a.transposed},
+            .b = {op.b.transposed ? k : n, 0, op.b.transposed},
+            .c = {n, 0, false},
+            .to_f32 = true,
+            .alpha = op.alpha,
+            .beta = first ? 0.0f : 1.0f};
+  }
+};
+
+// The most memory that the products of a split one work in; nothing where one of them has no code.
+std::optional<std::size_t> split_work(Bf16Products& products, const Matmul& op, const SplitSizes& size) {
+  std::optional<std::size_t> most = 0;
+  size.for_tiles(op, [&](std::int64_t, std::int64_t, std::int64_t m, std::int64_t n) {
+    size.for_panels(op, [&](std::int64_t, std::int64_t k) {
+      for (const bool first : {true, false}) {
+        const Bf16Product* product = products.find(SplitSizes::shape(op, m, n, k, first));
+        if (product == nullptr) most.reset();
+        if (most) most = std::max(*most, product->scratch_bytes());
+      }
+    });
+  });
+  return most;
+}
+
+// Products of fp16 operands on units that multiply bf16 at many times the rate of f32: a product of two sums of two is four
+// products, all exact in f32. False, and nothing is done, where there are no such units.
+bool multiply_split(CpuOps& cpu, const Matmul& op) {
+  if (!cpu.bf16_products || !cpu.bf16_products->matrix_units() || op.a.data.dtype() != DType::f16)
+    return false;
+  if (op.c.rows == 0 || op.c.cols == 0 || op.a.cols == 0 || op.batch == 0) return false;
+  Bf16Products& products = *cpu.bf16_products;
+  const SplitSizes size(op);
+  const std::optional<std::size_t> work_bytes = split_work(products, op, size);
+  if (!work_bytes) return false;
+  const auto whole_lines = [](std::int64_t floats) { return (floats + 15) / 16 * 16; };
+  const std::int64_t c_floats = whole_lines(size.rows * size.cols),
+                     a_floats = whole_lines(size.rows * size.depth),
+                     b_floats = whole_lines(size.depth * size.cols);  // two numbers of 16 bits each
+  float* tile = static_cast<float*>(cpu.scratch.bytes(
+      static_cast<std::size_t>(c_floats + a_floats + b_floats) * sizeof(float) + *work_bytes));
+  float *a_buffer = tile + c_floats, *b_buffer = a_buffer + a_floats, *work = b_buffer + b_floats;
+  const auto multiply_tile = [&](std::int64_t index, std::int64_t i, std::int64_t j, std::int64_t m,
+                                 std::int64_t n) {
+    size.for_panels(op, [&](std::int64_t p, std::int64_t k) {
+      const SplitPanel a = split_panel(op.a, index, i, p, m, k, reinterpret_cast<bf16*>(a_buffer));
+      const SplitPanel b = split_panel(op.b, index, p, j, k, n, reinterpret_cast<bf16*>(b_buffer));
+      const auto add = [&](const bf16* left, const bf16* right, bool first) {
+        products.find(SplitSizes::shape(op, m, n, k, first))->run(left, right, tile, nullptr, work);
+      };
+      add(a.high, b.high, p == 0);
+      add(a.high, b.low, false);
+      add(a.low, b.high, false);
+      add(a.low, b.low, false);
+    });
+  };
+  with_type(op.c.data.dtype(), [&](auto type) {
+    using TC = decltype(type);
+    for (std::int64_t index = 0; index < op.batch; ++index)
+      size.for_tiles(op, [&](std::int64_t i, std::int64_t j, std::int64_t m, std::int64_t n) {
+        multiply_tile(index, i, j, m, n);
+        TC* out = op.c.data.as<TC>() + op.c.offset + index * op.c.batch_stride + i * op.c.ld + j;
+        parallel_rows(m, n, [&](std::int64_t r) { merge_row(tile + r * n, out + r * op.c.ld, n, op.beta); });
+      });
+  });
+  return true;
+}
+
+void multiply_somehow(CpuOps& cpu, const Matmul& op) {
+  if (!multiply_natively(cpu, op) && !multiply_split(cpu, op)) multiply(op, cpu.scratch);
+}
+
 }  // namespace
 
-// CBLAS has no epilogues: they are the ops that they are made of.
+// CBLAS has no epilogues: they are the ops that they are made of. oneDNN adds a bias to its f32 sums; what an epilogue else
+// reads or writes beside c is one pass of an op over c, as for CBLAS.
 template <>
 void compute(CpuOps& cpu, const Matmul& op) {
-  if (!op.has_epilogue()) return multiply(op, cpu.scratch);
-  multiply(ops::product_before_epilogue(op), cpu.scratch);
+  if (!op.has_epilogue()) return multiply_somehow(cpu, op);
+  if (op.bias && multiply_natively(cpu, op)) return;
+  multiply_somehow(cpu, ops::product_before_epilogue(op));
   ops::for_each_part_of_epilogue(op, [&](const auto& part) { compute(cpu, part); });
 }
 

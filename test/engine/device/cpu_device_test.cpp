@@ -79,8 +79,9 @@ TEST_CASE("a device with a limit runs out of memory at the limit") {
   CHECK_NOTHROW(device.empty({1 << 20}, DType::u8, Category::weights, "v"));
 }
 
-TEST_CASE("the peak of a matrix product is measured") {
-  CHECK(cpu::measure_gemm_peak(0.01) > 1e8);
+TEST_CASE("the peak of a matrix product is measured in each type") {
+  for (const DType type : {DType::f32, DType::bf16, DType::f16})
+    CHECK(cpu::measure_gemm_peak(type, 0.01) > 1e8);
 }
 
 TEST_CASE(
@@ -110,7 +111,7 @@ TEST_CASE(
 TEST_CASE(
     "scratch of the CPU's kernels is reported and bound by the device's limit, the arena is not touched") {
   constexpr std::size_t limit = std::size_t{8} << 20;
-  cpu::CpuDevice device(limit);
+  cpu::CpuDevice device(limit, cpu::Bf16::widened);
   const auto product_of = [&](std::int64_t n) {
     const Tensor a = device.empty({n, n}, DType::bf16, Category::other, "a");
     const Tensor c = device.empty({n, n}, DType::bf16, Category::other, "c");

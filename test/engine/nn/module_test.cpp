@@ -40,7 +40,7 @@ MicroBatch ModuleTest::batch() {
   if (masked) {
     keep.back() = 0;
     batch.token_types = ids({seq, samples}, types);
-    batch.keep = flags({samples, seq}, keep);
+    batch.keep = flags({1, samples, seq}, keep);
     std::vector<std::int64_t> order;
     for (std::int64_t b = 0; b < samples; ++b) order.push_back(b % 2);
     batch.order_labels = ids({samples}, order);
@@ -48,7 +48,7 @@ MicroBatch ModuleTest::batch() {
   if (plan.graph.attention_mask) {
     const std::int64_t masks = masked ? samples : 1;
     batch.attention_mask = flags({masks, seq, seq}, std::vector<std::uint8_t>(masks * seq * seq, 0));
-    run(*device, ops::AttentionMask{batch.keep, batch.attention_mask});
+    run(*device, ops::AttentionMask{keys_of(batch), batch.attention_mask});
   }
   return batch;
 }

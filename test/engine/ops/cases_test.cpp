@@ -111,12 +111,29 @@ TEST_CASE("every op with a gradient of its own is differenced") {
   }
 }
 
+void check_cases(Device& device, const OpCases& op) {
+  for (const Case& c : op.compared) check_case(device, c, {0, 1});
+  for (const Case& c : op.unemulated) check_case(device, c, {0});
+}
+
 TEST_CASE("the CPU's ops agree with their references") {
   cpu::CpuDevice device;
   for (const OpCases& op : all_op_cases()) DYNAMIC_SECTION(op.op) {
-      for (const Case& c : op.compared) check_case(device, c, {0, 1});
-      for (const Case& c : op.unemulated) check_case(device, c, {0});
+      check_cases(device, op);
     }
+}
+
+// What a CPU without bf16 instructions computes. On such a one it is the same again.
+TEST_CASE("the CPU's products agree with their references where bf16 is widened") {
+  cpu::CpuDevice device(0, cpu::Bf16::widened);
+  int widened = 0;
+  for (const OpCases& op : all_op_cases())
+    if (op.op.find("matmul") != std::string::npos || op.op.find("attention") != std::string::npos) {
+      INFO(op.op);
+      check_cases(device, op);
+      ++widened;
+    }
+  CHECK(widened >= 4);
 }
 
 TEST_CASE("gradients agree with finite differences") {

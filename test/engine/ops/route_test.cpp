@@ -61,6 +61,13 @@ TEST_CASE("a balanced choice is the token's, however the batch and the sequence 
           for (std::int64_t j = 0; j < k; ++j)
             CHECK(part[(s * 2 + b) * k + j] == whole[((seq0 + s) * samples + sample0 + b) * k + j]);
     }
+  // Two parts of the sequence: positions 1, then 8 to 10.
+  const Experts parts = balanced(test, 4, 2, n, k, {seq, 1, 2, 1, 8});
+  const std::int64_t positions[] = {1, 8, 9, 10};
+  for (std::int64_t s = 0; s < 4; ++s)
+    for (std::int64_t b = 0; b < 2; ++b)
+      for (std::int64_t j = 0; j < k; ++j)
+        CHECK(parts[(s * 2 + b) * k + j] == whole[(positions[s] * samples + 2 + b) * k + j]);
 }
 
 TEST_CASE("a correction changes which experts are chosen, and not their scores") {

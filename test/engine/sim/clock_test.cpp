@@ -18,8 +18,8 @@ HostTimes times() {
 
 TEST_CASE("long kernels hide what the host needs to launch them") {
   VirtualClock clock(times());
-  CHECK(clock.kernel(10).begin == 1);
-  const Interval second = clock.kernel(10);
+  CHECK(clock.kernel(10, TimePart::products).begin == 1);
+  const Interval second = clock.kernel(10, TimePart::products);
   CHECK(second.begin == 11);
   CHECK(second.end == 21);
   CHECK(clock.now() == 21);
@@ -27,27 +27,27 @@ TEST_CASE("long kernels hide what the host needs to launch them") {
 
 TEST_CASE("short kernels wait for the host to launch them") {
   VirtualClock clock(times());
-  for (int i = 0; i < 10; ++i) clock.kernel(0.25);
+  for (int i = 0; i < 10; ++i) clock.kernel(0.25, TimePart::products);
   CHECK(clock.now() == 10.25);
   clock.host(5);
-  CHECK(clock.kernel(0.25).begin == 16);
+  CHECK(clock.kernel(0.25, TimePart::products).begin == 16);
 }
 
 TEST_CASE("a host that synchronizes has waited for the stream, and pays for it") {
   VirtualClock clock(times());
-  clock.kernel(10);
+  clock.kernel(10, TimePart::products);
   CHECK(clock.synchronize() == 11.5);
   // The launches to come are no longer hidden.
-  CHECK(clock.kernel(10).begin == 12.5);
+  CHECK(clock.kernel(10, TimePart::products).begin == 12.5);
 }
 
 TEST_CASE("the stream waits until what it waits for has ended, and the host goes on") {
   VirtualClock clock(times());
-  clock.wait_until(100);
-  clock.wait_until(50);
+  clock.wait_until(100, TimePart::communication_tp);
+  clock.wait_until(50, TimePart::communication_tp);
   CHECK(clock.now() == 100);
-  CHECK(clock.kernel(1).begin == 100);
-  for (int i = 0; i < 20; ++i) clock.kernel(1);
+  CHECK(clock.kernel(1, TimePart::products).begin == 100);
+  for (int i = 0; i < 20; ++i) clock.kernel(1, TimePart::products);
   CHECK(clock.now() == 121);
 }
 
@@ -56,12 +56,12 @@ TEST_CASE("a kernel is slower for as long as a collective runs beside it") {
   t.overlap_slowdown = 0.2;
   VirtualClock clock(t);
   clock.overlap({5, 8});
-  const Interval beside = clock.kernel(10);  // from 1 to 11, three of them beside the collective
+  const Interval beside = clock.kernel(10, TimePart::products);  // from 1 to 11, three of them beside the collective
   CHECK(beside.end == Approx(11.6));
-  CHECK(clock.kernel(10).end == Approx(21.6));
+  CHECK(clock.kernel(10, TimePart::products).end == Approx(21.6));
   VirtualClock alone(t);
   alone.overlap({50, 60});
-  CHECK(alone.kernel(10).end == 11);
+  CHECK(alone.kernel(10, TimePart::products).end == 11);
 }
 
 TEST_CASE(
@@ -72,7 +72,7 @@ TEST_CASE(
   const int tp = clock.add_stream("tp"), dp = clock.add_stream("dp");
   CHECK(clock.track(tp).name() == "communication tp");
   CHECK(clock.track(dp) == Track(Track::communication, "dp"));
-  clock.kernel(10);
+  clock.kernel(10, TimePart::products);
   CHECK(clock.enqueue(tp) == 10);
   const Interval first = clock.occupy(tp, 10, 5);
   CHECK(first.begin == 10);
@@ -88,10 +88,10 @@ TEST_CASE("where the device is the host, a call has ended when it returns") {
   HostTimes t = times();
   t.immediate = true;
   VirtualClock clock(t);
-  clock.kernel(10);
-  CHECK(clock.kernel(10).begin == 12);
-  clock.wait_until(30);
-  CHECK(clock.kernel(10).begin == 31);
+  clock.kernel(10, TimePart::products);
+  CHECK(clock.kernel(10, TimePart::products).begin == 12);
+  clock.wait_until(30, TimePart::communication_tp);
+  CHECK(clock.kernel(10, TimePart::products).begin == 31);
 }
 
 TEST_CASE("a step is no shorter than what its loader takes, and the two blur where they are near") {

@@ -119,6 +119,12 @@ TEST_CASE("with peer-to-peer off a node's devices talk through the host") {
   CHECK(kThroughHost.message(kGiB, 0, 8) == kDirect.message(kGiB, 0, 8));
 }
 
+TEST_CASE("a shift is a message of every rank at once, over the network where any crosses nodes") {
+  CHECK(kDirect.shift(kGiB, {8, 1}) == kDirect.message(kGiB, 0, 1));
+  CHECK(kDirect.shift(kGiB, {2, 4}) == kDirect.message(kGiB, 7, 8));
+  CHECK(kThroughHost.shift(kGiB, {4, 1}) == kThroughHost.message(kGiB, 0, 1));
+}
+
 TEST_CASE("a message takes the peer-to-peer path inside a node and the network between nodes") {
   CHECK(kDirect.message(kGiB, 0, 7) == Approx(kBase + kStep + kGiB / kP2p));
   CHECK(kDirect.message(kGiB, 7, 8) == Approx(kBase + kHop + kGiB / kNetwork));

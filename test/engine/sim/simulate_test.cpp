@@ -241,3 +241,43 @@ TEST_CASE("where nothing runs beside collectives over tp, a step takes longer") 
     p.tp = 4, p.sequence_parallel = true;
   }
 }
+
+TEST_CASE("the parts of a step add up to it, and each is there where the layout has it") {
+  const auto anatomy_of = [](const Point& p, const char* machine) {
+    const Simulation s = simulated(p, machine);
+    REQUIRE(s.result.time_anatomy_ms);
+    double sum = 0;
+    for (const double ms : s.result.time_anatomy_ms->ms) {
+      CHECK(ms >= 0);
+      sum += ms;
+    }
+    CHECK(sum == Approx(s.result.iteration_ms->mean).epsilon(1e-9));
+    return *s.result.time_anatomy_ms;
+  };
+  const TimeAnatomy one = anatomy_of(gpt(1, 1, 1), kV100), tp = anatomy_of(gpt(4, 1, 1), kV100),
+                    pp = anatomy_of(gpt(1, 4, 1), kV100), dp = anatomy_of(gpt(1, 1, 4), kV100);
+  for (const TimeAnatomy& a : {one, tp, pp, dp}) {
+    CHECK(a[TimePart::products] > 0);
+    CHECK(a[TimePart::attention] > 0);
+    CHECK(a[TimePart::elementwise] > 0);
+    CHECK(a[TimePart::optimizer] > 0);
+  }
+  for (const TimePart part : {TimePart::bubble, TimePart::communication_tp, TimePart::communication_dp,
+                              TimePart::communication_pp, TimePart::communication_other})
+    CHECK(one[part] == 0);
+  CHECK(tp[TimePart::communication_tp] > 0);
+  CHECK(tp[TimePart::communication_dp] == 0);
+  CHECK(dp[TimePart::communication_dp] > 0);
+  CHECK(dp[TimePart::communication_tp] == 0);
+  CHECK(pp[TimePart::communication_pp] > 0);
+  CHECK(pp[TimePart::bubble] > pp[TimePart::communication_pp]);
+  CHECK(tp[TimePart::products] < one[TimePart::products]);
+  // A stage of four has a quarter of the layers, and waits for about (4 - 1) / 8 of what it computes.
+  CHECK(pp[TimePart::products] < one[TimePart::products] / 2);
+
+  // A slow host shows as such.
+  Point slow = gpt(4, 1, 1);
+  slow.framework = "megatron";
+  const Simulation s = simulated(slow, find_machine(kV100, "test"), find_framework("megatron", "test"), 4);
+  CHECK((*s.result.time_anatomy_ms)[TimePart::host] > 10 * tp[TimePart::host] + 1);
+}

@@ -38,7 +38,7 @@ struct Stage {
         world(stage * ranks, network.stages() * ranks, network, links, clock) {}
   Tensor tensor(std::int64_t rows) { return device.empty({rows, 1024}, DType::f32, Category::other, "x"); }
   // A kernel of that time, on an idle stream.
-  void compute(double seconds) { clock.kernel(seconds); }
+  void compute(double seconds) { clock.kernel(seconds, TimePart::products); }
   double copy_seconds(const Tensor& x) {
     return sim::CostModel(machine(), find_framework("mbench", "test"), 1.0)
         .streaming_seconds({0, 2 * static_cast<double>(x.bytes())});
@@ -133,6 +133,21 @@ TEST_CASE("a started all_to_all runs beside what is computed until it is waited 
   for (const double kernel : {0.1 * seconds, 10 * seconds}) {
     const double begin = s.clock.synchronize();
     const auto pending = group->start_all_to_all(x, y);
+    s.compute(kernel);
+    pending->wait();
+    CHECK(s.clock.now() - begin == Approx(kCall + std::max(seconds, kLaunch + kernel)));
+  }
+}
+
+TEST_CASE("a started shift runs beside what is computed until it is waited for") {
+  SimNetwork network(1, 4);
+  Stage s(network, 0, 4);
+  const auto ring = s.world.group(s.device, "cp", first(4));
+  const Tensor x = s.tensor(4096), y = s.tensor(4096);
+  const double seconds = s.links.message(static_cast<double>(x.bytes()), 0, 1);
+  for (const double kernel : {0.1 * seconds, 10 * seconds}) {
+    const double begin = s.clock.synchronize();
+    const auto pending = ring->start_shift(x, y);
     s.compute(kernel);
     pending->wait();
     CHECK(s.clock.now() - begin == Approx(kCall + std::max(seconds, kLaunch + kernel)));

@@ -36,6 +36,7 @@ TEST_CASE("a result file has the measures of the table in its order, unknown as 
                                           "library_memory_mib",
                                           "communication_fraction",
                                           "bubble_fraction",
+                                          "time_anatomy_ms",
                                           "losses",
                                           "gradient_norms",
                                           "auxiliary_losses",
@@ -68,10 +69,13 @@ TEST_CASE("each measure is read into its own place and nowhere else") {
                                        {"min", 5},  {"max", 6},    {"samples", {1.5, 2.5}}};
     const nlohmann::json anatomy = {{"weights", 1},     {"gradients", 2}, {"optimizer", 3},
                                     {"activations", 4}, {"workspace", 5}, {"other", 6}};
+    nlohmann::json time;
+    for (const std::string_view part : kTimePartNames) time[std::string(part)] = time.size() + 0.5;
     const nlohmann::json rate = {{"mean", 1.5}, {"stddev", 2.5}};
     bool read = false;
     for (const nlohmann::json& value : {nlohmann::json(7), nlohmann::json("words"),
-                                        nlohmann::json({1.5, 2.5}), statistics, anatomy, rate}) {
+                                        nlohmann::json({1.5, 2.5}), statistics, anatomy, time,
+                                        rate}) {
       PointResult r = empty;
       try {
         metric.read(r, value, "r: $." + metric.name);
@@ -108,6 +112,6 @@ TEST_CASE("what others may publish is a measure of one number") {
     const Metric& metric = metric_named(name);
     CHECK((metric.parts.empty() || metric.parts.front() == "mean"));
   }
-  for (const char* name : {"losses", "throttle_reasons", "memory_anatomy_mib", "peak_tflops"})
+  for (const char* name : {"losses", "throttle_reasons", "memory_anatomy_mib", "time_anatomy_ms", "peak_tflops"})
     CHECK_FALSE(metric_named(name).publishable);
 }

@@ -53,13 +53,14 @@ TEST_CASE("every field is read and written back") {
   const Point p = point_of(R"({
     "model": {"family": "bert", "layers": 8, "hidden": 96, "heads": 6, "vocab": 300, "positions": 512},
     "seq": 128, "micro_batch": 3, "global_batch": 12, "iterations": 7, "warmup": 0, "seed": 18446744073709551615,
-    "dropout": 0.25, "tp": 2, "pp": 4, "dp": 2, "cp": 3, "ep": 5, "etp": 2, "router": "capacity:1.5",
+    "dropout": 0.25, "tp": 2, "pp": 4, "dp": 2, "cp": 3, "cp_communication": "all_gather", "ep": 5, "etp": 2, "router": "capacity:1.5",
     "replicas": "single_process", "strategy": "sequence_parallel+selective",
     "recompute_layers": 3, "schedule": "interleaved", "virtual_stages": 2, "zero": "oss+sdp", "fsdp_no_sync": true, "offload": "all", "precision": "fp8",
     "attention": "flash", "graph": "captured", "cross_entropy_fusion": "none", "gradient_accumulation_fusion": false,
     "gradients_in_bf16": true, "moments_in_bf16": true, "data": "text:a b.txt", "learning_rate": 0.1, "lr_warmup": 4,
     "weight_decay": 0, "clip_grad": 2.5, "memory_limit": "2GiB", "max_seconds": 1.5,
-    "env": {"NCCL_P2P_DISABLE": 1, "A": "b c"}, "framework": "megatron", "device": "sim:8xv100"})");
+    "env": {"NCCL_P2P_DISABLE": 1, "A": "b c"}, "framework": "megatron",
+    "machine.network.gbps_per_device": 94, "device": "sim:8xv100"})");
   CHECK(p.model.name == "custom");
   CHECK(p.model.ffn == 4 * 96);
   CHECK(p.seed == 18446744073709551615ull);
@@ -79,6 +80,7 @@ TEST_CASE("every field is read and written back") {
   CHECK(p.memory_limit == 2ull << 30);
   CHECK(p.env == std::map<std::string, std::string>{{"NCCL_P2P_DISABLE", "1"}, {"A", "b c"}});
   CHECK(p.framework == "megatron");
+  CHECK(p.machine == std::map<std::string, double>{{"network.gbps_per_device", 94}});
   CHECK(p.device == "sim:8xv100");
   const nlohmann::ordered_json written = point_to_json(p);
   CHECK(written.size() == point_keys().size());
@@ -234,18 +236,19 @@ TEST_CASE("every field has a kind, and a point can be rid of the fields of a kin
   for (const PointField& field : point_fields()) of_kind[field.kind].insert(field.key);
   CHECK(of_kind.at(FieldKind::model) == std::set<std::string>{"model"});
   CHECK(of_kind.at(FieldKind::limit) == std::set<std::string>{"memory_limit", "max_seconds"});
-  CHECK(of_kind.at(FieldKind::place) == std::set<std::string>{"env", "framework", "device"});
+  CHECK(of_kind.at(FieldKind::place) == std::set<std::string>{"env", "framework", "machine", "device"});
   CHECK(of_kind.at(FieldKind::layout).contains("replicas"));
   CHECK(of_kind.at(FieldKind::training).contains("precision"));
   // A point with every field set, without each kind in turn: what is of the kind is at its default, the rest stays.
   const Point full = point_of(R"({
     "model": "bert-base", "seq": 128, "micro_batch": 3, "global_batch": 12, "iterations": 7, "warmup": 0, "seed": 18,
-    "dropout": 0.25, "tp": 2, "pp": 4, "dp": 2, "cp": 3, "ep": 5, "etp": 2, "router": "capacity:1.5",
+    "dropout": 0.25, "tp": 2, "pp": 4, "dp": 2, "cp": 3, "cp_communication": "all_gather", "ep": 5, "etp": 2, "router": "capacity:1.5",
     "replicas": "single_process", "strategy": "sequence_parallel+selective", "recompute_layers": 1, "schedule": "interleaved", "virtual_stages": 2, "zero": 2, "fsdp_no_sync": true,
     "offload": "all", "precision": "fp16", "gradients_in_f32": true, "gradients_in_bf16": true, "moments_in_bf16": true, "attention": "flash",
     "graph": "eager", "cross_entropy_fusion": "native", "gradient_accumulation_fusion": false,
     "data": "text:a.txt", "learning_rate": 0.1, "lr_warmup": 4, "weight_decay": 0, "clip_grad": 2.5,
-    "memory_limit": "2GiB", "max_seconds": 1.5, "env": {"A": "b"}, "framework": "megatron", "device": "cuda"})");
+    "memory_limit": "2GiB", "max_seconds": 1.5, "env": {"A": "b"}, "framework": "megatron",
+    "machine": {"network.gbps_per_device": 94}, "device": "cuda"})");
   const nlohmann::ordered_json all = point_to_json(full), defaults = point_to_json(Point());
   for (const auto& [kind, keys] : of_kind) {
     const nlohmann::ordered_json rest = point_to_json(without(full, {kind}));

@@ -51,6 +51,7 @@ PointResult full_result() {
   r.peak_memory_mib = 12.5;
   r.peak_memory_by_rank_mib = {12.5, 11, 10, 9};
   r.memory_anatomy_mib = MemoryAnatomy{1, 2, 3, 4, 5, 6};
+  r.time_anatomy_ms = TimeAnatomy{{1, 0.25, 0.5, 0.125, 0, 0.125}};
   r.reserved_memory_mib = 16, r.device_memory_mib = 24576, r.library_memory_mib = 1.75;
   r.communication_fraction = 0.1, r.bubble_fraction = 0.2;
   r.losses = {5.5, -0.25};

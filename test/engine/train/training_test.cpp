@@ -175,6 +175,13 @@ TEST_CASE("the record of a point") {
   const MemoryAnatomy& a = *r.memory_anatomy_mib;
   CHECK(std::accumulate(a.mib.begin(), a.mib.end(), 0.0) == Approx(*r.peak_memory_mib));
   CHECK(r.peak_memory_by_rank_mib == std::vector<double>{*r.peak_memory_mib});
+  REQUIRE(r.time_anatomy_ms);
+  const TimeAnatomy& t = *r.time_anatomy_ms;
+  CHECK(std::accumulate(t.ms.begin(), t.ms.end(), 0.0) == Approx(r.iteration_ms->mean));
+  for (const TimePart part : {TimePart::products, TimePart::elementwise, TimePart::optimizer, TimePart::host})
+    CHECK(t[part] > 0);
+  for (int part = static_cast<int>(TimePart::bubble); part < kTimeParts; ++part)
+    CHECK(t[static_cast<TimePart>(part)] == 0);
   CHECK(*r.reserved_memory_mib >= *r.peak_memory_mib);
   CHECK(*r.library_memory_mib > 0);  // scratch of the CPU's kernels
 }

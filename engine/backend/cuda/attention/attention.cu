@@ -55,7 +55,10 @@ Tensor probs_of(const AttentionShape& s, const Tensor& probs, const Heads& h) {
 }
 
 ops::HeadMap map_of(const AttentionShape& s, const Heads& h) {
-  return {s.map.heads, s.map.head0 + h.first, s.map.sample0 + h.sample};
+  ops::HeadMap map = s.map;
+  map.head0 += h.first;
+  map.sample0 += h.sample;
+  return map;
 }
 
 // The heads of a group that are its i-th: of queries and outputs, and of scores.

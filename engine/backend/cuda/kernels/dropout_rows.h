@@ -10,16 +10,20 @@
 namespace mbench::cuda {
 
 // How a row of a local tensor lies in the global one: its first element there is a linear function of the
-// row's indices, for hidden tensors [seq, batch, width] as for probabilities [batch, heads, seq, seq].
+// row's indices, for hidden tensors [seq, batch, width] as for probabilities [batch, heads, queries, keys]. Of two parts of a
+// sequence the second begins `jump` elements from where the first goes on.
 struct RowElements {
   std::uint32_t inner = 1, middle = 1;  // row = (outer * middle + m) * inner + i
   std::int64_t outer_step = 0, middle_step = 0, inner_step = 0, first = 0;  // in elements
+  std::uint32_t turn = std::numeric_limits<std::uint32_t>::max();           // the first m of the second part
+  std::int64_t jump = 0;
 
   __device__ std::uint64_t at(std::int64_t row) const {
     const std::uint32_t r = static_cast<std::uint32_t>(row), outer_middle = r / inner,
                         i = r - outer_middle * inner;
     const std::uint32_t outer = outer_middle / middle, m = outer_middle - outer * middle;
-    return static_cast<std::uint64_t>(first + outer * outer_step + m * middle_step + i * inner_step);
+    const std::int64_t part = m < turn ? first : first + jump;
+    return static_cast<std::uint64_t>(part + outer * outer_step + m * middle_step + i * inner_step);
   }
 };
 
@@ -35,16 +39,20 @@ inline RowElements row_elements(std::string_view op, const ops::ElementMap& map,
     rows.middle_step = width;
     rows.inner_step = hidden->seq * width;
     rows.first = (hidden->sample0 * hidden->seq + hidden->seq0) * width;
+    if (hidden->turn > 0) {
+      rows.turn = static_cast<std::uint32_t>(hidden->turn);
+      rows.jump = (hidden->seq1 - hidden->seq0 - hidden->turn) * width;
+    }
   } else {
     const auto& heads = std::get<ops::HeadMap>(map);
     check(shape.rank() == 4, op, "shape, got {}, need 4 dims for its random elements", shape.str());
-    const std::int64_t width = shape[3], head = shape[2] * width;
-    rows.inner = static_cast<std::uint32_t>(shape[2]);  // row = (b * heads + a) * seq + q
+    const std::int64_t width = heads.seq_of(shape[3]), head = width * width;
+    rows.inner = static_cast<std::uint32_t>(shape[2]);  // row = (b * heads + a) * queries + q
     rows.middle = static_cast<std::uint32_t>(shape[1]);
     rows.outer_step = heads.heads * head;
     rows.middle_step = head;
     rows.inner_step = width;
-    rows.first = (heads.sample0 * heads.heads + heads.head0) * head;
+    rows.first = (heads.sample0 * heads.heads + heads.head0) * head + heads.q0 * width + heads.k0;
   }
   return rows;
 }

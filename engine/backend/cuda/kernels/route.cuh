@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(kRouteWarps* kWarp) route(RouteArguments<T> a)
   auto values = dynamic_shared<float>();
   if (!a.balanced) fill_values(a, logits, scores, values, begin);
   const std::int64_t token =
-      (a.map.sample0 + row % a.batch) * a.map.seq + a.map.seq0 + row / a.batch;  // its global index
+      (a.map.sample0 + row % a.batch) * a.map.seq + a.map.position(row / a.batch);  // its global index
   float sum = 0;
   for (int j = 0; j < a.k; ++j) {
     const std::int64_t expert =

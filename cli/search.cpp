@@ -1,0 +1,213 @@
+// mbench search: the best layouts of a model on a simulated machine, and why the others are not.
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <ctime>
+#include <filesystem>
+#include <iostream>
+#include <thread>
+
+#include "cli/cli.h"
+#include "cli/environment.h"
+#include "cli/measure.h"
+#include "cli/search_report.h"
+#include "cli/sensitivity.h"
+#include "cli/simulation.h"
+#include "engine/base/atomic_file.h"
+#include "engine/base/text.h"
+#include "engine/process/process.h"
+#include "reports/plots/gnuplot.h"
+#include "reports/plots/report_plots.h"
+#include "reports/tables/report.h"
+#include "search/search.h"
+
+namespace mbench::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kAbout =
+    "Finds the best layouts of SPEC on a simulated machine: which TP, PP, EP, ZeRO, micro batch, recompute and schedule.\n"
+    "Fields of SPEC that are \"any\", a list, or named in \"search\" are free; what each can be is the strategies' word.\n"
+    "Layouts that cannot be, that do not fit and that cannot be better than those found are counted with the reason.";
+
+constexpr const char* kFooter =
+    "Objectives: time (of a step, the default), memory (of the fullest rank), tokens_per_device (a second, layouts may\n"
+    "leave devices idle), devices (the fewest that reach --rate). Ctrl-C keeps the best so far (exit code 3).\n"
+    "\n"
+    "Examples:\n"
+    "  mbench search configs/search/llama-3-70b-64.json --on sim:64xH100-SXM5-80GB\n"
+    "  mbench search configs/search/llama-3-8b-8.json --on sim:8xH100-SXM5-80GB --why tp=8,pp=1\n"
+    "  mbench search configs/search/llama-3-8b-8.json --on sim:8xH100-SXM5-80GB --set machine.node.p2p_gbps=600";
+
+struct Options {
+  search::SpaceOptions space;
+  std::string out, objective = "time", why;
+  double rate = 0;
+  int best = 10, threads = 0, measure = 0;
+  bool confirm = false, quiet = false, no_front = false, sensitivities = false;
+};
+
+// "12345 layouts, 600 simulated, best 8.96 s", on one line of the terminal, or nothing.
+class Line {
+ public:
+  explicit Line(bool on) : on_(on && ::isatty(STDERR_FILENO)) {}
+  void draw(const std::string& text) {
+    if (!on_) return;
+    fmt::print(stderr, "\r\x1b[K{}", text);
+    std::fflush(stderr);
+    drawn_ = true;
+  }
+  void clear() {
+    if (drawn_) fmt::print(stderr, "\r\x1b[K");
+    drawn_ = false;
+  }
+
+ private:
+  bool on_, drawn_ = false;
+};
+
+// The front, and the anatomy of the best, in the folder "plots"; the markdown that shows them.
+std::string draw(const search::Space& space, const search::SearchEnd& end, const ResultFile& file,
+                 const std::string& out, Interrupt& interrupt) {
+  ResultFile best{file.spec, file.environment, {}};
+  for (const search::Tried& t : end.best) best.points.push_back(t.result);
+  std::vector<reports::Plot> plots;
+  if (auto front = front_plot(space, end)) plots.push_back(std::move(*front));
+  for (reports::Plot& plot : reports::report_plots(best, {}).plots)
+    if (plot.name.starts_with("time-anatomy")) plots.push_back(std::move(plot));
+  if (plots.empty()) return "";
+  const auto files = reports::write_plots(plots, (fs::path(out) / "plots").string(), "gnuplot", &interrupt);
+  for (const std::string& note : files.notes) std::cerr << note << "\n";
+  std::string text;
+  for (const reports::Plot& plot : plots)
+    if (const std::string name = plot.name + ".svg";
+        std::find(files.names.begin(), files.names.end(), name) != files.names.end())
+      text += fmt::format("![{}](plots/{})\n\n", plot.title, name);
+  return text.empty() ? text : "\n## Plots\n\n" + text;
+}
+
+int run(Options options) {
+  Simulator simulator;
+  const search::Objective objective = search::read_objective(options.objective, "--objective");
+  if (objective == search::Objective::devices && options.rate <= 0)
+    fail(ErrorKind::bad_input, "--objective", "devices needs a rate to reach, need --rate TOKENS_PER_S");
+  const search::Space space = search::read_space(options.space);
+  simulator.check(space.base);
+  reports::check_tables(space.file);
+  const search::Place place{simulator.machine_of(space.base), simulator.framework_of(space.base),
+                            parse_simulated(space.base.device, "--on").count};
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  Interrupt& interrupt = *new Interrupt;  // to the end of the process, as a sweep's
+  std::signal(SIGPIPE, SIG_IGN);
+  Line line(!options.quiet);
+  search::SearchOptions how;
+  how.objective = objective;
+  how.rate = options.rate;
+  how.best = static_cast<std::size_t>(options.best);
+  how.front = !options.no_front;
+  how.threads = options.threads > 0 ? options.threads : cores;
+  how.interrupted = [&] { return interrupt.pending(); };
+  how.progress = [&](const search::SearchOptions::Progress& p) {
+    line.draw(fmt::format("{} layouts, {} decided, {} simulated{}", p.layouts, p.decided, p.simulated,
+                          p.best_ms ? fmt::format(", best {:.4g} ms", *p.best_ms) : ""));
+  };
+  const search::SearchEnd end = search::search(space, place, how);
+  line.clear();
+
+  ResultFile file = result_file_of(space, end);
+  file.environment = describe_environment(space.base.device);
+  file.environment["spec_file"] = space.path;
+  file.environment["machine"] = place.machine.description;
+  file.environment["devices_per_node"] = place.machine.devices_per_node;
+  file.environment["device_memory_mib"] = place.machine.memory_bytes >> 20;
+  file.environment["usable_memory_mib"] = end.limit_mib;
+  file.environment["framework"] = fmt::format("{} ({})", place.framework.name, place.framework.description);
+  file.environment["started"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+  const std::string out = options.out.empty() ? fmt::format("out/{}-search-{:%Y%m%d-%H%M%S}", space.name,
+                                                            fmt::localtime(std::time(nullptr)))
+                                              : options.out;
+  std::error_code failed;
+  fs::create_directories(out, failed);
+  if (failed) fail(ErrorKind::bad_input, "--out", "cannot be made: {}, got \"{}\"", failed.message(), out);
+  std::string text = describe_search(space, place, how, end, file);
+  text += draw(space, end, file, out, interrupt);
+  if (options.sensitivities && !end.best.empty())
+    text += "\n## What 10 % more of each figure of the machine gives the best\n\n" +
+            sensitivities(end.best.front().point, simulator);
+  if (!options.why.empty()) text += "\n" + explain_layout(space, place, how, end, options.why);
+  write_result_file((fs::path(out) / "results.json").string(), file);
+  write_file_atomically((fs::path(out) / "results.md").string(), text);
+  std::cout << text << std::flush;
+  bool good = !end.interrupted;
+  if (options.confirm && good) {
+    const auto wrong = search::confirm(space, place, how, end);
+    line.clear();
+    for (const std::string& what : wrong) fmt::print("confirm: {}\n", what);
+    fmt::print("\nConfirmed: {} layouts simulated in full, {} against what was found.\n", end.layouts, wrong.size());
+    good = wrong.empty();
+  }
+  if (options.measure > 0 && !interrupt.pending()) {
+    const Measured measured = measure_best(space, end, static_cast<std::size_t>(options.measure),
+                                           (fs::path(out) / "measured").string(), place.machine.immediate,
+                                           options.quiet, interrupt);
+    std::cout << "\n" << measured.text << std::flush;
+    write_file_atomically((fs::path(out) / "results.md").string(), text + "\n" + measured.text);
+    good = good && measured.good;
+  }
+  if (end.interrupted) fmt::print(stderr, "Interrupted: these are the best of what was simulated.\n");
+  fmt::print(stderr, "results: {}\n", (fs::path(out) / "results.json").string());
+  return good ? Exit::kDone : Exit::kFailed;
+}
+
+}  // namespace
+
+void add_search(CLI::App& app, Exit& exit) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("search", kAbout);
+  command->footer(kFooter);
+  command->add_option("SPEC", options->space.path, "A spec with free fields: see configs/search/")->required();
+  command->add_option("--on", options->space.device, "The machine and how many of its devices: sim:<N>x<MACHINE>")
+      ->type_name("DEVICE")
+      ->required();
+  command
+      ->add_option("--set", options->space.set,
+                   "Give a field another value, \"any\", or a list of values to try. May be repeated")
+      ->type_name("FIELD=VALUE")
+      ->take_all()
+      ->expected(1)
+      ->allow_extra_args(false);
+  command->add_option("--objective", options->objective, "What is best: time, memory, tokens_per_device or devices")
+      ->type_name("NAME");
+  command->add_option("--rate", options->rate, "Only layouts that train so many tokens a second")
+      ->type_name("TOKENS_PER_S")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--best", options->best, "How many layouts are told; default 10")
+      ->type_name("K")
+      ->check(CLI::Range(1, 1000));
+  command->add_option("--why", options->why, "Why a layout is not the best: its fields, such as tp=8,pp=2")
+      ->type_name("LAYOUT");
+  command
+      ->add_option("--measure", options->measure,
+                   "Train the best K for real on this machine, and tell whether they come in the same order")
+      ->type_name("K")
+      ->check(CLI::Range(1, 1000));
+  command->add_flag("--sensitivities", options->sensitivities,
+                    "What 10 % more of each figure of the machine's file gives the best layout");
+  command->add_flag("--confirm", options->confirm,
+                    "Simulate what floors decided, too, and check that none of it is better than what was found");
+  command->add_flag("--no-front", options->no_front, "Leave out the front of time and memory");
+  command->add_option("--threads", options->threads, "How many layouts are simulated at once; default all cores")
+      ->check(CLI::Range(1, 1024));
+  command
+      ->add_option("--out", options->out, "Folder of the results; default out/<name>-search-<date>-<time>")
+      ->type_name("DIR");
+  command->add_flag("--quiet", options->quiet, "No progress");
+  command->callback([options, &exit] { exit.code = run(*options); });
+}
+
+}  // namespace mbench::cli

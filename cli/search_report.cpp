@@ -1,0 +1,208 @@
+#include "cli/search_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "engine/base/json_reader.h"
+#include "engine/base/text.h"
+#include "reports/tables/report.h"
+#include "strategies/strategies.h"
+#include "sweeps/options.h"
+
+namespace mbench::cli {
+namespace {
+
+using search::SearchEnd;
+using search::Tried;
+
+double ms_of(const Tried& t) {
+  return t.result.iteration_ms->mean;
+}
+
+// "8.96 s", "74.2 ms"
+std::string time_text(double ms) {
+  return ms >= 1000 ? fmt::format("{:.4g} s", ms / 1000) : fmt::format("{:.4g} ms", ms);
+}
+std::string memory_text(double mib) {
+  return format_bytes(static_cast<std::uint64_t>(std::max(0.0, mib) * 1048576));
+}
+// "4.2 % slower"
+std::string relative(double ms, double best_ms) {
+  const double percent = (ms / best_ms - 1) * 100;
+  return fmt::format("{:.1f} % {}", std::abs(percent), percent < 0 ? "faster" : "slower");
+}
+
+std::string counted(std::size_t n, const char* what) {
+  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+}
+
+// Tables of these layouts alone.
+std::string tables_of(const ResultFile& file, const std::vector<Tried>& layouts) {
+  ResultFile part{file.spec, file.environment, {}};
+  for (const Tried& t : layouts) part.points.push_back(t.result);
+  reports::ReportOptions options;
+  options.tables = {"layouts", "time"};
+  return reports::render_report(part, options);
+}
+
+// Each the fastest of all layouts that take no more memory.
+std::string front_text(const search::Space& space, const std::vector<Tried>& front) {
+  std::string text =
+      "| Time | Slower | Peak memory | Saved | Layout |\n| ---: | -----: | ----------: | ----: | ------ |\n";
+  const Tried& first = front.front();
+  for (const Tried& t : front) {
+    const double mib = *t.result.peak_memory_mib;
+    text += fmt::format("| {} | {:.1f} % | {} | {:.1f} % | {} |\n", time_text(ms_of(t)),
+                        (ms_of(t) / ms_of(first) - 1) * 100, memory_text(mib),
+                        (1 - mib / *first.result.peak_memory_mib) * 100, search::label_of(space, t.point));
+  }
+  return text;
+}
+
+std::string reasons_text(const search::Space& space, const SearchEnd& end) {
+  std::string text;
+  std::vector<std::pair<std::string, search::TooLarge>> large(end.too_large.begin(), end.too_large.end());
+  std::stable_sort(large.begin(), large.end(),
+                   [](const auto& a, const auto& b) { return a.second.count > b.second.count; });
+  for (const auto& [reason, all] : large)
+    text += fmt::format("- {} not fit: {}; the least of them takes {} of {} ({})\n",
+                        counted(all.count, "layout") + (all.count == 1 ? " does" : " do"), reason,
+                        memory_text(all.needed_mib), memory_text(end.limit_mib),
+                        search::label_of(space, all.example));
+  for (const auto& [kind, all] : end.refused)
+    text += fmt::format("- {} cannot be: {} ({})\n", counted(all.count, "layout"), all.example, all.layout);
+  if (end.too_slow > 0)
+    text += fmt::format("- {} too slow for the rate\n", counted(end.too_slow, "layout") + (end.too_slow == 1 ? " is" : " are"));
+  return text;
+}
+
+}  // namespace
+
+ResultFile result_file_of(const search::Space& space, const SearchEnd& end) {
+  ResultFile file;
+  file.spec = space.file;
+  if (!file.spec.contains("tables")) file.spec["tables"] = {"layouts", "time", "memory"};
+  std::set<std::string> seen;
+  for (const auto* layouts : {&end.best, &end.front})
+    for (const Tried& t : *layouts)
+      if (seen.insert(t.result.id).second) file.points.push_back(t.result);
+  return file;
+}
+
+std::string describe_search(const search::Space& space, const search::Place& place,
+                            const search::SearchOptions& options, const SearchEnd& end, const ResultFile& file) {
+  std::string text = fmt::format("# {}: {} on {} x {}, simulated\n\n", space.name, space.base.model.name,
+                                 place.devices, place.machine.name);
+  text += fmt::format("{} that can be; {} simulated, {} decided by their floors, in {}.\n\n",
+                      counted(end.layouts, "layout"), end.simulated, end.by_floor,
+                      format_duration(end.total_seconds));
+  if (end.best.empty()) {
+    text += end.interrupted     ? "Interrupted before any was simulated that fits.\n\n"
+            : end.layouts == 0  ? "No layout can be.\n\n"
+            : end.too_slow == 0 ? "No layout fits.\n\n"
+                                : "No layout that fits reaches the rate.\n\n";
+    return text + reasons_text(space, end);
+  }
+  text += fmt::format("Best by {}: **{}**, {}, {} of {} a rank.\n\n", name_of(options.objective),
+                      search::label_of(space, end.best.front().point), time_text(ms_of(end.best.front())),
+                      memory_text(end.best.front().needed_mib), memory_text(end.limit_mib));
+  text += tables_of(file, end.best);
+  if (end.larger)
+    text += fmt::format("\nThe next better needs more memory: {}, {} ({}), would take {} a rank, {} more than there is.\n",
+                        search::label_of(space, end.larger->point), time_text(ms_of(*end.larger)),
+                        relative(ms_of(*end.larger), ms_of(end.best.front())),
+                        memory_text(end.larger->needed_mib), memory_text(end.larger->needed_mib - end.limit_mib));
+  if (end.front.size() > 1) {
+    text += "\n## Time against memory\n\nEach is the fastest of all layouts that take no more memory.\n\n";
+    text += front_text(space, end.front);
+  }
+  const std::string reasons = reasons_text(space, end);
+  return reasons.empty() ? text : fmt::format("{}\n## Left out\n\n{}", text, reasons);
+}
+
+std::optional<reports::Plot> front_plot(const search::Space& space, const SearchEnd& end) {
+  if (end.front.size() < 2) return std::nullopt;
+  reports::Plot plot;
+  plot.name = "front";
+  plot.title = "Time against memory";
+  plot.heading = fmt::format("{} on {}", space.base.model.name, space.base.device);
+  const bool small = *end.front.front().result.peak_memory_mib < 4096;
+  plot.x_label = fmt::format("Peak memory of the fullest rank ({})", small ? "MiB" : "GiB");
+  plot.y_label = "Time of a step (ms)";
+  plot.note = "Each layout on the line is the fastest of all that take no more memory.";
+  plot.simulated = true;
+  reports::PlotSeries front{"fastest in so much memory", {}};
+  for (auto t = end.front.rbegin(); t != end.front.rend(); ++t)
+    front.points.push_back({*t->result.peak_memory_mib / (small ? 1 : 1024), ms_of(*t)});
+  plot.series.push_back(front);
+  return plot;
+}
+
+std::string explain_layout(const search::Space& space, const search::Place& place,
+                           const search::SearchOptions& options, const SearchEnd& end, const std::string& layout) {
+  std::vector<sweeps::Assignment> wanted;
+  for (const std::string& part : sweeps::split_fields(layout)) wanted.push_back(sweeps::parse_assignment(part, "--why"));
+  const auto matches = [&](const Point& p) {
+    return std::all_of(wanted.begin(), wanted.end(), [&](const sweeps::Assignment& a) {
+      Point other = p;
+      search::set_field(other, a.fields[0], nlohmann::json(a.value), "--why " + a.text);
+      return other == p;
+    });
+  };
+  std::string text = fmt::format("## Why not {}\n\n", layout);
+  // One that cannot be says why at once.
+  Point asked = end.best.empty() ? space.base : end.best.front().point;
+  for (const sweeps::Assignment& a : wanted)
+    search::set_field(asked, a.fields[0], nlohmann::json(a.value), "--why " + a.text);
+  search::Bounds bounds(place.machine, place.framework);
+  std::optional<std::pair<double, Point>> nearest;  // by its floor; one that may fit before one that cannot
+  std::map<std::string, search::Refused> refused;
+  std::size_t count = 0;
+  search::each_layout(space, place.devices, true, refused, [&](const Point& p) {
+    if (!matches(p)) return true;
+    ++count;
+    const search::Floor floor = bounds.floor(p);
+    const double seconds = floor.seconds + (floor.total_bytes() / 1048576 > end.limit_mib ? 1e9 : 0);
+    if (!nearest || seconds < nearest->first) nearest = {seconds, p};
+    return true;
+  });
+  if (!nearest) {
+    const auto refusal = strategies::why_not(asked);
+    if (refusal) return text + fmt::format("It cannot be: {}.\n", refusal->reason);
+    fail(ErrorKind::bad_input, "--why " + layout, "no layout of the space, need fields that are free and {} devices",
+         place.devices);
+  }
+  const Tried t = search::try_layout(nearest->second, place, bounds);
+  if (count > 1)
+    text += fmt::format("{} layouts are such; the best of them by its floor is {}.\n\n", count,
+                        search::label_of(space, t.point));
+  if (end.best.empty()) return text;
+  const Tried& best = end.best.front();
+  if (t.result.id == best.result.id) return text + "It is the best.\n";
+  if (!t.fits)
+    text += fmt::format("It does not fit: rank {} takes {} of {}, {} too much; most of it is {}.\n\n", t.fullest_rank,
+                        memory_text(t.needed_mib), memory_text(end.limit_mib),
+                        memory_text(t.needed_mib - end.limit_mib),
+                        [&] {
+                          const auto& mib = t.result.memory_anatomy_mib->mib;
+                          return name_of(static_cast<Category>(std::max_element(mib.begin(), mib.end()) - mib.begin()));
+                        }());
+  text += fmt::format("It takes {}, {} than {}.\n\n", time_text(ms_of(t)), relative(ms_of(t), ms_of(best)),
+                      search::label_of(space, best.point));
+  text += "| Part of the step | This (ms) | The best (ms) | Difference (ms) |\n| --- | ---: | ---: | ---: |\n";
+  std::vector<int> parts;
+  for (int i = 0; i < kTimeParts; ++i) parts.push_back(i);
+  const auto at = [](const Tried& x, int part) { return x.result.time_anatomy_ms->ms[static_cast<std::size_t>(part)]; };
+  std::stable_sort(parts.begin(), parts.end(), [&](int a, int b) {
+    return std::abs(at(t, a) - at(best, a)) > std::abs(at(t, b) - at(best, b));
+  });
+  for (const int part : parts)
+    if (at(t, part) > 0 || at(best, part) > 0)
+      text += fmt::format("| {} | {:.1f} | {:.1f} | {:+.1f} |\n", name_of(static_cast<TimePart>(part)), at(t, part),
+                          at(best, part), at(t, part) - at(best, part));
+  return text;
+}
+
+}  // namespace mbench::cli

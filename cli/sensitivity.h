@@ -1,0 +1,12 @@
+// What a step gains from each figure of its machine: the step simulated again with 10 % more of it.
+#pragma once
+#include <string>
+
+#include "cli/simulation.h"
+
+namespace mbench::cli {
+
+// A table in markdown, what matters most first; figures that change nothing are counted. The point is simulated and can be.
+std::string sensitivities(const Point& point, Simulator& simulator);
+
+}  // namespace mbench::cli

@@ -1,0 +1,54 @@
+// Products of bf16 operands on a CPU's own bf16 instructions (AMX or AVX512_BF16), computed by oneDNN with f32 sums. A CPU without
+// them, or a build without oneDNN, widens operands to f32 and asks BLAS (matmul.cpp) or multiplies itself (block_gemm.h).
+#pragma once
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace mbench::cpu {
+
+// What a product is made for; where its matrices lie comes with each call. C[i] = alpha A[i] B[i] (+ bias) + beta C[i].
+struct Bf16Shape {
+  struct Place {
+    std::int64_t ld = 0;
+    std::int64_t batch_stride = 0;  // ignored where the batch is 1
+    bool transposed = false;        // stored as cols x rows; never c
+    auto operator<=>(const Place&) const = default;
+  };
+  std::int64_t m = 0, n = 0, k = 0, batch = 1;  // all at least 1
+  Place a, b, c;
+  bool to_f32 = false;  // c, and the bias; else they are bf16
+  bool bias = false;    // [n], added to every row
+  float alpha = 1, beta = 0;
+  auto operator<=>(const Bf16Shape&) const = default;
+};
+
+class Bf16Product {
+ public:
+  virtual ~Bf16Product() = default;
+  virtual std::size_t scratch_bytes() const = 0;
+  // Called outside of parallel regions: it uses all threads. `scratch` is aligned to a cache line; `bias` is null where the shape has none.
+  virtual void run(const void* a, const void* b, void* c, const void* bias, void* scratch) = 0;
+};
+
+class Bf16Products {
+ public:
+  virtual ~Bf16Products() = default;
+  // Code for products of that shape, made at the first call and kept; valid until the next call. Null for a form that oneDNN
+  // has but its reference for, which is slower than widening.
+  virtual Bf16Product* find(const Bf16Shape& shape) = 0;
+  // Whether they run on matrix units, at ten times the rate of f32 and more (AMX), rather than twice it (AVX512_BF16).
+  virtual bool matrix_units() const = 0;
+};
+
+// Null where this CPU or this build has none.
+std::unique_ptr<Bf16Products> open_bf16_products();
+
+// "AMX" or "AVX512_BF16": what open_bf16_products() would use. Empty if it would be null.
+std::string bf16_instructions();
+// The library with its version; empty where it is not built in.
+std::string onednn_library();
+
+}  // namespace mbench::cpu

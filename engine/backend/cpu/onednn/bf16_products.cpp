@@ -1,0 +1,143 @@
+#include "engine/backend/cpu/bf16_products.h"
+
+#include <fmt/format.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <map>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <string_view>
+#include <utility>
+
+namespace mbench::cpu {
+namespace {
+
+using Type = dnnl::memory::data_type;
+
+// Whether oneDNN would use these instructions here.
+bool has(dnnl::cpu_isa wanted) {
+  const auto bits = static_cast<unsigned>(wanted);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & bits) == bits;
+}
+
+// oneDNN reads a matrix stored whole or transposed, with every leading dim.
+dnnl::memory::desc describe(const Bf16Shape::Place& x, std::int64_t batch, std::int64_t rows,
+                            std::int64_t cols, Type type) {
+  const std::int64_t row = x.transposed ? 1 : x.ld, col = x.transposed ? x.ld : 1;
+  if (batch == 1) return {{rows, cols}, type, {row, col}};
+  return {{batch, rows, cols}, type, {x.batch_stride, row, col}};
+}
+
+class Product final : public Bf16Product {
+ public:
+  // Without code where oneDNN has only its reference.
+  Product(const Bf16Shape& s, const dnnl::engine& engine, dnnl::stream& stream) : stream_(stream) {
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    if (s.alpha != 1) attributes.set_output_scales(0, {s.alpha});
+    if (s.beta != 0) {
+      dnnl::post_ops add;
+      add.append_sum(s.beta);
+      attributes.set_post_ops(add);
+    }
+    const Type out = s.to_f32 ? Type::f32 : Type::bf16;
+    const auto a = describe(s.a, s.batch, s.m, s.k, Type::bf16),
+               b = describe(s.b, s.batch, s.k, s.n, Type::bf16), c = describe(s.c, s.batch, s.m, s.n, out);
+    dnnl::memory::dims row{1, s.n};
+    if (s.batch > 1) row.insert(row.begin(), 1);
+    const auto bias =
+        s.bias ? dnnl::memory::desc(
+                     row, out, s.batch > 1 ? dnnl::memory::format_tag::abc : dnnl::memory::format_tag::ab)
+               : dnnl::memory::desc();
+    const auto shape = s.bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
+    const dnnl::matmul::primitive_desc best(shape, attributes, engine, /*allow_empty=*/true);
+    if (!best || std::string_view(best.impl_info_str()).starts_with("ref")) return;
+    const auto place = [&](int argument, const dnnl::memory::desc& d) {
+      const dnnl::memory memory(d, engine, DNNL_MEMORY_NONE);
+      arguments_.emplace(argument, memory);
+      return memory;
+    };
+    a_ = place(DNNL_ARG_SRC, a), b_ = place(DNNL_ARG_WEIGHTS, b), c_ = place(DNNL_ARG_DST, c);
+    if (s.bias) bias_ = place(DNNL_ARG_BIAS, bias);
+    scratch_bytes_ = best.scratchpad_desc().get_size();
+    if (scratch_bytes_ > 0) scratch_ = place(DNNL_ARG_SCRATCHPAD, best.scratchpad_desc());
+    primitive_ = dnnl::matmul(best);
+  }
+  explicit operator bool() const { return static_cast<bool>(primitive_); }
+  std::size_t scratch_bytes() const override { return scratch_bytes_; }
+  void run(const void* a, const void* b, void* c, const void* bias, void* scratch) override {
+    a_.set_data_handle(const_cast<void*>(a), stream_);
+    b_.set_data_handle(const_cast<void*>(b), stream_);
+    c_.set_data_handle(c, stream_);
+    if (bias_) bias_.set_data_handle(const_cast<void*>(bias), stream_);
+    if (scratch_) scratch_.set_data_handle(scratch, stream_);
+    primitive_.execute(stream_, arguments_);
+    stream_.wait();
+  }
+
+ private:
+  dnnl::stream& stream_;
+  dnnl::matmul primitive_;
+  dnnl::memory a_, b_, c_, bias_, scratch_;
+  std::unordered_map<int, dnnl::memory> arguments_;  // those above, which share what they hold with these
+  std::size_t scratch_bytes_ = 0;
+};
+
+class OneDnn final : public Bf16Products {
+ public:
+  bool matrix_units() const override { return has(dnnl::cpu_isa::avx512_core_amx); }
+  Bf16Product* find(const Bf16Shape& shape) override {
+    // A primitive is cut for the threads that there are as it is made.
+    const Key key{shape, omp_get_max_threads()};
+    auto found = products_.find(key);
+    if (found == products_.end()) {
+      if (products_.size() >= kMost) drop_oldest();
+      found = products_.try_emplace(key, std::make_unique<Product>(shape, engine_, stream_)).first;
+    }
+    found->second.last_used = ++uses_;
+    Product& product = *found->second.product;
+    return product ? &product : nullptr;
+  }
+
+ private:
+  using Key = std::pair<Bf16Shape, int>;
+  struct Kept {
+    explicit Kept(std::unique_ptr<Product> p) : product(std::move(p)) {}
+    std::unique_ptr<Product> product;
+    std::uint64_t last_used = 0;
+  };
+  // Each is some ten KiB of code, and takes a millisecond to make. Training steps of static shapes have a few dozen; learned
+  // routing makes new ones all the time.
+  static constexpr std::size_t kMost = 1024;
+
+  void drop_oldest() {
+    products_.erase(std::min_element(products_.begin(), products_.end(), [](const auto& x, const auto& y) {
+      return x.second.last_used < y.second.last_used;
+    }));
+  }
+
+  dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream_{engine_};
+  std::map<Key, Kept> products_;
+  std::uint64_t uses_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Bf16Products> open_bf16_products() {
+  if (bf16_instructions().empty()) return nullptr;
+  return std::make_unique<OneDnn>();
+}
+
+std::string bf16_instructions() {
+  if (has(dnnl::cpu_isa::avx512_core_amx)) return "AMX";
+  if (has(dnnl::cpu_isa::avx512_core_bf16)) return "AVX512_BF16";
+  return "";
+}
+
+std::string onednn_library() {
+  const dnnl::version_t* v = dnnl::version();
+  return fmt::format("oneDNN {}.{}.{}", v->major, v->minor, v->patch);
+}
+
+}  // namespace mbench::cpu

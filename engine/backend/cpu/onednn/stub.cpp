@@ -1,0 +1,18 @@
+// Stands in for oneDNN where the build has none.
+#include "engine/backend/cpu/bf16_products.h"
+
+namespace mbench::cpu {
+
+std::unique_ptr<Bf16Products> open_bf16_products() {
+  return nullptr;
+}
+
+std::string bf16_instructions() {
+  return "";
+}
+
+std::string onednn_library() {
+  return "";
+}
+
+}  // namespace mbench::cpu

@@ -1,0 +1,56 @@
+// What a step's time is spent on: the parts that its anatomy is split into. A new one is an enumerator and its name, here
+// alone. What a rank does beside its compute stream counts only where that stream waits for it ("exposed").
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace mbench {
+
+enum class TimePart : std::uint8_t {
+  products,     // matrix products with their epilogues
+  attention,    // fused attention, softmax of scores, masks
+  elementwise,  // norms, activations, dropout, embedding, loss, routing: what streams through memory
+  optimizer,    // the update and the gradient's norm
+  copies,       // moved or filled, not computed
+  host,         // the device waits for its host
+  bubble,       // for a neighbouring stage
+  // Exposed communication by axis; of experts' etp with tp, of their edp with dp. Messages between stages and what the ends
+  // of a pipeline share are pp's. Sets of several axes, such as those of the gradient's norm, are the last.
+  communication_tp,
+  communication_cp,
+  communication_dp,
+  communication_ep,
+  communication_pp,
+  communication_other
+};
+inline constexpr std::array<std::string_view, 13> kTimePartNames = {
+    "products",         "attention",        "elementwise",      "optimizer",        "copies",
+    "host",             "bubble",           "communication_tp", "communication_cp", "communication_dp",
+    "communication_ep", "communication_pp", "communication_other"};
+inline constexpr int kTimeParts = static_cast<int>(kTimePartNames.size());
+static_assert(static_cast<int>(TimePart::communication_other) == kTimeParts - 1,
+              "a name for each, in their order");
+
+constexpr std::string_view name_of(TimePart part) {
+  return kTimePartNames[static_cast<std::size_t>(part)];
+}
+
+// Of the collectives of a group with this name: that of its axes, joined by " x ", as engine/nn/groups.h makes them.
+constexpr TimePart communication_of(std::string_view group) {
+  if (group == "tp" || group == "etp") return TimePart::communication_tp;
+  if (group == "cp") return TimePart::communication_cp;
+  if (group == "dp" || group == "edp" || group == "cp x dp") return TimePart::communication_dp;
+  if (group == "ep") return TimePart::communication_ep;
+  if (group == "pp" || group == "first and last stage") return TimePart::communication_pp;
+  return TimePart::communication_other;
+}
+
+// Seconds by part.
+using TimeByPart = std::array<double, kTimeParts>;
+inline double& at(TimeByPart& times, TimePart part) {
+  return times[static_cast<std::size_t>(part)];
+}
+
+}  // namespace mbench

@@ -1,0 +1,24 @@
+// A machine with some figures other than in its file: what if the network were twice as fast. A figure is named by its path
+// in the file, "network.gbps_per_device", "node.links[0].bus_gbps", "gemm.tiles[2].efficiency".
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/sim/machine.h"
+
+namespace mbench {
+
+// As find_machine. bad_input at `where` for a path that is no figure of the file, with the nearest one, and for a value
+// that cannot be, as in the file itself.
+Machine find_machine(const std::string& name_or_path, const std::map<std::string, double>& figures,
+                     const std::string& where);
+
+struct MachineFigure {
+  std::string path;
+  double value = 0;
+};
+// Every figure of the file, in its order.
+std::vector<MachineFigure> figures_of(const std::string& name_or_path, const std::string& where);
+
+}  // namespace mbench

@@ -1,0 +1,21 @@
+// What bounds a step, from its time anatomy, and what would help: one sentence.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "engine/spec/result.h"
+
+namespace mbench::reports {
+
+// Shares of the mean step: ops of the device, exposed communication, waiting for a neighbouring stage, waiting for the host.
+struct TimeShares {
+  double compute = 0, communication = 0, bubble = 0, host = 0;
+};
+std::optional<TimeShares> time_shares(const PointResult& result);
+
+// "products 61 %; tp communication 24 %: TP 16 spans 2 nodes, a tp of 8 stays within one". The largest part, and the largest
+// of those that a layout could spare with what would make it less. `devices_per_node`: 0 where it is not known. Empty where
+// the time anatomy is.
+std::string bound_by(const PointResult& result, int devices_per_node);
+
+}  // namespace mbench::reports

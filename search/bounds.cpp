@@ -1,0 +1,422 @@
+#include "search/bounds.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <optional>
+#include <tuple>
+
+#include "engine/device/arena.h"
+#include "engine/sim/cluster.h"
+#include "engine/sim/counting.h"
+#include "engine/sim/recorder.h"
+#include "strategies/strategies.h"
+
+namespace mbench::search {
+namespace {
+
+using sim::ClockEvent;
+using sim::StepTapes;
+using sim::Tape;
+using Bytes = std::array<double, kCategories>;
+
+// What a run of actions keeps busy: the device's stream, and the host that feeds it.
+struct Busy {
+  double device = 0, host = 0;
+  Busy operator+(const Busy& o) const { return {device + o.device, host + o.host}; }
+  Busy operator-(const Busy& o) const { return {std::max(0.0, device - o.device), std::max(0.0, host - o.host)}; }
+  Busy operator*(double n) const { return {device * n, host * n}; }
+  // What keeps the stages behind waiting: the host runs ahead of its device, but where it computes itself.
+  double chained(bool immediate) const { return immediate ? device + host : device; }
+};
+
+Busy busy_of(const Tape& tape, const HostTimes& times) {
+  Busy busy;
+  for (const ClockEvent& e : tape.clock) {
+    switch (e.kind) {
+      case ClockEvent::Kind::kernel:
+        busy.device += e.seconds;
+        busy.host += times.launch;
+        break;
+      case ClockEvent::Kind::collective:
+        busy.device += e.seconds;
+        busy.host += times.collective;
+        break;
+      case ClockEvent::Kind::start:
+        busy.host += times.collective;
+        break;
+      case ClockEvent::Kind::micro_batch:
+        busy.host += times.micro_batch;
+        break;
+      case ClockEvent::Kind::recompute:
+        busy.host += times.recompute;
+        break;
+      default:
+        break;
+    }
+  }
+  return busy;
+}
+
+// What a run of actions leaves behind: bytes, and in how many blocks.
+struct Kept {
+  Bytes bytes{};
+  double blocks = 0;
+};
+
+// Taken and not given back.
+Kept kept_by(const Tape& tape) {
+  using Kind = sim::MemoryEvent::Kind;
+  std::map<std::pair<Kind, std::uint32_t>, std::pair<double, Category>> open;
+  for (const sim::MemoryEvent& e : tape.memory) {
+    const bool takes = e.kind == Kind::take_scratch || e.kind == Kind::take_saved || e.kind == Kind::take_kept;
+    if (takes) {
+      open[{e.kind, e.block}] = {static_cast<double>(e.size), e.category};
+      continue;
+    }
+    open.erase({e.kind == Kind::free_scratch ? Kind::take_scratch
+                : e.kind == Kind::free_kept  ? Kind::take_kept
+                                             : Kind::take_saved,
+                e.block});  // none where it is of another action
+  }
+  Kept kept;
+  for (const auto& [key, block] : open) {
+    kept.bytes[static_cast<std::size_t>(block.second)] += block.first;
+    ++kept.blocks;
+  }
+  return kept;
+}
+
+// Of one stage of a small model, a micro batch.
+struct Stage {
+  Busy forward, backward;
+  Kept kept;  // by its forward
+};
+
+Stage stage_of(const StepTapes& tapes, const HostTimes& times) {
+  // The forward of the last micro batch and the backward of the first: without waits for weights, without reductions.
+  const Tape& forward = tapes.actions.at({Action::Kind::forward, 0}).last;
+  const Tape& backward = tapes.actions.at({Action::Kind::backward, 0}).first;
+  return {busy_of(forward, times), busy_of(backward, times), kept_by(forward)};
+}
+
+Bytes as_doubles(const std::array<std::size_t, kCategories>& bytes) {
+  Bytes out{};
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<double>(bytes[i]);
+  return out;
+}
+
+Bytes difference(const Bytes& a, const Bytes& b) {
+  Bytes d{};
+  for (std::size_t i = 0; i < d.size(); ++i) d[i] = std::max(0.0, a[i] - b[i]);
+  return d;
+}
+
+// A layer, and the ends of the model. `first`: the embedding; `last`: the head; `both`: of a stage that has both, where what
+// each stage does for a micro batch is done once, and a table that embeds words and makes the logits is there once.
+template <class T>
+struct Parts {
+  T layer, first, last, both;
+  const T& end_of(const ChunkPlan& c) const { return c.first && c.last ? both : c.first ? first : last; }
+};
+struct Work {
+  Busy forward, backward;
+};
+// By a micro batch's forward of a layer.
+struct Probe {
+  Parts<Work> work;
+  Kept layer_kept;
+};
+
+// As many layers in so many stages, all of one kind.
+Point small(const Point& point, std::int64_t layers, std::int64_t stages, bool dense) {
+  Point p = point;
+  p.model.layers = layers;
+  if (p.model.experts > 0) p.model.dense_layers = dense ? layers : 0;
+  p.pp = stages;
+  p.schedule = ScheduleKind::one_f_one_b;
+  p.virtual_stages = 1;
+  p.global_batch = p.micro_batch * p.dp * 2;
+  return p;
+}
+
+std::string key_of(Point p) {
+  // All but what is the same for every layout of a search, and costs most to write.
+  p.model = {};
+  p.env.clear();
+  p.machine.clear();
+  return point_to_json(p).dump();
+}
+
+using ChunkLayers = std::vector<std::vector<ChunkPlan>>;
+
+}  // namespace
+
+double Floor::total_bytes() const {
+  return std::accumulate(bytes.begin(), bytes.end(), 0.0);
+}
+
+Category Floor::largest() const {
+  return static_cast<Category>(std::max_element(bytes.begin(), bytes.end()) - bytes.begin());
+}
+
+struct Bounds::Memo {
+  Machine machine;
+  Framework framework;
+  std::mutex mutex;  // of the maps
+  std::map<std::string, std::optional<Probe>> probes;
+  std::map<std::string, std::optional<Parts<Bytes>>> states;
+  std::map<std::tuple<std::int64_t, std::int64_t, ScheduleKind>, ChunkLayers> chunks;
+  // Micro batches, or parts of ones, that a stage holds at once at most.
+  std::map<std::tuple<ScheduleKind, std::int64_t, std::int64_t, std::int64_t, std::int64_t>, int> under_way;
+
+  // The value of that key, made once; two threads may make one at the same time, to the same.
+  template <class Map, class Make>
+  const typename Map::mapped_type& once(Map& map, const typename Map::key_type& key, const Make& make) {
+    {
+      const std::lock_guard lock(mutex);
+      if (const auto found = map.find(key); found != map.end()) return found->second;
+    }
+    auto made = make();
+    const std::lock_guard lock(mutex);
+    return map.emplace(key, std::move(made)).first->second;
+  }
+
+  // `as`: whose share of the machine its ranks have.
+  std::optional<Probe> record(const Point& point, bool dense, const Point& as) const {
+    const HostTimes times = host_times(point, machine, framework);
+    const Links links = links_of(point, machine);
+    const auto stages = [&](std::int64_t layers, std::int64_t count) -> std::optional<std::pair<Stage, Stage>> {
+      const Point p = small(point, layers, count, dense);
+      if (strategies::why_not(p)) return std::nullopt;
+      const auto recording = sim::record(
+          strategies::make_plan(p), machine.devices_per_node, [&] { return costs_of(as, machine, framework); },
+          &links);
+      if (!recording) return std::nullopt;
+      const auto& classes = recording->classes.classes;
+      return std::pair(stage_of(recording->tapes.at(classes.front().kind), times),
+                       stage_of(recording->tapes.at(classes.back().kind), times));
+    };
+    const auto one = stages(1, 1), two = stages(2, 2), four = stages(4, 2);
+    if (!one || !two || !four) return std::nullopt;
+    const auto less = [](const Stage& a, const Work& b) { return Work{a.forward - b.forward, a.backward - b.backward}; };
+    Probe probe;
+    Work& layer = probe.work.layer = less(four->first, {two->first.forward, two->first.backward});
+    probe.work.first = less(two->first, layer);
+    probe.work.last = less(two->second, layer);
+    probe.work.both = less(one->first, layer);
+    probe.layer_kept = {difference(four->first.kept.bytes, two->first.kept.bytes),
+                        four->first.kept.blocks - two->first.kept.blocks};
+    return probe;
+  }
+
+  std::optional<Parts<Bytes>> count(const Point& point, bool dense) const {
+    const auto stages = [&](std::int64_t layers, std::int64_t count) -> std::optional<std::pair<Bytes, Bytes>> {
+      const Point p = small(point, layers, count, dense);
+      if (strategies::why_not(p)) return std::nullopt;
+      Plan plan = strategies::make_plan(p);
+      // Whole parameters go to ranks as they come; no rank's room is less than an even part.
+      plan.state.cut = StatePlan::Cut::even;
+      const auto of = [&](int stage) {
+        const MemoryUse use = count_state(plan, stage);
+        return as_doubles(use.by_category);
+      };
+      const Bytes first = of(0);
+      return std::pair(first, count > 1 ? of(1) : first);
+    };
+    const auto one = stages(1, 1), two = stages(2, 2), four = stages(4, 2);
+    if (!one || !two || !four) return std::nullopt;
+    Parts<Bytes> parts;
+    parts.layer = difference(four->first, two->first);
+    parts.first = difference(two->first, parts.layer);
+    parts.last = difference(two->second, parts.layer);
+    parts.both = difference(one->first, parts.layer);
+    return parts;
+  }
+
+  // A dense layer has no experts, whatever the ranks that have those of others.
+  static void without_experts(Point& p, bool dense) {
+    if (dense) p.ep = 1, p.etp = 0;
+  }
+
+  // What a micro batch meets does not depend on pp and on dp, but where experts need so many ranks, nor on how state is
+  // sharded: then the forward and backward of whole state are a floor.
+  const std::optional<Probe>& probe(const Point& point, bool dense) {
+    Point p = small(point, 2, 2, dense);
+    p.zero = Zero::none;
+    p.fsdp_no_sync = false;
+    without_experts(p, dense);
+    const std::int64_t experts = p.model.experts == 0 ? 1 : p.expert_tp() * p.ep;
+    for (const std::int64_t dp : strategies::divisors(p.dp, p.dp)) {
+      p.dp = dp;
+      if (p.tp * p.cp * dp % experts == 0) break;
+    }
+    p.global_batch = p.micro_batch * p.dp * 2;
+    // Ranks of a node share its processor where that is the device.
+    return once(probes, fmt::format("{} {} {}", dense, machine.immediate ? point.world() : 0, key_of(p)),
+                [&] { return record(p, dense, point); });
+  }
+
+  // What a micro batch's forward of a layer keeps grows by as much with every sample, each block rounded up; so one and two
+  // samples tell of all, where they can be.
+  std::optional<Bytes> kept(const Point& point, bool dense) {
+    Point p = point;
+    p.recompute_layers = 0;  // which keeps least: every layer drops what the first ones do
+    const Point all = p;
+    p.micro_batch = 1;
+    const auto& one = probe(p, dense);
+    p.micro_batch = 2;
+    const auto& two = probe(p, dense);
+    if (!one || !two || point.micro_batch <= 2) {
+      const auto& own = probe(all, dense);
+      return own ? std::optional(own->layer_kept.bytes) : std::nullopt;
+    }
+    const auto samples = static_cast<double>(point.micro_batch);
+    Bytes bytes = one->layer_kept.bytes;
+    double left = static_cast<double>(Arena::kRounding) * two->layer_kept.blocks * samples;
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      bytes[i] += std::max(0.0, two->layer_kept.bytes[i] - one->layer_kept.bytes[i]) * (samples - 1);
+      const double rounding = std::min(bytes[i], left);
+      bytes[i] -= rounding;
+      left -= rounding;
+    }
+    return bytes;
+  }
+
+  // The state of a rank does not depend on the micro batch, on what is recomputed and on how the sequence is split.
+  const std::optional<Parts<Bytes>>& state(const Point& point, bool dense) {
+    Point p = small(point, 2, 2, dense);
+    p.recompute = Recompute::none;
+    p.recompute_layers = 0;
+    without_experts(p, dense);
+    Point one = p;
+    one.micro_batch = 1;
+    one.global_batch = one.dp * 2;
+    if (!strategies::why_not(one)) p = one;
+    return once(states, fmt::format("{} {}", dense, key_of(p)), [&] { return count(p, dense); });
+  }
+
+  // The chunks of each stage, from a plan of as few micro batches as there can be.
+  const ChunkLayers& chunks_of(const Point& point) {
+    return once(chunks, std::tuple(point.pp, point.virtual_stages, point.schedule), [&] {
+      Point p = point;
+      p.global_batch = p.micro_batch * p.dp * p.pp;
+      return strategies::make_plan(p).chunks;
+    });
+  }
+
+  int most_under_way(const Point& p, int stage) {
+    return once(under_way,
+                std::tuple(p.schedule, p.pp, std::int64_t{stage}, p.virtual_stages, p.micro_batches()), [&] {
+                  int now = 0, most = 0;
+                  for (const Action& a : strategies::make_schedule(
+                           p.schedule, static_cast<int>(p.pp), stage, static_cast<int>(p.virtual_stages),
+                           static_cast<int>(p.micro_batches()))) {
+                    if (a.kind == Action::Kind::forward) most = std::max(most, ++now);
+                    if (a.kind == Action::Kind::backward) --now;
+                  }
+                  return most;
+                });
+  }
+};
+
+Bounds::Bounds(const Machine& machine, const Framework& framework) : memo_(new Memo{machine, framework}) {}
+Bounds::~Bounds() = default;
+
+namespace {
+
+// The layers of a chunk, dense ones and those with experts.
+std::array<double, 2> kinds_of(const Point& point, const ChunkPlan& c) {
+  const std::int64_t dense_layers = point.model.experts > 0 ? point.model.dense_layers : point.model.layers;
+  const auto dense = static_cast<double>(std::clamp<std::int64_t>(dense_layers - c.first_layer, 0, c.layers));
+  return {dense, static_cast<double>(c.layers) - dense};
+}
+
+std::array<bool, 2> kinds_of(const Point& point) {
+  const std::int64_t dense_layers = point.model.experts > 0 ? point.model.dense_layers : point.model.layers;
+  return {dense_layers > 0, dense_layers < point.model.layers};
+}
+
+}  // namespace
+
+Floor Bounds::memory(const Point& point) const {
+  Floor floor;
+  const std::array<bool, 2> kinds = kinds_of(point);
+  const Parts<Bytes>* state[2] = {};
+  std::optional<Bytes> kept[2];
+  for (int k = 0; k < 2; ++k) {
+    if (!kinds[static_cast<std::size_t>(k)]) continue;
+    const auto& found = memo_->state(point, k == 0);
+    kept[k] = memo_->kept(point, k == 0);
+    if (!found || !kept[k]) return floor;
+    state[k] = &*found;
+  }
+  const ChunkLayers& chunks = memo_->chunks_of(point);
+  const int last = static_cast<int>(point.pp) - 1;
+  for (const int s : {0, last}) {
+    Bytes bytes{};
+    const auto add = [&](const Bytes& part, double times) {
+      for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] += part[i] * times;
+    };
+    double least_kept[2] = {1e18, 1e18};  // layers of each kind in the chunk that has fewest
+    for (const ChunkPlan& c : chunks[static_cast<std::size_t>(s)]) {
+      const auto count = kinds_of(point, c);
+      for (int k = 0; k < 2; ++k) {
+        if (state[k]) add(state[k]->layer, count[static_cast<std::size_t>(k)] * (1 - kSlack));
+        least_kept[k] = std::min(least_kept[k], count[static_cast<std::size_t>(k)]);
+      }
+      if (c.first || c.last) add((state[0] ? state[0] : state[1])->end_of(c), 1 - kSlack);
+    }
+    for (int k = 0; k < 2; ++k)
+      if (kept[k]) add(*kept[k], least_kept[k] * memo_->most_under_way(point, s));
+    const double total = std::accumulate(bytes.begin(), bytes.end(), 0.0);
+    if (total > floor.total_bytes()) {
+      floor.bytes = bytes;
+      floor.rank = static_cast<int>(point.world() / point.pp) * s;
+    }
+  }
+  return floor;
+}
+
+double Bounds::seconds(const Point& asked) const {
+  Point point = asked;
+  if (point.recompute_layers > 0) {  // no layer takes less than one that computes nothing again
+    point.recompute = Recompute::none;
+    point.recompute_layers = 0;
+  }
+  const std::array<bool, 2> kinds = kinds_of(point);
+  const Parts<Work>* work[2] = {};
+  for (int k = 0; k < 2; ++k) {
+    if (!kinds[static_cast<std::size_t>(k)]) continue;
+    const auto& found = memo_->probe(point, k == 0);
+    if (!found) return 0;
+    work[k] = &found->work;
+  }
+  const auto sum = [&](const ChunkPlan& c, Busy Work::*of) {
+    Busy busy;
+    const auto count = kinds_of(point, c);
+    for (int k = 0; k < 2; ++k)
+      if (work[k]) busy = busy + work[k]->layer.*of * count[static_cast<std::size_t>(k)];
+    return c.first || c.last ? busy + (work[0] ? work[0] : work[1])->end_of(c).*of : busy;
+  };
+  const auto micro_batches = static_cast<double>(point.micro_batches());
+  const bool immediate = memo_->machine.immediate;
+  double least = 0, before = 0;  // the first micro batch through the first chunks of the stages so far, and the last one back
+  for (const auto& stage : memo_->chunks_of(point)) {
+    Busy all;
+    for (const ChunkPlan& c : stage) all = all + sum(c, &Work::forward) + sum(c, &Work::backward);
+    all = all * micro_batches;
+    least = std::max({least, before + all.chained(immediate), all.host});
+    before += (sum(stage.front(), &Work::forward) + sum(stage.front(), &Work::backward)).chained(immediate);
+  }
+  return least * (1 - 1e-9);  // sums are rounded in another order
+}
+
+Floor Bounds::floor(const Point& point) const {
+  Floor floor = memory(point);
+  floor.seconds = seconds(point);
+  return floor;
+}
+
+}  // namespace mbench::search

@@ -1,0 +1,53 @@
+// Floors under the time and the memory of a layout, from a handful of recorded layers instead of a simulated step.
+//
+// The engine's own code is recorded (engine/sim/recorder.h) on models of two and of four layers in two stages that differ
+// from the layout's in nothing that a micro batch meets. What two more layers take is what every layer of their kind takes:
+// forward and backward of a micro batch, what its forward leaves behind, and the state of a rank. From these follow
+//
+//   time    of each stage: all its micro batches, since a stage does one thing at a time; before them the first micro batch
+//           goes forward through the stages before it, and after them the last comes back through those.
+//   memory  of the first and the last stage: state, and what the micro batches keep that are under way at once, as the
+//           schedule has them.
+//
+// Left out is what could only add: collectives that are started and waited for later, messages, gradients' reduction, the
+// optimizer, waiting for the host, kernels slowed down by collectives beside them, buffers, fragmentation. So nothing is
+// below its floor, but for state that is padded differently (kSlack).
+#pragma once
+#include <array>
+#include <memory>
+#include <string>
+
+#include "engine/base/category.h"
+#include "engine/sim/machine.h"
+#include "engine/spec/point.h"
+
+namespace mbench::search {
+
+struct Floor {
+  double seconds = 0;
+  std::array<double, kCategories> bytes{};  // of the fuller of the two stages
+  int rank = 0;                             // the first of that stage
+  double total_bytes() const;
+  Category largest() const;  // what most of it is for
+};
+
+class Bounds {
+ public:
+  Bounds(const Machine& machine, const Framework& framework);
+  ~Bounds();
+  // Of a layout that can be. What layouts have in common is remembered; several threads may ask. A layout of which no layers
+  // can be recorded has a floor of nothing.
+  Floor floor(const Point& point) const;
+  // The parts of it: that of memory, without its time, takes less to find.
+  Floor memory(const Point& point) const;
+  double seconds(const Point& point) const;
+
+  // Buckets of sharded state are padded to a multiple of the ranks, in a model of few layers otherwise than in a whole one.
+  static constexpr double kSlack = 0.005;
+
+ private:
+  struct Memo;
+  std::unique_ptr<Memo> memo_;
+};
+
+}  // namespace mbench::search

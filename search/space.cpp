@@ -1,0 +1,318 @@
+#include "search/space.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "engine/base/json_reader.h"
+#include "engine/spec/point_builder.h"
+#include "sweeps/options.h"
+
+namespace mbench::search {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+using strategies::Choice;
+using strategies::Strategy;
+
+// Axes first, outer ones after those inside: each leaves fewer devices to the next. dp, which takes what is left, is last.
+const std::vector<std::string> kAxisFields = {"tp", "pp", "cp", "dp"};
+
+// A field, or several that are offered together, with the strategy that offers it.
+struct Slot {
+  const Strategy* strategy;
+  std::string joined;
+  std::vector<std::string> fields;
+};
+
+// Every choice that strategies offer for a point of this model, axes first.
+std::vector<Slot> slots_of(const Point& base) {
+  std::vector<Slot> axes(kAxisFields.size()), others;
+  for (const Strategy& s : strategies::all_strategies()) {
+    if (!s.choices) continue;
+    for (const Choice& choice : s.choices(base, base.world())) {
+      const auto axis = std::find(kAxisFields.begin(), kAxisFields.end(), choice.field);
+      const Slot slot{&s, choice.field, sweeps::split_fields(choice.field)};
+      if (axis == kAxisFields.end())
+        others.push_back(slot);
+      else
+        axes[static_cast<std::size_t>(axis - kAxisFields.begin())] = slot;
+    }
+  }
+  std::erase_if(axes, [](const Slot& slot) { return slot.fields.empty(); });
+  axes.insert(axes.end(), others.begin(), others.end());
+  return axes;
+}
+
+std::vector<std::string> offered_fields(const Point& base) {
+  std::vector<std::string> names;
+  for (const Slot& slot : slots_of(base)) names.insert(names.end(), slot.fields.begin(), slot.fields.end());
+  return names;
+}
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+class Reader {
+ public:
+  explicit Reader(const SpaceOptions& options) : options_(options) {
+    space_.path = options.path;
+    space_.file = parse_json(read_text_file(options.path), options.path);
+    top_ = options.path + ": $";
+    if (!space_.file.is_object()) fail(ErrorKind::bad_input, top_, "wrong type, need the object of a spec");
+    for (const std::string& text : options.set) set(text);
+  }
+
+  Space read() {
+    space_.name = std::filesystem::path(options_.path).stem().string();
+    PointBuilder builder;
+    for (const auto& [key, value] : space_.file.items()) {
+      const std::string where = top_ + "." + key;
+      if (key == "search" || key == "tables") continue;
+      if (key == "name") {
+        space_.name = read_string(json(value), where);
+      } else if (key == "sweep") {
+        fail(ErrorKind::bad_input, where, "a search takes no sweep, need a list of values in the field itself");
+      } else if (key == "device") {
+        fail(ErrorKind::bad_input, where, "the device is no field of a spec, need --on");
+      } else if (value == "any") {
+        free(key, {}, where);
+      } else if (value.is_array()) {
+        if (value.empty()) fail(ErrorKind::bad_input, where, "got [], need at least one value, or \"any\"");
+        for (std::size_t i = 0; i < value.size(); ++i)  // each is refused where it stands
+          PointBuilder().set(key, json(value[i]), fmt::format("{}[{}]", where, i));
+        free(key, std::vector<json>(value.begin(), value.end()), where);
+      } else {
+        builder.set(key, json(value), where);
+        space_.given.push_back(key);
+      }
+    }
+    builder.set("device", options_.device, "--on");
+    read_search();
+    space_.base = builder.finish(top_);
+    check_offered();
+    return std::move(space_);
+  }
+
+ private:
+  // A value, "any" or a list in the place of what stands there.
+  void set(const std::string& text) {
+    const sweeps::Assignment a = sweeps::parse_assignment(text, "--set");
+    if (a.fields.size() > 1)
+      fail(ErrorKind::bad_input, "--set " + text, "several fields, need one assignment for each");
+    space_.file[a.fields[0]] = a.value;
+    if (const auto found = space_.file.find("search"); found != space_.file.end() && found->is_array())
+      found->erase(std::remove(found->begin(), found->end(), ordered_json(a.fields[0])), found->end());
+  }
+
+  void free(const std::string& field, std::vector<json> values, const std::string& where) {
+    if (!contains(point_keys(), field))
+      fail(ErrorKind::bad_input, where, "unknown key, got \"{}\", {}", field, nearest_choice(field, point_keys()));
+    if (!space_.free.emplace(field, std::move(values)).second)
+      fail(ErrorKind::bad_input, where, "\"{}\" is free already, need it in one place", field);
+  }
+
+  void read_search() {
+    const auto found = space_.file.find("search");
+    if (found == space_.file.end()) return;
+    const std::string where = top_ + ".search";
+    if (*found == "all") {
+      space_.all = true;
+      return;
+    }
+    if (!found->is_array())
+      fail(ErrorKind::bad_input, where, "wrong type, got {}, need an array of fields or \"all\"",
+           short_json(json(*found)));
+    for (std::size_t i = 0; i < found->size(); ++i) {
+      const std::string path = fmt::format("{}[{}]", where, i);
+      const std::string field = read_string(json((*found)[i]), path);
+      if (contains(space_.given, field))
+        fail(ErrorKind::bad_input, path, "\"{}\" is given at {}.{}, need it in one place", field, top_, field);
+      free(field, {}, path);
+    }
+  }
+
+  // A free field without values of its own is one that some strategy offers values of.
+  void check_offered() {
+    const std::vector<std::string> offered = offered_fields(space_.base);
+    for (const auto& [field, values] : space_.free)
+      if (values.empty() && !contains(offered, field))
+        fail(ErrorKind::bad_input, top_, "no strategy offers values of \"{}\" for {}, need a list of them, {}", field,
+             space_.base.model.name, nearest_choice(field, offered));
+    if (space_.free.empty() && !space_.all)
+      fail(ErrorKind::bad_input, top_, "no field is free, need \"search\": [fields], or a field that is \"any\"");
+  }
+
+  const SpaceOptions& options_;
+  Space space_;
+  std::string top_;
+};
+
+// The reason with its numbers as #, so that reasons of one kind are one.
+std::string kind_of(const std::string& reason) {
+  std::string kind;
+  for (const char c : reason) {
+    if (c < '0' || c > '9')
+      kind += c;
+    else if (kind.empty() || kind.back() != '#')
+      kind += '#';
+  }
+  return kind.substr(0, kind.find(", need"));
+}
+
+class Walk {
+ public:
+  Walk(const Space& space, std::int64_t devices, bool fill, std::map<std::string, Refused>& refused,
+       const std::function<bool(const Point&)>& found)
+      : space_(space), devices_(devices), fill_(fill), refused_(refused), found_(found) {
+    for (const Slot& slot : slots_of(space.base)) {
+      const bool wanted =
+          std::any_of(slot.fields.begin(), slot.fields.end(), [&](const auto& f) { return space.is_free(f); });
+      if (wanted) slots_.push_back(slot);
+    }
+    // Lists of fields of which strategies offer no values.
+    for (const auto& [field, values] : space.free) {
+      const bool has_slot =
+          std::any_of(slots_.begin(), slots_.end(), [&](const Slot& s) { return contains(s.fields, field); });
+      if (!values.empty() && !has_slot) slots_.push_back({nullptr, field, {field}});
+    }
+  }
+
+  void run() { expand(space_.base, 0); }
+
+ private:
+  bool filled() const { return fill_ && space_.is_free("dp") && space_.values("dp").empty(); }
+
+  // False to stop.
+  bool expand(const Point& point, std::size_t level) {
+    if (point.world() > devices_) return true;
+    if (level == slots_.size()) return take(point);
+    const Slot& slot = slots_[level];
+    for (const std::vector<json>& setting : settings_of(slot, point)) {
+      Point next = point;
+      for (std::size_t i = 0; i < setting.size(); ++i) set_field(next, slot.fields[i], setting[i], "search");
+      if (!expand(next, level + 1)) return false;
+    }
+    return true;
+  }
+
+  // A value for each field of the slot.
+  std::vector<std::vector<json>> settings_of(const Slot& slot, const Point& point) const {
+    std::vector<std::vector<json>> settings;
+    if (slot.fields.size() == 1) {
+      const std::string& field = slot.fields[0];
+      if (const auto& own = space_.values(field); !own.empty()) {
+        for (const json& value : own) settings.push_back({value});
+        return settings;
+      }
+      if (field == "dp" && filled()) {
+        const std::int64_t others = point.world() / point.dp;
+        if (devices_ % others == 0) settings.push_back({devices_ / others});
+        return settings;
+      }
+    }
+    for (const Choice& choice : slot.strategy->choices(point, devices_ * point.dp / point.world())) {
+      if (choice.field != slot.joined) continue;
+      for (const json& value : choice.values) {
+        std::vector<json> setting;
+        if (slot.fields.size() == 1)
+          setting = {value};
+        else
+          setting.assign(value.begin(), value.end());
+        if (allowed(slot, setting)) settings.push_back(std::move(setting));
+      }
+    }
+    return settings;
+  }
+
+  // Of fields that are offered together some may be given, or have values of their own.
+  bool allowed(const Slot& slot, const std::vector<json>& setting) const {
+    for (std::size_t i = 0; i < setting.size(); ++i) {
+      const std::string& field = slot.fields[i];
+      if (const auto& own = space_.values(field); !own.empty()) {
+        if (std::find(own.begin(), own.end(), setting[i]) == own.end()) return false;
+      } else if (contains(space_.given, field)) {
+        Point other = space_.base;
+        set_field(other, field, setting[i], "search");
+        if (!(other == space_.base)) return false;
+      }
+    }
+    return true;
+  }
+
+  bool take(const Point& point) {
+    const auto refusal = strategies::why_not(point);
+    if (!refusal) return found_(point);
+    Refused& kind = refused_[kind_of(refusal->reason)];
+    if (kind.count++ == 0) kind.example = refusal->reason, kind.layout = label_of(space_, point);
+    return true;
+  }
+
+  const Space& space_;
+  std::int64_t devices_;
+  bool fill_;
+  std::map<std::string, Refused>& refused_;
+  const std::function<bool(const Point&)>& found_;
+  std::vector<Slot> slots_;
+};
+
+}  // namespace
+
+bool Space::is_free(const std::string& field) const {
+  if (free.contains(field)) return true;
+  const bool is_given = contains(given, field);
+  return !is_given && (all || field == "dp");
+}
+
+const std::vector<nlohmann::json>& Space::values(const std::string& field) const {
+  static const std::vector<json> none;
+  const auto found = free.find(field);
+  return found == free.end() ? none : found->second;
+}
+
+Space read_space(const SpaceOptions& options) {
+  return Reader(options).read();
+}
+
+void each_layout(const Space& space, std::int64_t devices, bool fill, std::map<std::string, Refused>& refused,
+                 const std::function<bool(const Point&)>& found) {
+  Walk(space, devices, fill, refused, found).run();
+}
+
+std::string label_of(const Space& space, const Point& point) {
+  const Point plain;
+  const ordered_json fields = point_to_json(point), defaults = point_to_json(plain);
+  const std::vector<std::string> offered = space.all ? offered_fields(space.base) : std::vector<std::string>();
+  std::string label;
+  for (const std::string& field : point_keys()) {
+    const bool mine = space.free.contains(field) || field == "dp" ||
+                      (!contains(space.given, field) &&
+                       (contains(offered, field) || fields.at(field) != defaults.at(field)));
+    if (!mine || field == "device" || field == "model") continue;
+    const bool axis = contains(kAxisFields, field);
+    if (fields.at(field) == defaults.at(field) && !axis && field != "micro_batch" && field != "zero" &&
+        field != "recompute")
+      continue;
+    if (axis && field != "tp" && field != "pp" && field != "dp" && fields.at(field) == 1) continue;
+    const ordered_json& value = fields.at(field);
+    label += fmt::format("{}{}={}", label.empty() ? "" : " ", field,
+                         value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  return label;
+}
+
+void set_field(Point& point, const std::string& field, const json& value, const std::string& where) {
+  // The axes and the micro batch are most of what a search sets.
+  static const std::map<std::string, std::int64_t Point::*> counts = {
+      {"tp", &Point::tp}, {"pp", &Point::pp},   {"dp", &Point::dp},
+      {"cp", &Point::cp}, {"ep", &Point::ep},   {"etp", &Point::etp},
+      {"micro_batch", &Point::micro_batch},     {"virtual_stages", &Point::virtual_stages}};
+  if (const auto count = counts.find(field); count != counts.end() && value.is_number_integer() && value > 0) {
+    point.*count->second = value.get<std::int64_t>();
+    return;
+  }
+  set_point_field(point, field, value, where);
+}
+
+}  // namespace mbench::search

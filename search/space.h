@@ -1,0 +1,63 @@
+// What a search looks through: a spec in which some fields are free.
+//
+// Top-level keys are the fields of a point, as in a sweep's spec. A field is free where it is "any" (what the strategies
+// offer), or an array (these values), or named in the array `search`; `"search": "all"` frees every field that a strategy
+// offers values of and that is not given. `dp` takes the devices that the other axes leave, unless it is given or a list.
+// Fields that a strategy offers together (schedule and virtual_stages) are free together, but for those that are given.
+//
+// Which values a field can have is the strategies' word (strategies.h: choices): a new strategy is found without a change
+// here. Axes of the mesh are chosen first, then the rest in the strategies' own order.
+#pragma once
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "engine/spec/point.h"
+#include "strategies/strategies.h"
+
+namespace mbench::search {
+
+struct SpaceOptions {
+  std::string path;
+  std::vector<std::string> set;  // "field=value", "field=any", "field=[...]"
+  std::string device;            // of every point: --on
+};
+
+struct Space {
+  std::string path, name;
+  nlohmann::ordered_json file;  // the file with --set done to it
+  Point base;                   // the fields that are given; the free ones at their defaults
+  std::map<std::string, std::vector<nlohmann::json>> free;  // values, none where the strategies' count
+  bool all = false;                                         // every field that strategies offer values of
+  std::vector<std::string> given;                           // fields that are not free
+
+  bool is_free(const std::string& field) const;
+  // Those that the spec lists; none where the strategies' count.
+  const std::vector<nlohmann::json>& values(const std::string& field) const;
+};
+
+// bad_input naming the file and JSON path, or the option, for anything that is not as above.
+Space read_space(const SpaceOptions& options);
+
+// How many layouts cannot be, for one kind of reason.
+struct Refused {
+  std::string example;  // the reason of the first
+  std::string layout;   // and which it was
+  std::size_t count = 0;
+};
+
+// Calls `found` with every layout that can be on `devices` devices, in a fixed order; it returns false to stop. `fill`:
+// layouts use all of them, where dp is free. Those that cannot be are counted in `refused` by their reason, the numbers in
+// it aside.
+void each_layout(const Space& space, std::int64_t devices, bool fill, std::map<std::string, Refused>& refused,
+                 const std::function<bool(const Point&)>& found);
+
+// The free fields of a layout with their values: "tp=8 pp=4 zero=1".
+std::string label_of(const Space& space, const Point& point);
+
+// Puts a field's value into a point, as a spec would.
+void set_field(Point& point, const std::string& field, const nlohmann::json& value, const std::string& where);
+
+}  // namespace mbench::search

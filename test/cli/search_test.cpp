@@ -1,0 +1,136 @@
+// mbench search from its command line, and figures of a machine as fields.
+#include <algorithm>
+
+#include "engine/spec/result.h"
+#include "test/catch.h"
+#include "test/cli/room.h"
+
+using namespace mbench;
+using namespace mbench::test;
+using Catch::Contains;
+
+namespace {
+
+constexpr const char* kSpec =
+    R"({"model": "gpt2-124m", "seq": 512, "global_batch": 16, "precision": "fp16", "search": ["tp", "pp", "zero", "recompute"]})";
+
+}  // namespace
+
+TEST_CASE("a search prints the best, the front and what was left out, and keeps an ordinary result file") {
+  const Room room;
+  room.put("s.json", kSpec);
+  const Run run = room.shell("$M search s.json --on sim:4xV100-SXM2-16GB --best 3 --out o");
+  INFO(run.err);
+  REQUIRE(run.code == 0);
+  CHECK_THAT(run.out, Contains("Best by time: **tp=") && Contains("## Layouts") && Contains("## Where the time goes") &&
+                          Contains("## Time against memory"));
+  const ResultFile file = read_result_file(room / "o/results.json");
+  REQUIRE(file.points.size() >= 3);
+  for (const PointResult& r : file.points) {
+    CHECK(r.outcome == Outcome::ok);
+    CHECK(r.simulated);
+    REQUIRE(r.time_anatomy_ms);
+  }
+  CHECK(file.points[0].iteration_ms->mean <= file.points[1].iteration_ms->mean);
+  CHECK(file.points[1].iteration_ms->mean <= file.points[2].iteration_ms->mean);
+  CHECK(file.environment.at("usable_memory_mib").get<double>() > 10000);
+  CHECK(read_text_file(room / "o/results.md") == run.out);
+  // Tables, page and comparison read it.
+  const Run report = room.shell("$M report o --format html --out o.html && $M report o && $M compare o --baseline o");
+  INFO(report.err);
+  CHECK(report.code == 0);
+  CHECK_THAT(report.out, Contains("Margin (MiB)"));
+}
+
+TEST_CASE("a search on one thread and on two says the same") {
+  const Room room;
+  room.put("s.json", kSpec);
+  const Run run = room.shell(
+      "for t in 1 2; do $M search s.json --on sim:4xV100-SXM2-16GB --threads $t --out o$t | "
+      "grep '^|\\|simulated,' | sed 's/, in .*//' > $t; done; cmp 1 2 && wc -l < 1");
+  CHECK(run.code == 0);
+  CHECK(run.out != "0\n");
+}
+
+TEST_CASE("why a layout is not the best: what it takes longer, that it does not fit, or that it cannot be") {
+  const Room room;
+  room.put("s.json", kSpec);
+  const std::string search = "$M search s.json --on sim:4xV100-SXM2-16GB --no-front --out o ";
+  CHECK_THAT(room.shell(search + "--why tp=4,recompute=full").out,
+             Contains("## Why not tp=4,recompute=full") && Contains("slower than") && Contains("| communication_tp |"));
+  CHECK_THAT(room.shell(search + "--set memory_limit=2GiB --why tp=1,zero=0").out,
+             Contains("It does not fit: rank 0 takes") && Contains("too much"));
+  CHECK_THAT(room.shell(search + "--why tp=5").out, Contains("It cannot be: tp 5 does not divide the 12 heads"));
+  const Run unknown = room.shell(search + "--why tpp=3");
+  CHECK(unknown.code == 2);
+  CHECK_THAT(unknown.err, Contains("--why tpp=3") && Contains("tp"));
+}
+
+TEST_CASE("the fewest devices that reach a rate, and the rate per device") {
+  const Room room;
+  room.put("s.json", kSpec);
+  const Run all = room.shell("$M search s.json --on sim:8xV100-SXM2-16GB --objective tokens_per_device --out a");
+  REQUIRE(all.code == 0);
+  const ResultFile file = read_result_file(room / "a/results.json");
+  const double best = *file.points.front().tokens_per_s / static_cast<double>(file.points.front().world);
+  for (const PointResult& r : file.points) CHECK(*r.tokens_per_s / static_cast<double>(r.world) <= best * (1 + 1e-9));
+  // A rate that so many devices need for: more than one of them alone, less than four.
+  const Run few = room.shell(
+      fmt::format("$M search s.json --on sim:8xV100-SXM2-16GB --objective devices --rate {} --no-front --out f", best * 1.5));
+  REQUIRE(few.code == 0);
+  CHECK(read_result_file(room / "f/results.json").points.front().world == 2);
+  const Run none = room.shell("$M search s.json --on sim:8xV100-SXM2-16GB --objective devices --out n");
+  CHECK(none.code == 2);
+  CHECK_THAT(none.err, Contains("--rate"));
+}
+
+TEST_CASE("the best are measured through an ordinary sweep, and their orders compared") {
+  const Room room;
+  room.put("s.json", R"({"model": "gpt-bytes-tiny", "seq": 64, "global_batch": 4, "iterations": 3, "warmup": 1,
+                         "search": ["tp", "recompute"]})");
+  const Run run = room.shell("$M search s.json --on sim:2xcpu --measure 2 --out o --quiet");
+  INFO(run.err);
+  REQUIRE(run.code == 0);
+  CHECK_THAT(run.out, Contains("## Measured on this machine") && Contains("1 pairs are measured in the simulated order"));
+  const ResultFile measured = read_result_file(room / "o/measured/results.json");
+  REQUIRE(measured.points.size() == 2);
+  for (const PointResult& r : measured.points) {
+    CHECK_FALSE(r.simulated);
+    CHECK(r.outcome == Outcome::ok);
+    REQUIRE(r.time_anatomy_ms);
+    double sum = 0;
+    for (const double ms : r.time_anatomy_ms->ms) sum += ms;
+    CHECK(sum == Approx(r.iteration_ms->mean));
+  }
+}
+
+TEST_CASE("a search that is asked to simulate everything confirms what it found") {
+  const Room room;
+  room.put("s.json", kSpec);
+  const Run run = room.shell("$M search s.json --on sim:4xV100-SXM2-16GB --confirm --out o");
+  CHECK(run.code == 0);
+  CHECK_THAT(run.out, Contains("simulated in full, 0 against what was found"));
+}
+
+TEST_CASE("a figure of the machine is set, swept and refused as any field, and its sensitivity told") {
+  const Room room;
+  room.put("s.json", R"({"model": "gpt2-124m", "seq": 512, "global_batch": 32, "dp": 16, "precision": "bf16"})");
+  const std::string on = " s.json --on sim:16xA100-SXM4-40GB ";
+  const Run swept = room.shell("$M sweep" + on + "--set machine.network.gbps_per_device=[5,50] --out o --quiet");
+  INFO(swept.err);
+  REQUIRE(swept.code == 0);
+  const ResultFile file = read_result_file(room / "o/results.json");
+  REQUIRE(file.points.size() == 2);
+  CHECK(file.points[0].point.machine.at("network.gbps_per_device") == 5);
+  CHECK(file.points[0].iteration_ms->mean > file.points[1].iteration_ms->mean);
+  CHECK_THAT(swept.out, Contains("machine.network.gbps_per_device"));
+  const Run unknown = room.shell("$M sweep" + on + "--set machine.network.gbps_per_devise=5 --out p");
+  CHECK(unknown.code == 2);
+  CHECK_THAT(unknown.err, Contains("machine.network.gbps_per_devise") && Contains("did you mean \"network.gbps_per_device\"?"));
+  const Run plan = room.shell("$M plan" + on + "--sensitivities");
+  CHECK(plan.code == 0);
+  CHECK_THAT(plan.out, Contains("| Figure") && Contains("device.peak_tflops.bf16") && Contains("device.memory_gbps") &&
+                           Contains("10 % more cannot be of"));
+  const Run real = room.shell("$M plan s.json --sensitivities");
+  CHECK(real.code == 2);
+}

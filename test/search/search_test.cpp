@@ -1,0 +1,120 @@
+// The search against simulating everything: the best and the front are the true ones, no layout is below its floor, and
+// what is left out is counted.
+#include "search/search.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "engine/sim/simulate.h"
+#include "test/catch.h"
+#include "test/support/temporary_folder.h"
+
+using namespace mbench;
+using namespace mbench::search;
+
+namespace {
+
+Space space_of(const std::string& text, const std::string& device) {
+  static const test::TemporaryFolder folder;
+  const std::string path = folder / "spec.json";
+  std::ofstream(path) << text;
+  return read_space({path, {}, device});
+}
+
+struct Case {
+  const char* about;
+  const char* machine;
+  int devices;
+  const char* spec;
+};
+
+// Small models on small machines, of every kind of layout.
+const Case kCases[] = {
+    {"a GPT in f32, dense", "V100-SXM2-16GB", 4,
+     R"({"model": "gpt-bytes-3m", "seq": 128, "global_batch": 8, "search": "all"})"},
+    {"LLaMA with flash attention", "H100-SXM5-80GB", 8,
+     R"({"model": "llama-bytes-3m", "seq": 256, "global_batch": 16, "precision": "bf16", "attention": "flash", "dropout": 0,
+         "search": ["tp", "pp", "zero", "micro_batch", "recompute", "schedule"]})"},
+    {"too little memory for most", "V100-SXM2-16GB", 4,
+     R"({"model": "gpt2-345m", "seq": 1024, "global_batch": 8, "precision": "fp16", "memory_limit": "3GiB",
+         "search": ["tp", "pp", "zero", "recompute", "micro_batch"]})"},
+    {"two nodes", "A100-SXM4-40GB", 16,
+     R"({"model": "gpt2-124m", "seq": 512, "global_batch": 32, "precision": "bf16", "micro_batch": [1, 2],
+         "sequence_parallel": "any", "tp": "any", "pp": "any"})"},
+    {"pipelines", "V100-SXM2-32GB", 8,
+     R"({"model": "gpt2-345m", "seq": 512, "global_batch": 16, "precision": "fp16", "dp": 1, "tp": [1, 2], "pp": "any",
+         "schedule": "any", "recompute": ["none", "full"]})"},
+    {"stages that differ by a layer", "A100-SXM4-80GB", 8,
+     R"({"model": {"preset": "llama-bytes-3m", "layers": 22}, "seq": 256, "global_batch": 16, "precision": "bf16",
+         "pp": "any", "zero": "any", "recompute": "any", "micro_batch": [1, 2]})"},
+    {"a mixture of experts", "H100-SXM5-80GB", 8,
+     R"({"model": "mixtral-bytes-4m", "seq": 128, "global_batch": 16, "precision": "bf16", "tp": "any", "ep": "any",
+         "etp": "any", "sequence_parallel": "any", "zero": [0, 1], "micro_batch": "any"})"},
+    {"latent attention, dense layers first", "H200-SXM5-141GB", 8,
+     R"({"model": "deepseek-bytes-tiny", "seq": 64, "global_batch": 16, "precision": "bf16", "tp": "any", "pp": "any",
+         "ep": "any", "zero": "any", "recompute": "any"})"},
+    {"Megatron's host costs", "V100-SXM2-16GB", 4,
+     R"({"model": "bert-bytes-tiny", "seq": 128, "global_batch": 8, "precision": "fp16", "framework": "megatron",
+         "graph": "eager", "search": ["tp", "pp", "micro_batch", "recompute", "sequence_parallel"]})"},
+    {"a CPU", "cpu", 2,
+     R"({"model": "gpt-bytes-tiny", "seq": 64, "global_batch": 8, "search": "all"})"},
+};
+
+}  // namespace
+
+TEST_CASE("in ten small spaces the search finds what simulating everything finds") {
+  for (const Case& c : kCases) {
+    INFO(c.about);
+    const std::string device = fmt::format("sim:{}x{}", c.devices, c.machine);
+    const Space space = space_of(c.spec, device);
+    const Machine machine = find_machine(c.machine, "test");
+    const Framework framework = find_framework(space.base.framework, "test");
+    const Place place{machine, framework, c.devices};
+    SearchOptions options;
+    options.best = 3;
+    options.threads = 2;
+    const SearchEnd end = mbench::search::search(space, place, options);
+    REQUIRE(end.best.size() == 3);
+    CHECK(end.layouts == end.simulated + end.by_floor);
+
+    // Everything, without floors.
+    std::vector<std::pair<double, double>> all;
+    std::set<std::string> ids;
+    std::map<std::string, Refused> refused;
+    Bounds bounds(machine, framework);
+    std::size_t not_fitting = 0;
+    each_layout(space, c.devices, true, refused, [&](const Point& p) {
+      const Tried t = try_layout(p, place, bounds);
+      INFO(label_of(space, p));
+      CHECK(ids.insert(t.result.id).second);  // each layout once
+      REQUIRE(t.result.iteration_ms);
+      CHECK(t.floor.seconds > 0);
+      CHECK(t.floor.seconds * 1e3 <= t.result.iteration_ms->mean);
+      CHECK(t.floor.total_bytes() > 0);
+      CHECK(t.floor.total_bytes() <= *t.result.peak_memory_mib * 1048576);
+      if (t.fits)
+        all.push_back(score(mbench::search::Objective::time, t.result.iteration_ms->mean, *t.result.peak_memory_mib, p.world()));
+      else
+        ++not_fitting;
+      return true;
+    });
+    CHECK(ids.size() == end.layouts);
+    std::sort(all.begin(), all.end());
+    for (std::size_t i = 0; i < end.best.size(); ++i) {
+      CHECK(end.best[i].result.iteration_ms->mean == all[i].first);
+      CHECK(*end.best[i].result.peak_memory_mib == all[i].second);
+    }
+    // The front: what nothing beats in both.
+    std::vector<std::pair<double, double>> front;
+    for (const auto& s : all)
+      if (front.empty() || s.second < front.back().second) front.push_back(s);
+    REQUIRE(end.front.size() == front.size());
+    for (std::size_t i = 0; i < front.size(); ++i) {
+      CHECK(end.front[i].result.iteration_ms->mean == front[i].first);
+      CHECK(*end.front[i].result.peak_memory_mib == front[i].second);
+    }
+    CHECK(confirm(space, place, options, end).empty());
+  }
+}

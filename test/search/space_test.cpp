@@ -1,0 +1,119 @@
+// Which fields of a spec are free, and which layouts that makes.
+#include "search/space.h"
+
+#include <fstream>
+#include <set>
+
+#include "engine/base/error.h"
+#include "test/catch.h"
+#include "test/support/temporary_folder.h"
+
+using namespace mbench;
+using namespace mbench::search;
+using Catch::Contains;
+
+namespace {
+
+Space space_of(const std::string& text, const std::vector<std::string>& set = {}) {
+  static const test::TemporaryFolder folder;
+  const std::string path = folder / "spec.json";
+  std::ofstream(path) << text;
+  return read_space({path, set, "sim:8xH100-SXM5-80GB"});
+}
+
+std::string refusal(const std::string& text, const std::vector<std::string>& set = {}) {
+  try {
+    space_of(text, set);
+  } catch (const Error& e) {
+    CHECK(e.kind() == ErrorKind::bad_input);
+    return e.what();
+  }
+  return "";
+}
+
+std::vector<Point> layouts(const Space& space, std::int64_t devices = 8, bool fill = true) {
+  std::vector<Point> all;
+  std::map<std::string, Refused> refused;
+  each_layout(space, devices, fill, refused, [&](const Point& p) {
+    all.push_back(p);
+    return true;
+  });
+  return all;
+}
+
+constexpr const char* kModel = R"("model": "gpt-bytes-3m", "seq": 128, "global_batch": 16)";
+
+}  // namespace
+
+TEST_CASE("what is free is any, a list or named, and all layouts are of the devices") {
+  const Space space = space_of(fmt::format(R"({{{}, "tp": "any", "pp": [1, 2], "search": ["zero"]}})", kModel));
+  std::set<std::tuple<std::int64_t, std::int64_t, Zero>> seen;
+  for (const Point& p : layouts(space)) {
+    CHECK(p.world() == 8);
+    CHECK((p.pp == 1 || p.pp == 2));
+    CHECK(p.micro_batch == 1);
+    CHECK_FALSE(strategies::why_not(p));
+    // Fields that go with a free one are free with it.
+    CHECK(p.fsdp_no_sync == (p.zero == Zero::fsdp));
+    CHECK(seen.emplace(p.tp, p.pp, p.zero).second);
+  }
+  // tp 1 2 4 with pp 1 and 7 kinds of state each for dp 8 4 2, tp 8 with one; tp 1 2 with pp 2, tp 4 with one.
+  CHECK(seen.size() == 3 * 7 + 1 + 2 * 7 + 1);
+}
+
+TEST_CASE("a field that is given stays, in what is offered with it too") {
+  const Space space =
+      space_of(fmt::format(R"({{{}, "fsdp_no_sync": false, "schedule": "1f1b", "search": "all"}})", kModel));
+  const auto all = layouts(space);
+  CHECK(all.size() > 50);
+  for (const Point& p : all) {
+    CHECK_FALSE(p.fsdp_no_sync);
+    CHECK(p.zero != Zero::fsdp);
+    CHECK(p.virtual_stages == 1);
+  }
+}
+
+TEST_CASE("dp that is given leaves devices idle, and so does a search for few devices") {
+  for (const Point& p : layouts(space_of(fmt::format(R"({{{}, "dp": 2, "tp": "any"}})", kModel)))) CHECK(p.dp == 2);
+  std::set<std::int64_t> worlds;
+  for (const Point& p : layouts(space_of(fmt::format(R"({{{}, "tp": [1, 2]}})", kModel)), 8, false))
+    worlds.insert(p.world());
+  CHECK(worlds == std::set<std::int64_t>{1, 2, 4, 8});
+}
+
+TEST_CASE("values of a list that cannot be are counted with the reason") {
+  const Space space = space_of(fmt::format(R"({{{}, "tp": [1, 2, 3], "dp": 1}})", kModel));
+  std::map<std::string, Refused> refused;
+  std::size_t found = 0;
+  each_layout(space, 8, true, refused, [&](const Point&) { return ++found > 0; });
+  CHECK(found == 2);
+  REQUIRE(refused.size() == 1);
+  CHECK(refused.begin()->second.count == 1);
+  CHECK_THAT(refused.begin()->second.example, Contains("tp 3 does not divide the 8 heads"));
+  CHECK_THAT(refused.begin()->second.layout, Contains("tp=3"));
+}
+
+TEST_CASE("--set gives a field another value, frees it or lists its values") {
+  const std::string text = fmt::format(R"({{{}, "search": ["tp", "zero"]}})", kModel);
+  for (const Point& p : layouts(space_of(text, {"tp=2"}))) CHECK(p.tp == 2);
+  std::set<std::int64_t> tps;
+  for (const Point& p : layouts(space_of(text, {"tp=[1,8]"}))) tps.insert(p.tp);
+  CHECK(tps == std::set<std::int64_t>{1, 8});
+  std::set<std::int64_t> pps;
+  for (const Point& p : layouts(space_of(text, {"pp=any"}))) pps.insert(p.pp);
+  CHECK(pps == std::set<std::int64_t>{1, 2, 4});
+  CHECK(space_of(text, {"machine.network.gbps_per_device=94"}).base.machine.at("network.gbps_per_device") == 94);
+}
+
+TEST_CASE("what is no space is refused with its path and the nearest choice") {
+  CHECK_THAT(refusal(fmt::format(R"({{{}, "search": ["zerro"]}})", kModel)),
+             Contains("$.search[0]") && Contains("zero"));
+  CHECK_THAT(refusal(fmt::format(R"({{{}, "search": ["seed"]}})", kModel)), Contains("no strategy offers values"));
+  CHECK_THAT(refusal(fmt::format(R"({{{}, "tp": 2, "search": ["tp"]}})", kModel)), Contains("given at"));
+  CHECK_THAT(refusal(fmt::format(R"({{{}}})", kModel)), Contains("no field is free"));
+  CHECK_THAT(refusal(fmt::format(R"({{{}, "tp": []}})", kModel)), Contains("$.tp") && Contains("at least one"));
+  CHECK_THAT(refusal(fmt::format(R"({{{}, "tp": [1, "two"]}})", kModel)), Contains("$.tp[1]"));
+  CHECK_THAT(refusal(fmt::format(R"({{{}, "sweep": {{"tp": [1]}}}})", kModel)), Contains("$.sweep"));
+  CHECK_THAT(refusal(fmt::format(R"({{{}, "search": "everything"}})", kModel)), Contains("$.search"));
+  CHECK_THAT(refusal(R"({"search": "all"})"), Contains("\"model\" is missing"));
+}
