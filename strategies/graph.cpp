@@ -5,19 +5,33 @@ namespace mbench::strategies {
 namespace {
 
 MaybeRefusal refuse(const Point& p) {
-  if (p.graph == Graph::captured) return not_built_in("graph captured", "eager or fused");
+  if (p.graph == Graph::captured) return not_built_in("graph captured", "eager, fused or megatron_core");
+  if (p.graph == Graph::megatron_core) return std::nullopt;
+  if (p.cross_entropy_fusion != CrossEntropyFusion::te)
+    return infeasible(
+        "cross_entropy_fusion {} with graph {}, need graph megatron_core or cross_entropy_fusion te",
+        name_of(p.cross_entropy_fusion), name_of(p.graph));
+  if (!p.gradient_accumulation_fusion)
+    return infeasible(
+        "gradient_accumulation_fusion false with graph {}, need graph megatron_core or "
+        "gradient_accumulation_fusion true",
+        name_of(p.graph));
   return std::nullopt;
 }
 
 void write(const Point& p, Plan& plan) {
-  plan.graph = graph_style(p.graph);
+  plan.graph = graph_style(p.graph, p.cross_entropy_fusion, p.gradient_accumulation_fusion);
   plan.attention = p.attention;
 }
 
 }  // namespace
 
 Strategy graph() {
-  return {"graph", {"graph", "attention"}, refuse, nullptr, write};
+  return {"graph",
+          {"graph", "cross_entropy_fusion", "gradient_accumulation_fusion", "attention"},
+          refuse,
+          nullptr,
+          write};
 }
 
 }  // namespace mbench::strategies

@@ -28,7 +28,7 @@ std::vector<Step> steps_of(ScheduleKind kind, int stages, int stage, int chunks,
   const int total = micro_batches * chunks;
   int warmup = total;  // forwards before the first backward
   if (kind == ScheduleKind::one_f_one_b) warmup = std::min(stages - stage - 1, total);
-  if (kind == ScheduleKind::interleaved && micro_batches > stages)
+  if (kind == ScheduleKind::interleaved)
     warmup = std::min((stages - stage - 1) * 2 + (chunks - 1) * stages, total);
   const auto step = [&](bool forward, int index) {
     return kind == ScheduleKind::interleaved ? interleaved_step(forward, index, stages, chunks)
@@ -66,9 +66,10 @@ Schedule make_schedule(ScheduleKind kind, int stages, int stage, int chunks, int
 namespace {
 
 // Equal stages where they come out even. Else the embedding and the head count as a layer each, and chunks differ by one at
-// most; in chunks of less than four that would be no balance.
-bool divides(std::int64_t layers, std::int64_t chunks) {
-  const bool balanced = chunks > 1 && (layers + 2 + chunks - 1) / chunks >= 4;
+// most; in chunks of less than four, unless several to a stage come out even, that would be no balance.
+bool divides(std::int64_t layers, std::int64_t chunks, bool interleaved) {
+  const bool balanced = chunks > 1 && ((interleaved && (layers + 2) % chunks == 0) ||
+                                       (layers + 2 + chunks - 1) / chunks >= 4);
   return layers % chunks == 0 || balanced;
 }
 
@@ -91,7 +92,7 @@ MaybeRefusal refuse(const Point& p) {
   const std::int64_t chunks = p.pp * p.virtual_stages;
   // Public runs of models that this engine does not have cut otherwise: of those it is not for us to say.
   const bool ours = !model().why_not(p);
-  if (ours && !divides(p.model.layers, chunks))
+  if (ours && !divides(p.model.layers, chunks, p.virtual_stages > 1))
     return infeasible("pp {}{} does not divide the {} layers, need {} {}", p.pp,
                       p.virtual_stages > 1 ? fmt::format(" x virtual_stages {}", p.virtual_stages) : "",
                       p.model.layers, p.virtual_stages > 1 ? "their product" : "pp",

@@ -6,17 +6,28 @@ namespace {
 
 MaybeRefusal refuse(const Point& p) {
   if (p.precision == Precision::fp8) return not_built_in("precision fp8", "f32, bf16 or fp16");
+  if (p.gradients_in_bf16 && p.precision != Precision::bf16)
+    return infeasible("gradients_in_bf16 with precision {}, need precision bf16 or gradients_in_bf16 false",
+                      name_of(p.precision));
+  if (p.moments_in_bf16 && p.precision != Precision::bf16 && p.precision != Precision::fp16)
+    return infeasible(
+        "moments_in_bf16 with precision {}, need precision bf16 or fp16 or moments_in_bf16 false",
+        name_of(p.precision));
   return std::nullopt;
 }
 
 void write(const Point& p, Plan& plan) {
-  plan.precision = precision_plan(p.precision, p.gradients_in_f32);
+  plan.precision = precision_plan(p);
 }
 
 }  // namespace
 
 Strategy precision() {
-  return {"precision", {"precision", "gradients_in_f32"}, refuse, nullptr, write};
+  return {"precision",
+          {"precision", "gradients_in_f32", "gradients_in_bf16", "moments_in_bf16"},
+          refuse,
+          nullptr,
+          write};
 }
 
 }  // namespace mbench::strategies

@@ -1,6 +1,8 @@
 // What modules run in: the device, the plan, the groups, the step; and one micro batch of inputs.
 #pragma once
+#include <map>
 #include <span>
+#include <utility>
 
 #include "engine/base/philox.h"
 #include "engine/nn/groups.h"
@@ -41,6 +43,7 @@ struct Context {
   GlobalBuffer buffer;
   std::int64_t step = 0;  // optimizer steps since the start: which dropout masks are drawn
   RotaryAngles angles{};
+  std::map<std::pair<std::int64_t, std::int64_t>, Tensor> placeholders{};  // of weights' gradients, by [out, in]
   RouterLoad router_load{};
   // [1] f32, where routers have losses and somebody asks: their sum over the layers and micro batches of a step.
   Tensor router_losses{};

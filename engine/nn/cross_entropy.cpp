@@ -40,7 +40,10 @@ void CrossEntropy::forward(Context& c, Tensor logits, const Targets& t, const Te
   run(c.device, ops::RowMax{logits, max, valid});
   Group& others = c.groups.over(split_);
   others.all_reduce(max, ReduceOp::max);
-  if (keep_exp) saved.exp = c.device.empty(logits.shape(), DType::f32, Category::activations, "exponentials");
+  if (keep_exp)
+    saved.exp = c.graph().exponentials_in_copy
+                    ? logits
+                    : c.device.empty(logits.shape(), DType::f32, Category::activations, "exponentials");
   run(c.device, ops::ExpSum{logits, max, t.labels, first, valid, saved.sum, target, saved.exp});
   others.all_reduce(target);
   others.all_reduce(saved.sum);

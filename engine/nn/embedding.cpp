@@ -2,11 +2,27 @@
 
 #include "engine/nn/communicate.h"
 #include "engine/nn/residual.h"
+#include "engine/ops/add.h"
+#include "engine/ops/copy.h"
 #include "engine/ops/dropout.h"
 #include "engine/ops/embedding.h"
 #include "engine/ops/run.h"
 
 namespace mbench {
+namespace {
+
+// Adds the gradient of a table's rows. Where autograd is given weights' gradients at all, a table's is always made apart.
+void add_to(Context& c, const Tensor& ids, const Tensor& dy, const Parameter& table, std::int64_t first) {
+  if (c.graph().weight_gradients == WeightGradients::in_buffer)
+    return run(c.device, ops::EmbeddingGrad{ids, dy, table.gradient, first});
+  const Tensor made =
+      c.device.empty(table.gradient.shape(), c.dtype(), Category::gradients, "gradient of a table");
+  run(c.device, ops::Fill{made, 0});
+  run(c.device, ops::EmbeddingGrad{ids, dy, made, first});
+  run(c.device, ops::Add{table.gradient, made, table.gradient});
+}
+
+}  // namespace
 
 Parameter* add_word_table(ParameterStore& store, const Plan& plan, const TableSpec& table) {
   const LinearPlan& lookup = plan.role(table.role);
@@ -57,7 +73,7 @@ void InputEmbedding::backward(Context& c, const MicroBatch& batch, Tensor dy, Sa
   if (norm_) dy = norm_->backward(c, dy, Tensor(), saved.norm);
   saved = {};
   const auto add = [&](const Tensor& ids, const Parameter& table) {
-    run(c.device, ops::EmbeddingGrad{ids.slice(c.first_row(), c.local_seq()), dy, table.gradient});
+    add_to(c, ids.slice(c.first_row(), c.local_seq()), dy, table, 0);
   };
   if (position_) add(batch.positions, *position_);
   if (token_type_) add(batch.token_types, *token_type_);
@@ -78,7 +94,7 @@ Tensor WordLookup::forward(Context& c, const Tensor& tokens) const {
 
 void WordLookup::backward(Context& c, const Tensor& tokens, const Tensor& dy) const {
   const Tensor whole = communicate(c, sum_.backward, dy);
-  run(c.device, ops::EmbeddingGrad{tokens, whole, word_->gradient, first_word(c)});
+  add_to(c, tokens, whole, *word_, first_word(c));
 }
 
 // The first word of this rank's rows.

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "engine/nn/weight_gradient.h"
 #include "engine/ops/copy_blocks.h"
 #include "engine/ops/dispatch.h"
 #include "engine/ops/grouped_matmul.h"
@@ -31,18 +32,25 @@ ops::Matmul batched(Product product, const Tensor& x, const Tensor& w, const Ten
       m.a = my, m.b = mw, m.c = mx;
       break;
     case Product::weight_gradient:
-      m.a = my.t(), m.b = mx, m.c = mw, m.beta = 1;
+      m.a = my.t(), m.b = mx, m.c = mw;
       break;
   }
   return m;
 }
 
-// Weight gradients are added to.
 void multiply(Context& c, Product product, const Tensor& x, const Tensor& w, const Tensor& y,
-              const ExpertRows& rows) {
-  if (rows.each > 0) return run(c.device, batched(product, x, w, y, rows.each));
-  run(c.device,
-      ops::GroupedMatmul{product, x, w, y, rows.offsets, product == Product::weight_gradient ? 1.0f : 0.0f});
+              const ExpertRows& rows, float beta = 0) {
+  if (rows.each == 0) return run(c.device, ops::GroupedMatmul{product, x, w, y, rows.offsets, beta});
+  ops::Matmul m = batched(product, x, w, y, rows.each);
+  m.beta = beta;
+  run(c.device, m);
+}
+
+void add_weight_gradient(Context& c, const Tensor& x, const Tensor& gradient, const Tensor& y,
+                         const ExpertRows& rows) {
+  WeightGradient made(c, gradient, false);
+  multiply(c, Product::weight_gradient, x, made.target(), y, rows, made.beta());
+  made.finish();
 }
 
 // What every expert's tokens are split over, whatever their way: the ranks that have the same experts.
@@ -89,14 +97,14 @@ Tensor Experts::backward(Context& c, const ExpertRows& rows, Tensor dy, Saved& s
   {
     const Tensor dnarrow = c.activation(saved.narrow.shape(), "gradient of the activation");
     multiply(c, Product::input_gradient, dnarrow, fc2_->value, dy, rows);
-    multiply(c, Product::weight_gradient, saved.narrow, fc2_->gradient, dy, rows);
+    add_weight_gradient(c, saved.narrow, fc2_->gradient, dy, rows);
     saved.narrow.reset();
     dy.reset();
     dwide = activation_gradient(c, activation_, dnarrow, std::exchange(saved.wide, Tensor()), Tensor());
   }
   const Tensor dx = c.activation(saved.x.shape(), "gradient of the experts' input");
   multiply(c, Product::input_gradient, dx, fc1_->value, dwide, rows);
-  multiply(c, Product::weight_gradient, saved.x, fc1_->gradient, dwide, rows);
+  add_weight_gradient(c, saved.x, fc1_->gradient, dwide, rows);
   saved.x.reset();
   return dx;
 }

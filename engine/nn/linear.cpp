@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "engine/nn/communicate.h"
+#include "engine/nn/weight_gradient.h"
 #include "engine/ops/bias_add.h"
 #include "engine/ops/matmul.h"
 #include "engine/ops/matrix.h"
@@ -34,11 +35,12 @@ Linear::Linear(ParameterStore& store, const Plan& plan, const LinearSpec& spec, 
 Linear::Linear(ParameterStore& store, const Plan& plan, const LinearSpec& spec, const LinearPlan& linear)
     : weight_(store.add(weight_of(spec), linear.weight, linear.consumed.value, linear.product.value)),
       bias_(spec.bias ? store.add(bias_of(spec), bias_spread(linear.weight), linear.output.value) : nullptr),
+      table_(spec.role == Role::vocabulary),
       input_(Transition::between(linear.input, linear.consumed, plan.mesh)),
       output_(Transition::between(linear.product, linear.output, plan.mesh)) {}
 
 Linear::Linear(ParameterStore& store, const Plan& plan, const LinearSpec& spec, Parameter* table)
-    : weight_(table) {
+    : weight_(table), table_(true) {
   const LinearPlan& linear = plan.role(spec.role);
   if (spec.bias) bias_ = store.add(bias_of(spec), bias_spread(linear.weight), linear.output.value);
   input_ = Transition::between(linear.input, linear.consumed, plan.mesh);
@@ -95,11 +97,12 @@ Tensor Linear::backward(Context& c, Tensor dy, Saved& saved, Tensor gelu_input) 
   Communication travelling(c, input_.backward, dx);
   dx.reset();
   const Tensor x = input.finish();
-  ops::Matmul weight_gradient{ops::Matrix(dproduct).t(), ops::Matrix(x),
-                              ops::Matrix(rows(weight_->gradient))};
-  weight_gradient.beta = 1;
+  WeightGradient made(c, rows(weight_->gradient), table_);
+  ops::Matmul weight_gradient{ops::Matrix(dproduct).t(), ops::Matrix(x), ops::Matrix(made.target())};
+  weight_gradient.beta = made.beta();
   if (bias_ && fused_bias) weight_gradient.bias_gradient = rows(bias_->gradient);
   run(c.device, weight_gradient);
+  made.finish();
   saved.x.reset();
   return travelling.finish();
 }

@@ -50,6 +50,7 @@ class Linear {
   Parameter* weight_;
   Parameter* bias_ = nullptr;
   std::int64_t begin_ = 0, count_ = 0;  // 0: all of the parameter's
+  bool table_ = false;                  // the weight is a table of words
   Transition input_, output_;
 };
 

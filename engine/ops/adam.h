@@ -12,7 +12,7 @@ struct Adam {
   static constexpr TimePart part = TimePart::optimizer;
   Tensor param;  // f32, the main weights
   Tensor grad;   // f32, bf16 or f16
-  Tensor m, v;   // f32 moments
+  Tensor m, v;   // moments, f32 or bf16
   Tensor model;  // optional 16-bit weights that the model computes with: rewritten from param
   float lr = 0, beta1 = 0.9f, beta2 = 0.999f, eps = 1e-8f, weight_decay = 0;
   float grad_scale = 1;          // undoes loss scaling and clips
@@ -20,8 +20,10 @@ struct Adam {
   ElementRanges undecayed = {};  // spared by weight_decay: biases and norms
   void check() const {
     need_dtype(name, "param", param, DType::f32);
-    need_same(name, "m", m, param);
-    need_same(name, "v", v, param);
+    need_shape(name, "m", m, param.shape());
+    mbench::check(m.dtype() == DType::f32 || m.dtype() == DType::bf16, name, "dtype of m, got {}, need f32 or bf16",
+                  name_of(m.dtype()));
+    need_same(name, "v", v, m);
     need_float(name, "grad", grad);
     need_shape(name, "grad", grad, param.shape());
     if (model) need_shape(name, "model", model, param.shape());
@@ -29,7 +31,7 @@ struct Adam {
   }
   Cost cost() const {
     return {16.0 * static_cast<double>(param.numel()),
-            6 * bytes_of(param) + bytes_of(grad) + bytes_of(model)};
+            2 * bytes_of(param) + 4 * bytes_of(m) + bytes_of(grad) + bytes_of(model)};
   }
 };
 

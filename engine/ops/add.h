@@ -1,4 +1,4 @@
-// y = a + b, element by element.
+// y = a + b, element by element; b may be in another dtype than the others.
 #pragma once
 #include "engine/ops/arguments.h"
 
@@ -10,7 +10,8 @@ struct Add {
   Tensor y;  // may be a or b itself
   void check() const {
     need_float(name, "a", a);
-    need_same(name, "b", b, a);
+    need_float(name, "b", b);
+    need_shape(name, "b", b, a.shape());
     need_same(name, "y", y, a);
   }
   Cost cost() const { return {static_cast<double>(a.numel()), bytes_of(a) + bytes_of(b) + bytes_of(y)}; }

@@ -2,34 +2,50 @@
 
 namespace mbench {
 
-GraphStyle graph_style(Graph graph) {
+GraphStyle graph_style(Graph graph, CrossEntropyFusion loss, bool fused_accumulation) {
+  if (graph == Graph::megatron_core)
+    return {.fused_attention = false,
+            .stored_masks = true,
+            .attention_mask = false,
+            .global_buffer = false,
+            .logits_in_f32 = loss != CrossEntropyFusion::te,
+            .exponentials_in_copy = loss == CrossEntropyFusion::none,
+            .gradient_copy_in_f32 = true,
+            .fused_residual_grad = false,
+            .fused_epilogues = false,
+            .weight_gradients = fused_accumulation ? WeightGradients::placeholder : WeightGradients::apart};
   if (graph == Graph::eager)
     return {.fused_attention = false,
             .stored_masks = true,
             .attention_mask = true,
             .global_buffer = true,
             .logits_in_f32 = true,
+            .exponentials_in_copy = false,
             .gradient_copy_in_f32 = true,
             .fused_residual_grad = false,
-            .fused_epilogues = false};
+            .fused_epilogues = false,
+            .weight_gradients = WeightGradients::in_buffer};
   return {.fused_attention = true,
           .stored_masks = false,
           .attention_mask = false,
           .global_buffer = false,
           .logits_in_f32 = false,
+          .exponentials_in_copy = false,
           .gradient_copy_in_f32 = false,
           .fused_residual_grad = true,
-          .fused_epilogues = true};
+          .fused_epilogues = true,
+          .weight_gradients = WeightGradients::in_buffer};
 }
 
 // Megatron: fp16 gradients accumulate in fp16 unless asked otherwise; with bf16 they accumulate and reduce in
-// f32.
-PrecisionPlan precision_plan(Precision precision, bool gradients_in_f32) {
-  switch (precision) {
+// f32 unless asked otherwise.
+PrecisionPlan precision_plan(const Point& p) {
+  const DType moments = p.moments_in_bf16 ? DType::bf16 : DType::f32;
+  switch (p.precision) {
     case Precision::bf16:
-      return {DType::bf16, DType::f32, false};
+      return {DType::bf16, p.gradients_in_bf16 ? DType::bf16 : DType::f32, false, moments};
     case Precision::fp16:
-      return {DType::f16, gradients_in_f32 ? DType::f32 : DType::f16, true};
+      return {DType::f16, p.gradients_in_f32 ? DType::f32 : DType::f16, true, moments};
     default:
       return {};
   }

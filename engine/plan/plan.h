@@ -39,31 +39,43 @@ struct ChunkPlan {
   bool last = false;   // holds the head
 };
 
-// What eager and fused graphs do differently, all of it. Eager keeps and materialises what Megatron-LM on
-// PyTorch does, so that its peak memory is comparable with the published runs; fused keeps less and runs
-// faster.
+// Where the gradient of a linear layer's weight is made, beside the buffer in which gradients accumulate.
+enum class WeightGradients {
+  in_buffer,    // nowhere: the product adds to the buffer
+  placeholder,  // the product adds to the buffer, and autograd is given a tensor of the weight's size that nobody reads:
+                // for the layers one for each shape, kept for good; for tables of words a new one each time
+  apart         // in a tensor of its own in the model's dtype, which is then added to the buffer
+};
+
+// What graphs do differently, all of it. Eager keeps and materialises what Megatron-LM on PyTorch did in 2022, megatron_core
+// what Megatron-Core with Transformer Engine does, so that their peak memory is comparable with published runs; fused keeps
+// less and runs faster.
 struct GraphStyle {
   bool fused_attention;  // one op from Q, K, V to context / product, softmax, dropout, product
   bool stored_masks;     // dropout masks kept, 1 byte an element / drawn again from their counters
   bool attention_mask;   // a [seq, seq] mask tensor kept for every micro batch / hidden keys known by rule
   bool global_buffer;    // Megatron's persistent buffer for scores and gathered activations
   bool logits_in_f32;    // cross entropy on an f32 copy, exponentials kept / gradient in place of the logits
+  bool exponentials_in_copy;  // these take the place of that copy / a tensor of their own
   bool gradient_copy_in_f32;  // 16-bit gradients copied to f32 before the optimizer / read as they are
   bool fused_residual_grad;   // residual gradient added inside the norm's gradient / by an op of its own
   bool fused_epilogues;       // bias, GELU and their gradients in the matrix products / ops of their own
+  WeightGradients weight_gradients;
 };
 
-GraphStyle graph_style(Graph graph);
+// The last two are choices of megatron_core alone.
+GraphStyle graph_style(Graph graph, CrossEntropyFusion loss, bool fused_accumulation);
 
 struct PrecisionPlan {
   DType model = DType::f32;      // weights and activations
   DType gradients = DType::f32;  // as they accumulate and are reduced
   bool loss_scaling = false;     // dynamic; a step whose gradients overflow is skipped
+  DType moments = DType::f32;    // Adam's
 
   bool main_weights() const { return model != DType::f32; }  // f32 originals beside the model's
 };
 
-PrecisionPlan precision_plan(Precision precision, bool gradients_in_f32);
+PrecisionPlan precision_plan(const Point& point);
 
 struct Plan {
   ModelSpec model;

@@ -205,6 +205,7 @@ void sum_up(const Point& p, const std::vector<RankFigures>& ranks, const std::ve
     return merge_ranks(metric, of_ranks(ranks, figure));
   };
   r.peak_memory_by_rank_mib = of_ranks(ranks, [](const RankFigures& f) { return mib(f.peak.total); });
+  r.last_rank_memory_mib = r.peak_memory_by_rank_mib.back();
   r.peak_memory_mib = merge_ranks("peak_memory_mib", r.peak_memory_by_rank_mib);
   r.reserved_memory_mib = merged("reserved_memory_mib", [](const RankFigures& f) { return mib(f.reserved); });
   if (!r.simulated)

@@ -26,6 +26,7 @@ struct HostTimes {
   double step = 0;              // an optimizer step's bookkeeping
   double loader = 0;            // time of the loader, which works beside the host, for a micro batch
   bool messages_block = false;  // the host waits for the device at every message
+  bool tensor_collectives_block = false;  // the stream waits for collectives over tp when they are started
   double overlap_slowdown = 0;  // of a kernel while a collective runs beside it, as a share of its time
   bool immediate = false;       // no stream: an op has ended when its call returns, as on a CPU
 };

@@ -21,6 +21,7 @@ HostTimes host_times(const Point& p, const Machine& m, const Framework& f) {
     t.loader = f.masked_token * static_cast<double>(p.seq * p.micro_batch) / m.host_speed;
   t.overlap_slowdown = m.communication_multiprocessors / m.multiprocessors;
   t.messages_block = f.messages_block;
+  t.tensor_collectives_block = f.tensor_collectives_block;
   t.immediate = m.immediate;
   return t;
 }

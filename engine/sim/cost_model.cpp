@@ -28,14 +28,14 @@ Precision CostModel::units_of(DType dtype) const {
 
 double CostModel::sustained_flops(DType dtype) const {
   const auto i = static_cast<std::size_t>(units_of(dtype));
-  return machine_.peak_flops[i] * machine_.sustained[i] * share_;
+  return machine_.peak_flops[i] * machine_.sustained[i] * share_ * machine_.power_share;
 }
 
 double CostModel::tiled(const ProductSize& s) const {
   const double m = static_cast<double>(s.m), n = static_cast<double>(s.n), k = static_cast<double>(s.k),
                batch = static_cast<double>(s.batch);
   const double units = std::max(1.0, machine_.multiprocessors * share_);
-  const double unit_flops = sustained_flops(s.dtype) / units;
+  const double unit_flops = sustained_flops(s.dtype) * (s.accumulates ? machine_.accumulating : 1) / units;
   double best = std::numeric_limits<double>::max();
   for (const GemmTile& t : machine_.tiles) {
     const double tiles = std::ceil(m / t.m) * std::ceil(n / t.n) * batch;
@@ -63,8 +63,8 @@ double CostModel::epilogue_seconds(const Cost& cost) const {
 
 double CostModel::attention_seconds(const Cost& cost, DType dtype, bool backward) const {
   const auto i = static_cast<std::size_t>(units_of(dtype));
-  const double flops =
-      machine_.peak_flops[i] * share_ * (backward ? machine_.attention_backward : machine_.attention_forward);
+  const double flops = machine_.peak_flops[i] * share_ * machine_.power_share *
+                       (backward ? machine_.attention_backward : machine_.attention_forward);
   return std::max(cost.flops / flops, traffic(cost.bytes)) + machine_.kernel_latency;
 }
 

@@ -18,6 +18,7 @@ namespace mbench::sim {
 struct ProductSize {
   std::int64_t m = 0, n = 0, k = 0, batch = 1;
   DType dtype = DType::f32;
+  bool accumulates = false;  // adds to an f32 result
   bool operator==(const ProductSize&) const = default;
 };
 
@@ -39,7 +40,7 @@ class CostModel {
  private:
   struct Hash {
     std::size_t operator()(const ProductSize& s) const {
-      std::size_t h = static_cast<std::size_t>(s.dtype);
+      std::size_t h = static_cast<std::size_t>(s.dtype) * 2 + s.accumulates;
       for (const std::int64_t v : {s.m, s.n, s.k, s.batch}) h = h * 1000003u ^ static_cast<std::size_t>(v);
       return h;
     }

@@ -12,8 +12,10 @@ double seconds_of(CostModel& costs, const Op& op) {
   return costs.streaming_seconds(op.cost());
 }
 double seconds_of(CostModel& costs, const ops::Matmul& op) {
-  const double product =
-      costs.product_seconds({op.a.rows, op.b.cols, op.a.cols, op.batch, op.a.data.dtype()}, op.cost());
+  const double product = costs.product_seconds(
+      {op.a.rows, op.b.cols, op.a.cols, op.batch, op.a.data.dtype(),
+       op.beta != 0 && op.c.data.dtype() == DType::f32 && op.a.data.dtype() != DType::f32},
+      op.cost());
   return op.has_epilogue() ? product + costs.epilogue_seconds(ops::cost_of_epilogue(op)) : product;
 }
 double seconds_of(CostModel& costs, const ops::GroupedMatmul& op) {

@@ -30,6 +30,11 @@ Part reduce(double bytes, int n, double bandwidth, double latency) {
   return ring.latency + ring.wire <= tree.latency + tree.wire ? ring : tree;
 }
 
+// A figure that a machine need not have, and what stands for it.
+double or_else(double figure, double otherwise) {
+  return figure > 0 ? figure : otherwise;
+}
+
 double total(double base, const std::vector<Part>& parts) {
   double latency = base, wire = 0;
   for (const Part& p : parts) latency += p.latency, wire = std::max(wire, p.wire);
@@ -54,7 +59,13 @@ double Links::all_reduce(double bytes, Reach r) const {
   std::vector<Part> parts;
   const Link link = inside(r.per_node);
   if (r.nodes == 1) {
-    parts.push_back(reduce(bytes, r.per_node, link.bandwidth, link.latency));
+    const Part ring = reduce(bytes, r.per_node, link.bandwidth, link.latency);
+    // In the switches: up and down once, which nccl-tests counts as a ring's bytes all the same.
+    const double rate = or_else(link.all_reduce_bandwidth, link.bandwidth);
+    const Part switched{2 * link.latency, 2 * bytes * (r.per_node - 1) / r.per_node / rate};
+    const auto all = [](const Part& p) { return p.latency + p.wire; };
+    const bool in_switches = r.per_node > 2 && rate > link.bandwidth && all(switched) < all(ring);
+    parts.push_back(in_switches ? switched : ring);
   } else {
     const Part within = ring_gather(bytes, r.per_node, link.bandwidth, link.latency);
     parts.push_back({2 * within.latency, 2 * within.wire});
@@ -75,9 +86,11 @@ double Links::all_gather(double bytes, Reach r) const {
 
 double Links::all_to_all(double bytes, Reach r) const {
   const Link link = inside(r.per_node);
-  std::vector<Part> parts{pairwise(bytes, r.per_node, link.bandwidth, link.latency)};
+  std::vector<Part> parts{
+      pairwise(bytes, r.per_node, or_else(link.all_to_all_bandwidth, link.bandwidth), link.latency)};
   if (r.nodes > 1)
-    parts.push_back(pairwise(bytes, r.nodes, machine_.network_bandwidth, machine_.network_latency));
+    parts.push_back(pairwise(bytes, r.nodes, or_else(machine_.network_all_to_all, machine_.network_bandwidth),
+                             machine_.network_latency));
   return total(machine_.collective_base, parts);
 }
 

@@ -49,6 +49,12 @@ class Figures {
            unit;
   }
   double share(const std::string& key) { return get(key, 1, 1); }
+  // The figure, or `otherwise` where the file has none.
+  double get_or(const std::string& key, double otherwise, double unit = 1,
+                double high = std::numeric_limits<double>::max()) {
+    const json* value = reader_.find(key);
+    return value ? read_figure(*value, reader_.path(key), high).value * unit : otherwise;
+  }
   // A count: a whole number above 0.
   int whole(const std::string& key, int high) {
     const double value = get(key, 1, high);
@@ -88,6 +94,36 @@ void read_by_precision(const json& value, const std::string& where, double unit,
     fail(ErrorKind::bad_input, where + ".f32", "missing, need the figure of f32, which every device has");
 }
 
+// "power": the cap, and the rates that devices were seen to sustain under some caps, between which lies a straight line.
+double read_power(const json& value, const std::string& where) {
+  Figures f(value, where);
+  const double cap = f.get("cap_w");
+  const json& rates = f.object().require("rates", "an array of {\"cap_w\", \"share\"}");
+  if (!rates.is_array() || rates.size() < 2)
+    fail(ErrorKind::bad_input, f.path("rates"), "got {}, need an array of two rates at least",
+         short_json(rates));
+  double share = 1, w0 = 0, s0 = 0;
+  for (std::size_t i = 0; i < rates.size(); ++i) {
+    const std::string path = fmt::format("{}[{}]", f.path("rates"), i);
+    ObjectReader rate(rates[i], path);
+    const double w = read_number(rate.require("cap_w", "watts"), rate.path("cap_w"), 1, 1e5);
+    const double s =
+        read_figure(rate.require("share", "a figure with its source"), rate.path("share"), 1).value;
+    rate.refuse_unknown();
+    if (w <= w0) fail(ErrorKind::bad_input, path + ".cap_w", "got {} after {}, need them ascending", w, w0);
+    if (i == 0 && cap < w)
+      fail(ErrorKind::bad_input, f.path("cap_w"),
+           "got {}, need the lowest cap with a known rate, {}, at least", cap, w);
+    if (cap >= w)
+      share = s;
+    else if (cap > w0)
+      share = s0 + (s - s0) * (cap - w0) / (w - w0);
+    w0 = w, s0 = s;
+  }
+  f.end();
+  return share;
+}
+
 void read_device(const json& value, const std::string& where, Machine& m) {
   Figures f(value, where);
   read_by_precision(f.object().require("peak_tflops", "the dense peaks by precision"), f.path("peak_tflops"),
@@ -103,6 +139,7 @@ void read_device(const json& value, const std::string& where, Machine& m) {
   m.kernel_latency = f.get("kernel_latency_us", kMicro);
   m.multiprocessors = f.whole("multiprocessors", 1 << 20);
   m.communication_multiprocessors = f.get("communication_multiprocessors", 1, m.multiprocessors);
+  if (const json* power = f.object().find("power")) m.power_share = read_power(*power, f.path("power"));
   f.end();
 }
 
@@ -131,6 +168,7 @@ void read_gemm(const json& value, const std::string& where, Machine& m) {
     m.tiles.push_back(t);
   }
   m.k_overhead = f.get("k_overhead");
+  m.accumulating = f.get_or("accumulating", 1, 1, 1);
   f.end();
 }
 
@@ -143,6 +181,10 @@ Link read_link(const json& value, const std::string& where, bool counted) {
     link.name = read_string(f.object().require("name", "what the link is"), f.path("name"));
   }
   link.bandwidth = f.get("bus_gbps", kGiga);
+  if (counted) {
+    link.all_reduce_bandwidth = f.get_or("all_reduce_bus_gbps", 0, kGiga);
+    link.all_to_all_bandwidth = f.get_or("all_to_all_bus_gbps", 0, kGiga);
+  }
   link.latency = f.get("latency_us", kMicro);
   f.end();
   return link;
@@ -217,6 +259,7 @@ Machine machine_from_json(const ordered_json& root, const std::string& file) {
     Figures f(top.require("network", "the network between nodes"), path);
     read_string(f.object().require("name", "what the network is"), f.path("name"));
     m.network_bandwidth = f.get("gbps_per_device", kGiga);
+    m.network_all_to_all = f.get_or("all_to_all_gbps_per_device", 0, kGiga);
     m.network_latency = f.get("latency_us", kMicro);
     f.end();
   }
@@ -243,6 +286,13 @@ Framework framework_from_json(const ordered_json& root, const std::string& file)
   Figures kernels(top.require("kernels", "how good its kernels are"), top.path("kernels"));
   w.traffic_efficiency = kernels.get("traffic_efficiency", 1, 2);
   kernels.end();
+  if (const json* block = top.find("tensor_collectives_block"))
+    w.tensor_collectives_block = read_bool(*block, top.path("tensor_collectives_block"));
+  if (const json* memory = top.find("memory")) {
+    Figures m(*memory, top.path("memory"));
+    w.library_memory = static_cast<std::uint64_t>(m.get("libraries_mib", 1048576));
+    m.end();
+  }
   w.messages_block = read_bool(top.require("messages_block", "true or false"), top.path("messages_block"));
   top.refuse_unknown();
   return w;

@@ -27,6 +27,8 @@ struct Link {
   int ranks = 0;
   double bandwidth = 0;  // bus bandwidth of large collectives, as nccl-tests counts it
   double latency = 0;    // of one step of a ring
+  // Bus bandwidth of all-reduces where switches add up on the way (NVLink SHARP), and of all-to-all; 0: as the others.
+  double all_reduce_bandwidth = 0, all_to_all_bandwidth = 0;
 };
 
 struct Machine {
@@ -45,6 +47,8 @@ struct Machine {
   std::array<double, kPrecisionCount> sustained{};  // share of the peak that the largest products keep up
   std::vector<GemmTile> tiles;
   double k_overhead = 0;  // of starting and ending a tile, as additional length of k
+  double accumulating = 1;  // rate of products that add to an f32 result, relative to others
+  double power_share = 1;   // what the cap on a device's power leaves of the rates of products and attention
   double attention_forward = 0, attention_backward = 0;  // share of the peak that fused attention reaches
 
   double launch = 0, synchronize = 0;
@@ -57,6 +61,7 @@ struct Machine {
   Link host_path;           // between devices whose direct path is switched off
   double p2p_bandwidth = 0;
   double network_bandwidth = 0, network_latency = 0;  // a device's share
+  double network_all_to_all = 0;                      // the same of all-to-all; 0: as the others
 
   std::array<std::string, kPrecisionCount> peak_sources;
 
@@ -74,7 +79,9 @@ struct Framework {
   double micro_batch = 0, recompute = 0, step = 0;
   double masked_token = 0;      // a loader's work for a token of masked language modelling, beside the host's
   bool messages_block = false;  // the host waits for the device at every message
+  bool tensor_collectives_block = false;  // kernels wait for every collective over tp: none runs beside them
   double traffic_efficiency = 1;  // of its memory-bound kernels, relative to the machine's
+  std::uint64_t library_memory = 0;  // bytes that libraries take from its allocator for good
 };
 
 // `where` is the file for messages. bad_input for a missing, unknown or impossible key, by JSON path.

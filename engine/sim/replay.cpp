@@ -206,8 +206,9 @@ class Replay {
     }
     if (!meet(a, e.group, ready, begin)) return false;
     const double end = clock.occupy(e.group, begin, e.seconds).end;
-    if (e.kind == Kind::start) {
-      a.pendings[e.pending] = end;
+    const bool blocks = clock.times().tensor_collectives_block && a.tapes.groups[e.group].name == "tp";
+    if (e.kind == Kind::start) a.pendings[e.pending] = end;
+    if (e.kind == Kind::start && !blocks) {
       clock.overlap({end - e.seconds, end});
     } else {
       if (a.tapes.groups[e.group].classes.size() > 1) clock.wait_until(end - e.seconds, TimePart::bubble);

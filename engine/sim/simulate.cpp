@@ -34,6 +34,15 @@ std::uint64_t memory_limit(const Point& p, const Machine& machine) {
   return p.memory_limit == 0 ? all : std::min(all, p.memory_limit);
 }
 
+// What a framework's libraries hold of the allocator's memory is not the engine's to give.
+std::uint64_t limit_of_step(const Point& p, const Machine& machine, const Framework& framework) {
+  const std::uint64_t all = memory_limit(p, machine);
+  if (all <= framework.library_memory)
+    fail(ErrorKind::out_of_memory, "sim", "{} of {} MiB for the libraries of framework {}, need more",
+         framework.library_memory >> 20, all >> 20, framework.name);
+  return all - framework.library_memory;
+}
+
 double peak_of(const Point& p, const Machine& machine) {
   const double own = machine.peak_flops[static_cast<std::size_t>(p.precision)];
   return own > 0 ? own : machine.peak_flops[static_cast<std::size_t>(Precision::f32)];
@@ -78,6 +87,11 @@ Simulation run_all(const Point& p, const Plan& plan, const Machine& machine, con
       options.measure_peak_flops = [&](double) { return peak_of(p, machine); };
       options.peak_source = machine.peak_source(p.precision);
       if (trace) options.timeline = &mine.timeline;
+      const Tensor libraries =
+          framework.library_memory == 0
+              ? Tensor()
+              : device->empty({static_cast<std::int64_t>(framework.library_memory)}, DType::u8,
+                              Category::workspace, "workspaces of the framework's libraries");
       mine.result = run_point(p, plan, *device, cluster->world(s), options);
       mine.peak = device->memory().peak();
       mine.reserved = device->memory().reserved();
@@ -127,12 +141,17 @@ std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine
       plan, machine.devices_per_node, [&] { return costs_of(p, machine, framework); }, &links);
   if (!recording) return std::nullopt;
   const auto& classes = recording->classes.classes;
-  const auto memory = sim::replay_memory(plan, *recording, memory_limit(p, machine));
+  auto memory = sim::replay_memory(plan, *recording, limit_of_step(p, machine, framework));
   const auto is_full = [](const sim::ReplayedMemory& m) { return m.full != nullptr; };
   if (const auto full = std::find_if(memory.begin(), memory.end(), is_full); full != memory.end()) {
     if (!full->full_before_waits && std::count_if(memory.begin(), memory.end(), is_full) > 1)
       return std::nullopt;
     throw_full(full->full, classes[static_cast<std::size_t>(full - memory.begin())].rank);
+  }
+  for (sim::ReplayedMemory& m : memory) {
+    m.peak.total += framework.library_memory;
+    m.peak.by_category[static_cast<std::size_t>(Category::workspace)] += framework.library_memory;
+    m.reserved += framework.library_memory;
   }
   const auto times = sim::replay_time(plan, *recording, host_times(p, machine, framework), &links);
 

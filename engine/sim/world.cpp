@@ -222,7 +222,10 @@ class SimGroup final : public Group {
   // A collective that the compute stream does not wait for yet.
   std::unique_ptr<Pending> started(std::string_view what, double seconds) {
     const double end = collective(what, seconds);
-    clock_.overlap({end - seconds, end});
+    if (clock_.times().tensor_collectives_block && name() == "tp")
+      wait_for(end);
+    else
+      clock_.overlap({end - seconds, end});
     return std::make_unique<SimPending>(clock_, end, part_);
   }
 

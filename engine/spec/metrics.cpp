@@ -229,6 +229,7 @@ const std::vector<Metric>& metrics() {
       metric("peak_source", "", &R::peak_source),
       published(metric("peak_memory_mib", "MiB", &R::peak_memory_mib, Merge::max)),
       series("peak_memory_by_rank_mib", "MiB", &R::peak_memory_by_rank_mib, Range::at_least_zero),
+      published(metric("last_rank_memory_mib", "MiB", &R::last_rank_memory_mib)),
       anatomy("memory_anatomy_mib", "MiB", &R::memory_anatomy_mib, kCategoryNames),
       published(metric("reserved_memory_mib", "MiB", &R::reserved_memory_mib, Merge::max)),
       published(metric("device_memory_mib", "MiB", &R::device_memory_mib, Merge::max)),

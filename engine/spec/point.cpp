@@ -28,8 +28,13 @@ constexpr Choices<AttentionKind, 2> kAttentions = {
 constexpr Choices<CpCommunication, 3> kCpCommunications = {{{"all_gather", CpCommunication::all_gather},
                                                             {"ring", CpCommunication::ring},
                                                             {"all_to_all", CpCommunication::all_to_all}}};
-constexpr Choices<Graph, 3> kGraphs = {
-    {{"eager", Graph::eager}, {"fused", Graph::fused}, {"captured", Graph::captured}}};
+constexpr Choices<Graph, 4> kGraphs = {{{"eager", Graph::eager},
+                                        {"fused", Graph::fused},
+                                        {"megatron_core", Graph::megatron_core},
+                                        {"captured", Graph::captured}}};
+constexpr Choices<CrossEntropyFusion, 3> kCrossEntropyFusions = {{{"none", CrossEntropyFusion::none},
+                                                                  {"native", CrossEntropyFusion::native},
+                                                                  {"te", CrossEntropyFusion::te}}};
 constexpr Choices<Replicas, 2> kReplicas = {
     {{"ranks", Replicas::ranks}, {"single_process", Replicas::single_process}}};
 constexpr Choices<Offload, 3> kOffloads = {
@@ -207,8 +212,12 @@ const std::vector<Field>& fields() {
       field("offload", layout, &P::offload, choice(kOffloads)),
       told(field("precision", training, &P::precision, choice(kPrecisions))),
       field("gradients_in_f32", training, &P::gradients_in_f32, read_bool),
+      field("gradients_in_bf16", training, &P::gradients_in_bf16, read_bool),
+      field("moments_in_bf16", training, &P::moments_in_bf16, read_bool),
       told(field("attention", training, &P::attention, choice(kAttentions))),
       told(field("graph", layout, &P::graph, choice(kGraphs))),
+      field("cross_entropy_fusion", layout, &P::cross_entropy_fusion, choice(kCrossEntropyFusions)),
+      field("gradient_accumulation_fusion", layout, &P::gradient_accumulation_fusion, read_bool),
       told(field("data", training, &P::data, read_data)),
       field("learning_rate", training, &P::learning_rate, number()),
       field("lr_warmup", training, &P::lr_warmup, count(0, kMaxCount)),
@@ -246,6 +255,9 @@ std::string_view name_of(CpCommunication v) {
 }
 std::string_view name_of(Graph v) {
   return choice_name(v, kGraphs);
+}
+std::string_view name_of(CrossEntropyFusion v) {
+  return choice_name(v, kCrossEntropyFusions);
 }
 std::string_view name_of(Replicas v) {
   return choice_name(v, kReplicas);

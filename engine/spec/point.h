@@ -22,7 +22,8 @@ enum class AttentionKind { core, flash };
 // How the ranks of cp meet in attention: keys and values gathered; passed round from rank to rank; or all of the sequence for
 // some of the heads.
 enum class CpCommunication { all_gather, ring, all_to_all };
-enum class Graph { eager, fused, captured };    // captured is known, but unsupported
+enum class Graph { eager, fused, captured, megatron_core };    // captured is known, but unsupported
+enum class CrossEntropyFusion { none, native, te };  // of graph megatron_core
 enum class Replicas { ranks, single_process };  // the second is known, but unsupported
 // ZeRO's stages; FairScale's and PyTorch's names for what they have of them. Written 0 to 3, "oss", "oss+sdp", "fsdp".
 enum class Zero { none, stage_1, stage_2, stage_3, oss, oss_sdp, fsdp };
@@ -58,8 +59,14 @@ struct Point {
   // Gradients accumulate and are reduced in f32 in fp16 too (Megatron's
   // --accumulate-allreduce-grads-in-fp32), as they always are in bf16.
   bool gradients_in_f32 = false;
+  bool gradients_in_bf16 = false;  // and bf16's in bf16 (--grad-reduce-in-bf16)
+  bool moments_in_bf16 = false;    // Adam's, of 16-bit weights (--exp-avg-dtype, --exp-avg-sq-dtype)
   AttentionKind attention = AttentionKind::core;
   Graph graph = Graph::fused;
+  // Of graph megatron_core: Megatron's --cross-entropy-loss-fusion with its implementation, and whether weights' gradients
+  // are added to their buffer by the products that make them.
+  CrossEntropyFusion cross_entropy_fusion = CrossEntropyFusion::te;
+  bool gradient_accumulation_fusion = true;
   std::string data = "synthetic";
 
   double learning_rate = 1.5e-4;
@@ -126,6 +133,7 @@ std::string_view name_of(Precision);
 std::string_view name_of(AttentionKind);
 std::string_view name_of(CpCommunication);
 std::string_view name_of(Graph);
+std::string_view name_of(CrossEntropyFusion);
 std::string_view name_of(Replicas);
 std::string name_of(Zero);
 std::string_view name_of(Offload);

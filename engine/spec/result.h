@@ -51,6 +51,7 @@ struct PointResult {
   std::string peak_source;
   std::optional<double> peak_memory_mib;
   std::vector<double> peak_memory_by_rank_mib;
+  std::optional<double> last_rank_memory_mib;  // of these, the last: of the last stage, as some tables print it
   std::optional<MemoryAnatomy> memory_anatomy_mib;
   std::optional<double> reserved_memory_mib, device_memory_mib;
   std::optional<double>

@@ -43,8 +43,8 @@ Optimizer::Optimizer(Device& device, const Plan& plan, const ParameterStore& sto
       norm_group_(everyone_ ? groups.all() : groups.over(kModelParallel)),
       scaler_(plan.precision.loss_scaling) {
   const Shape owned{store.layout().owned()};
-  m_ = device.empty(owned, DType::f32, Category::optimizer, "Adam first moment");
-  v_ = device.empty(owned, DType::f32, Category::optimizer, "Adam second moment");
+  m_ = device.empty(owned, plan.precision.moments, Category::optimizer, "Adam first moment");
+  v_ = device.empty(owned, plan.precision.moments, Category::optimizer, "Adam second moment");
   norm_ = device.empty({1}, DType::f32, Category::optimizer, "gradient norm");
   run(device, ops::Fill{m_, 0});
   run(device, ops::Fill{v_, 0});

@@ -77,6 +77,8 @@ std::string describe(const Layout& l) {
 Point serial_point_of(const Layout& l) {
   Point p = without(l.point, {FieldKind::layout});
   p.graph = Graph::fused;
+  p.cross_entropy_fusion = CrossEntropyFusion::te;
+  p.gradient_accumulation_fusion = true;
   p.attention = AttentionKind::core;
   return p;
 }

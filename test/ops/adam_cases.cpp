@@ -22,10 +22,11 @@ void reference(const ops::Adam& op, Doubles& v) {
   if (op.model) v.out(op.model) = p;
 }
 
-ops::Adam make(Tensors& t, std::int64_t n, DType grad, DType model, std::int64_t step = 3) {
+ops::Adam make(Tensors& t, std::int64_t n, DType grad, DType model, std::int64_t step = 3,
+               DType moments = DType::f32) {
   ops::Adam op;
   op.param = t.inout({n}, DType::f32), op.grad = t.in({n}, grad, -64, 64);
-  op.m = t.inout({n}, DType::f32), op.v = t.inout({n}, DType::f32, 0, 1);
+  op.m = t.inout({n}, moments), op.v = t.inout({n}, moments, 0, 1);
   if (model != DType::f32) op.model = t.out({n}, model);
   op.lr = 0.01f, op.beta2 = 0.95f, op.weight_decay = 0.1f, op.grad_scale = 1.0f / 64, op.step = step;
   return op;
@@ -45,6 +46,10 @@ const Cases<ops::Adam> adam(reference, [](CaseList<ops::Adam>& cases) {
       add(1027, 1, true);
       add(30000, 4, false);
     }
+  for (const std::int64_t n : {33, 1027})
+    cases.add(
+        fmt::format("[{}], moments in bf16", n),
+        [n](Tensors& t) { return make(t, n, DType::bf16, DType::bf16, 3, DType::bf16); }, within);
   for_types_and(kRangeSets, [&](DType type, const RangeSet& set) {
     cases.add(
         fmt::format("gradients in {}, no decay of {}", name_of(type), set.name),

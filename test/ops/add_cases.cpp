@@ -23,6 +23,13 @@ const Cases<ops::Add> add(reference, [](CaseList<ops::Add>& cases) {
   for_types_and(kLargeRows, [&](DType type, const Shape& s) {
     cases.unemulated(label(type, s), [=](Tensors& t) { return make(t, s, type); });
   });
+  for (const DType added : {DType::bf16, DType::f16})
+    cases.add(fmt::format("f32 [1027] and {}", name_of(added)),
+              [=](Tensors& t) {
+                const Tensor a = t.in({1027}, DType::f32), b = t.in({1027}, added);
+                return ops::Add{a, b, t.over({a})};
+              },
+              {.kernel = kExact});
   cases.add("of a tensor to itself", [](Tensors& t) {
     const Tensor a = t.inout({1025}, DType::bf16);
     return ops::Add{a, a, a};

@@ -128,6 +128,17 @@ TEST_CASE("layouts that cannot be are told with what could") {
   CHECK(why([](Point& p) { p.zero = Zero::stage_2, p.fsdp_no_sync = true; }) ==
         "fsdp_no_sync with zero 2, need zero fsdp or fsdp_no_sync false");
   CHECK(why([](Point& p) { p.zero = Zero::fsdp, p.fsdp_no_sync = true; }) == "");
+  CHECK(why([](Point& p) { p.cross_entropy_fusion = CrossEntropyFusion::none; }) ==
+        "cross_entropy_fusion none with graph fused, need graph megatron_core or cross_entropy_fusion te");
+  CHECK(why([](Point& p) { p.graph = Graph::eager, p.gradient_accumulation_fusion = false; }) ==
+        "gradient_accumulation_fusion false with graph eager, need graph megatron_core or "
+        "gradient_accumulation_fusion true");
+  CHECK(why([](Point& p) {
+          p.graph = Graph::megatron_core, p.gradient_accumulation_fusion = false;
+          p.cross_entropy_fusion = CrossEntropyFusion::native;
+        }) == "");
+  CHECK(why([](Point& p) { p.gradients_in_bf16 = true; }) ==
+        "gradients_in_bf16 with precision f32, need precision bf16 or gradients_in_bf16 false");
   const auto interleaved = [&](std::int64_t pp, std::int64_t stages, std::int64_t batches) {
     return why([&](Point& p) {
       p.schedule = ScheduleKind::interleaved, p.pp = pp, p.virtual_stages = stages, p.global_batch = batches;

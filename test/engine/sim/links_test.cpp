@@ -25,7 +25,17 @@ Machine round_machine() {
   return m;
 }
 
+// Switches that add up, and another rate of all-to-all.
+Machine switched_machine() {
+  Machine m = round_machine();
+  m.links[1].all_reduce_bandwidth = 2 * kBus;
+  m.links[1].all_to_all_bandwidth = kBus / 2;
+  m.network_all_to_all = kNetwork / 4;
+  return m;
+}
+
 const Machine kMachine = round_machine();
+const Machine kSwitched = switched_machine();
 const Links kDirect(kMachine, true), kThroughHost(kMachine, false);
 
 }  // namespace
@@ -119,4 +129,16 @@ TEST_CASE("a message takes the peer-to-peer path inside a node and the network b
   CHECK(kDirect.message(kGiB, 0, 7) == Approx(kBase + kStep + kGiB / kP2p));
   CHECK(kDirect.message(kGiB, 7, 8) == Approx(kBase + kHop + kGiB / kNetwork));
   CHECK(kDirect.message(kGiB, 8, 7) == kDirect.message(kGiB, 7, 8));
+}
+
+TEST_CASE("all-reduce in switches and all-to-all go at the rates that a machine has for them") {
+  const Links plain(kMachine, true), switched(kSwitched, true);
+  const Links::Reach node{8, 1}, pair{2, 1}, nodes{8, 4};
+  CHECK(switched.all_reduce(kGiB, node) == Approx(kBase + 2 * kStep + 2 * kGiB * 7 / 8 / (2 * kBus)));
+  CHECK(switched.all_reduce(kGiB, pair) ==
+        plain.all_reduce(kGiB, pair));  // two devices have no switch to add up in
+  CHECK(switched.all_gather(kGiB, node) == plain.all_gather(kGiB, node));
+  CHECK(switched.all_to_all(kGiB, node) == Approx(kBase + 7 * kStep + kGiB * 7 / 8 / (kBus / 2)));
+  CHECK(switched.all_to_all(kGiB, nodes) ==
+        Approx(kBase + 7 * kStep + 3 * kHop + kGiB * 3 / 4 / (kNetwork / 4)));
 }

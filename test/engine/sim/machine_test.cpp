@@ -212,3 +212,21 @@ TEST_CASE("a simulated device is a count and a machine") {
                    Contains("need sim:<N>x<MACHINE>"));
   }
 }
+
+TEST_CASE("a cap on power lowers the rates of products as the machine's file says") {
+  const auto with_cap = [](double watts) {
+    ordered_json json = file_of("machines/V100-SXM2-16GB.json");
+    const auto figure = [](double value) { return ordered_json{{"value", value}, {"source", "a test"}}; };
+    json["device"]["power"] = {
+        {"cap_w", figure(watts)},
+        {"rates", {{{"cap_w", 200}, {"share", figure(0.6)}}, {{"cap_w", 300}, {"share", figure(1)}}}}};
+    return json;
+  };
+  CHECK(find_machine("V100-SXM2-16GB", "test").power_share == 1);
+  CHECK(machine_from_json(with_cap(300), "m").power_share == Approx(1));
+  CHECK(machine_from_json(with_cap(400), "m").power_share == Approx(1));
+  CHECK(machine_from_json(with_cap(250), "m").power_share == Approx(0.8));
+  CHECK(machine_from_json(with_cap(200), "m").power_share == Approx(0.6));
+  CHECK_THAT(refusal([&] { machine_from_json(with_cap(150), "m"); }),
+             Contains("device.power.cap_w] got 150, need the lowest cap with a known rate, 200, at least"));
+}

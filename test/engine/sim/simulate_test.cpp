@@ -201,6 +201,47 @@ TEST_CASE("a fused step takes less time than its epilogues as ops of their own, 
   CHECK(fused.result.hfu.value() * step_ms(fused) == Approx(apart.result.hfu.value() * step_ms(apart)));
 }
 
+TEST_CASE("what a framework's libraries hold lies beside a step, replayed or run") {
+  const Machine machine = find_machine(kV100, "test");
+  const Framework plain = find_framework("mbench", "test");
+  Framework with = plain;
+  with.library_memory = std::uint64_t{96} << 20;
+  Point p = gpt(2, 4, 1);
+  for (const bool replay : {true, false}) {
+    const auto run = [&](const Framework& framework) {
+      return simulate_point(p, strategies::make_plan(p), machine, framework, 8, {.replay = replay});
+    };
+    const Simulation without = run(plain), more = run(with);
+    INFO((replay ? "replayed" : "run"));
+    CHECK(*more.result.peak_memory_mib == *without.result.peak_memory_mib + 96);
+    CHECK(*more.result.last_rank_memory_mib == more.result.peak_memory_by_rank_mib.back());
+    const auto workspace = static_cast<std::size_t>(Category::workspace);
+    CHECK(more.peak_by_stage[0].by_category[workspace] ==
+          without.peak_by_stage[0].by_category[workspace] + with.library_memory);
+  }
+  p.memory_limit = with.library_memory;
+  CHECK_THROWS_AS(simulate_point(p, strategies::make_plan(p), machine, with, 8, {}), Error);
+}
+
+TEST_CASE("where nothing runs beside collectives over tp, a step takes longer") {
+  const Machine machine = find_machine(kV100, "test");
+  const Framework free = ideal_framework();
+  Framework blocking = free;
+  blocking.tensor_collectives_block = true;
+  Point p = gpt(4, 1, 1);
+  p.sequence_parallel = true;
+  for (const bool replay : {true, false}) {
+    const auto seconds = [&](const Framework& framework) {
+      return simulate_point(p, strategies::make_plan(p), machine, framework, 8, {.replay = replay})
+          .result.iteration_ms->mean;
+    };
+    CHECK(seconds(blocking) > 1.005 * seconds(free));
+    p.tp = 1, p.sequence_parallel = false;
+    CHECK(seconds(blocking) == seconds(free));
+    p.tp = 4, p.sequence_parallel = true;
+  }
+}
+
 TEST_CASE("the parts of a step add up to it, and each is there where the layout has it") {
   const auto anatomy_of = [](const Point& p, const char* machine) {
     const Simulation s = simulated(p, machine);

@@ -9,16 +9,17 @@
 
 namespace mbench::cuda {
 
-template <class TG, class TM>
+template <class TG, class TM, class TV>
 struct AdamEach {
   static constexpr int kWidth = 4;  // 16 bytes of each f32 tensor, which are most of the traffic
-  float *param, *m, *v;
+  float* param;
+  TV *m, *v;
   const TG* grad;
   TM* model;  // null: none
   float lr, beta1, beta2, eps, weight_decay, grad_scale, m_scale, v_scale;
   Borders undecayed;
   bool aligned() const {
-    return whole_vectors(undecayed, kWidth) && cuda::aligned<kWidth>(param, m, v) &&
+    return whole_vectors(undecayed, kWidth) && cuda::aligned<kWidth>(param) && cuda::aligned<kWidth>(m, v) &&
            cuda::aligned<kWidth>(grad) && cuda::aligned<kWidth>(model);
   }
   template <int V>
@@ -47,17 +48,20 @@ void enqueue(Stream& stream, const ops::Adam& op) {
   const auto v_scale = static_cast<float>(1 / (1 - std::pow(static_cast<double>(op.beta2), t)));
   with_float(op.name, op.grad.dtype(), [&](auto grad_type) {
     with_float(op.name, op.model ? op.model.dtype() : DType::f32, [&](auto model_type) {
-      using TG = decltype(grad_type);
-      using TM = decltype(model_type);
-      for_pieces(
-          op.undecayed, op.param.numel(), [&](std::int64_t at, std::int64_t n, const Borders& borders) {
-            launch_flat(
-                stream, op.name, n,
-                AdamEach<TG, TM>{pointer<float>(op.param) + at, pointer<float>(op.m) + at,
-                                 pointer<float>(op.v) + at, pointer<TG>(op.grad) + at,
-                                 op.model ? pointer<TM>(op.model) + at : nullptr, op.lr, op.beta1, op.beta2,
-                                 op.eps, op.weight_decay, op.grad_scale, m_scale, v_scale, borders});
-          });
+      with_float(op.name, op.m.dtype(), [&](auto moment_type) {
+        using TG = decltype(grad_type);
+        using TM = decltype(model_type);
+        using TV = decltype(moment_type);
+        for_pieces(op.undecayed, op.param.numel(),
+                   [&](std::int64_t at, std::int64_t n, const Borders& borders) {
+                     launch_flat(stream, op.name, n,
+                                 AdamEach<TG, TM, TV>{pointer<float>(op.param) + at, pointer<TV>(op.m) + at,
+                                                      pointer<TV>(op.v) + at, pointer<TG>(op.grad) + at,
+                                                      op.model ? pointer<TM>(op.model) + at : nullptr, op.lr,
+                                                      op.beta1, op.beta2, op.eps, op.weight_decay,
+                                                      op.grad_scale, m_scale, v_scale, borders});
+                   });
+      });
     });
   });
 }

@@ -6,10 +6,11 @@
 
 namespace mbench::cuda {
 
-template <class T>
+template <class T, class B>
 struct AddEach {
-  static constexpr int kWidth = width_of<T>();
-  const T *a, *b;
+  static constexpr int kWidth = width_of<T>() < width_of<B>() ? width_of<T>() : width_of<B>();
+  const T* a;
+  const B* b;
   T* y;
   bool aligned() const { return cuda::aligned<kWidth>(a, b, y); }
   template <int V>
@@ -25,9 +26,12 @@ struct AddEach {
 template <class Stream>
 void enqueue(Stream& stream, const ops::Add& op) {
   with_float(op.name, op.a.dtype(), [&](auto type) {
-    using T = decltype(type);
-    launch_flat(stream, op.name, op.a.numel(),
-                AddEach<T>{pointer<T>(op.a), pointer<T>(op.b), pointer<T>(op.y)});
+    with_float(op.name, op.b.dtype(), [&](auto added) {
+      using T = decltype(type);
+      using B = decltype(added);
+      launch_flat(stream, op.name, op.a.numel(),
+                  AddEach<T, B>{pointer<T>(op.a), pointer<B>(op.b), pointer<T>(op.y)});
+    });
   });
 }
 

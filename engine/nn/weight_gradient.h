@@ -1,0 +1,24 @@
+// Where a product makes the gradient of a weight (GraphStyle::weight_gradients): it adds to the buffer in which gradients
+// accumulate, beside which the graph may keep a placeholder, or it makes a tensor of its own, which is then added.
+#pragma once
+#include "engine/nn/context.h"
+
+namespace mbench {
+
+class WeightGradient {
+ public:
+  // `buffer`: the rows that this rank makes, [..., out, in]. `of_table`: of a table of words, not of a layer.
+  WeightGradient(Context& context, const Tensor& buffer, bool of_table);
+  // What the product writes, and what it multiplies that with before: 1 adds.
+  const Tensor& target() const { return made_ ? made_ : buffer_; }
+  float beta() const { return made_ ? 0.0f : 1.0f; }
+  bool apart() const { return static_cast<bool>(made_); }
+  // After the product.
+  void finish();
+
+ private:
+  Context& context_;
+  Tensor buffer_, made_, placeholder_;
+};
+
+}  // namespace mbench
