@@ -80,15 +80,24 @@ void print_layout(const Point& p, const Plan& plan) {
                plan.mesh.size({Axis::cp, Axis::dp}));
   if (plan.state.sharded() && p.model.experts > 0)
     fmt::print("               of experts over {} ranks\n", plan.mesh.size(Axis::edp));
-  fmt::print("  weights      of the first layer for all {}; collectives before / after the product\n",
-             p.model.layers);
+  fmt::print(
+      "  weights      of the first layer of a kind for all {}{}; collectives before / after the product\n",
+      p.model.layers,
+      p.model.mtp_layers > 0 ? fmt::format(" and {} of multi-token prediction", p.model.mtp_layers) : "");
   for (const WeightSpec& w : weights_of(embedding_of(p.model, plan.vocab))) print_weight(plan, w);
   for (const WeightSpec& w : weights_of(layer_of(p.model, 0))) print_weight(plan, w);
+  if (p.model.experts > 0 && p.model.dense_layers > 0)
+    for (const WeightSpec& w : weights_of(layer_of(p.model, p.model.dense_layers))) print_weight(plan, w);
   for (const WeightSpec& w : weights_of(head_of(p.model, plan.vocab))) print_weight(plan, w);
+  if (p.model.mtp_layers > 0)
+    for (const WeightSpec& w : weights_of(depth_of(p.model, 0, plan.vocab))) print_weight(plan, w);
   for (const auto& stage : plan.chunks)
     for (const ChunkPlan& c : stage)
       fmt::print("  stage {:<2}     layers {}-{}{}{}\n", c.stage, c.first_layer, c.first_layer + c.layers - 1,
-                 c.first ? ", embedding" : "", c.last ? ", head" : "");
+                 c.first ? ", embedding" : "",
+                 !c.last                   ? ""
+                 : p.model.mtp_layers == 0 ? ", head"
+                                           : ", head, multi-token prediction");
 }
 
 // One letter and two numbers an action: F0.3 is the forward of micro batch 3 in chunk 0.
@@ -184,8 +193,8 @@ void add_plan(CLI::App& app, Exit& exit) {
   command->callback([options, &exit] {
     options->spec.device = options->on;
     if (options->sensitivities && !options->on.starts_with("sim:"))
-      fail(ErrorKind::bad_input, "--sensitivities", "are of a simulated machine, got --on {}, need sim:<N>x<MACHINE>",
-           options->on);
+      fail(ErrorKind::bad_input, "--sensitivities",
+           "are of a simulated machine, got --on {}, need sim:<N>x<MACHINE>", options->on);
     Simulator simulator;
     const sweeps::Spec spec = sweeps::read_spec(options->spec);
     for (const sweeps::SpecPoint& p : spec.points) {
