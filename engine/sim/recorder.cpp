@@ -100,6 +100,11 @@ class Session {
     std::set<std::uint32_t> before;  // what was started before the first action
     for (const ClockEvent& e : out.begin.clock)
       if (e.kind == Kind::start) before.insert(e.pending);
+    for (auto& [key, both] : out.actions) {
+      const bool again = both.first.keeps && !both.last.keeps;
+      if (key.first == Action::Kind::backward && last > 1 && again)
+        both.between = Tape{both.first.clock, both.last.memory};
+    }
     for (const auto& [key, both] : out.actions)
       if (last > 0 && !stands_for_all(key.first, both, last, before)) return std::nullopt;
     out.groups = std::move(all_.groups);
@@ -203,7 +208,7 @@ class Session {
                              const std::set<std::uint32_t>& before) {
     const bool backward = kind == Action::Kind::backward;
     // What is only done once is not done again: no block of the tape that is replayed is kept.
-    if (last > 1 && (backward ? both.first : both.last).keeps) return false;
+    if (last > 1 && (backward && !both.between ? both.first : both.last).keeps) return false;
     // A buffer that all share may grow in the first one, more than once: what is kept or scratch there is its own.
     const bool first_grows = both.first.keeps;
     const auto lasting = [first_grows](const Tape& t) {

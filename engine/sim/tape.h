@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -74,6 +75,8 @@ struct StepTapes {
   Tape setup, begin, end;
   struct Of {
     Tape first, last;
+    // Of a backward whose first one makes what is kept: those between do to clocks what the first did, to memory what the last.
+    std::optional<Tape> between;
   };
   std::map<std::pair<Action::Kind, int>, Of> actions;  // by kind and chunk
   std::vector<TapeGroup> groups;
@@ -84,7 +87,8 @@ struct StepTapes {
     const Of& both = actions.at({a.kind, a.chunk});
     if (a.micro == 0) return both.first;
     const bool backward = a.kind == Action::Kind::backward;
-    return a.micro == micro_batches - 1 || !backward ? both.last : both.first;
+    if (a.micro == micro_batches - 1 || !backward) return both.last;
+    return both.between ? *both.between : both.first;
   }
 };
 
