@@ -140,7 +140,7 @@ TEST_CASE("faults: limits of a login node are named, and nothing waits for ever"
        {{limited + "-v 8000000" + sweep + "a", 0, "| ok"},
         {limited + "-v 26000000" + sweep + "b", 0, "| ok"},
         {limited + "-d 200000" + sweep + "d", 3, "[limits] the limit on data (ulimit -d) leaves no room"},
-        {limited + "-v 1200000; $M run large.json --result x.json; cat x.json", 0, "launch_failed"},
+        {limited + "-v 1600000; $M run large.json --result x.json; cat x.json", 0, "launch_failed"},
         {"cat x.json", 0, "the limit on address space (ulimit -v) leaves "},
         {limited + "-d 700000; $M run large.json --result y.json; cat y.json", 0,
          "the limit on data (ulimit -d) leaves "}});
