@@ -31,7 +31,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kAbout =
-    "Finds the best layouts of SPEC on a simulated machine: which TP, PP, EP, ZeRO, micro batch, recompute and schedule.\n"
+    "Finds the best layouts of SPEC on a simulated machine: which TP, PP, CP, EP, ZeRO, micro batch, recompute and schedule.\n"
     "Fields of SPEC that are \"any\", a list, or named in \"search\" are free; what each can be is the strategies' word.\n"
     "Layouts that cannot be, that do not fit and that cannot be better than those found are counted with the reason.";
 
