@@ -12,6 +12,8 @@ MaybeRefusal refuse(const Point& p) {
                       p.micro_batch, p.dp, nearest_multiples(p.global_batch, samples));
   if (p.replicas == Replicas::single_process)
     return not_built_in("data parallelism in a single process", "replicas ranks");
+  if (p.loader_workers != 0) return not_built_in(fmt::format("loader_workers {}", p.loader_workers), "0");
+  if (p.pinned) return not_built_in("pinned true", "false");
   return std::nullopt;
 }
 
@@ -34,7 +36,7 @@ void write(const Point& point, Plan& plan) {
 }  // namespace
 
 Strategy data() {
-  return {"data", {"dp", "micro_batch", "global_batch", "replicas", "data"}, refuse, choices, write};
+  return {"data", {"dp", "micro_batch", "global_batch", "replicas", "data", "loader_workers", "pinned"}, refuse, choices, write};
 }
 
 }  // namespace mbench::strategies

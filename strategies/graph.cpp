@@ -5,7 +5,7 @@ namespace mbench::strategies {
 namespace {
 
 MaybeRefusal refuse(const Point& p) {
-  if (p.graph == Graph::captured) return not_built_in("graph captured", "eager, fused or megatron_core");
+  if (p.capture) return not_built_in("capture true", "false");
   if (p.graph == Graph::megatron_core) return std::nullopt;
   if (p.cross_entropy_fusion != CrossEntropyFusion::te)
     return infeasible(
@@ -28,7 +28,7 @@ void write(const Point& p, Plan& plan) {
 
 Strategy graph() {
   return {"graph",
-          {"graph", "cross_entropy_fusion", "gradient_accumulation_fusion", "attention"},
+          {"graph", "cross_entropy_fusion", "gradient_accumulation_fusion", "attention", "capture"},
           refuse,
           nullptr,
           write};

@@ -9,7 +9,7 @@ namespace mbench::strategies {
 const std::vector<Strategy>& all_strategies() {
   static const std::vector<Strategy> table = {model(),         precision(), graph(),   data(),
                                               context(),       sequence(),  tensor(),  expert(),
-                                              sharded_state(), pipeline(), recompute()};
+                                              sharded_state(), optimizer(), pipeline(), recompute()};
   return table;
 }
 

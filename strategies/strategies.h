@@ -55,6 +55,7 @@ Strategy sequence();
 Strategy tensor();
 Strategy expert();
 Strategy sharded_state();
+Strategy optimizer();
 Strategy recompute();
 Strategy pipeline();
 

@@ -23,15 +23,21 @@ constexpr Choices<Precision, 5> kPrecisions = {{{"f32", Precision::f32},
                                                 {"bf16", Precision::bf16},
                                                 {"fp16", Precision::fp16},
                                                 {"fp8", Precision::fp8}}};
+constexpr Choices<Fp8Recipe, 3> kFp8Recipes = {{{"tensorwise", Fp8Recipe::tensorwise},
+                                                {"delayed", Fp8Recipe::delayed},
+                                                {"blockwise", Fp8Recipe::blockwise}}};
+constexpr Choices<OptimizerKind, 4> kOptimizers = {{{"adamw", OptimizerKind::adamw},
+                                                    {"adamw8bit", OptimizerKind::adamw8bit},
+                                                    {"adafactor", OptimizerKind::adafactor},
+                                                    {"sgd", OptimizerKind::sgd}}};
 constexpr Choices<AttentionKind, 2> kAttentions = {
     {{"core", AttentionKind::core}, {"flash", AttentionKind::flash}}};
 constexpr Choices<CpCommunication, 3> kCpCommunications = {{{"all_gather", CpCommunication::all_gather},
                                                             {"ring", CpCommunication::ring},
                                                             {"all_to_all", CpCommunication::all_to_all}}};
-constexpr Choices<Graph, 4> kGraphs = {{{"eager", Graph::eager},
+constexpr Choices<Graph, 3> kGraphs = {{{"eager", Graph::eager},
                                         {"fused", Graph::fused},
-                                        {"megatron_core", Graph::megatron_core},
-                                        {"captured", Graph::captured}}};
+                                        {"megatron_core", Graph::megatron_core}}};
 constexpr Choices<CrossEntropyFusion, 3> kCrossEntropyFusions = {{{"none", CrossEntropyFusion::none},
                                                                   {"native", CrossEntropyFusion::native},
                                                                   {"te", CrossEntropyFusion::te}}};
@@ -214,11 +220,17 @@ const std::vector<Field>& fields() {
       field("gradients_in_f32", training, &P::gradients_in_f32, read_bool),
       field("gradients_in_bf16", training, &P::gradients_in_bf16, read_bool),
       field("moments_in_bf16", training, &P::moments_in_bf16, read_bool),
+      field("fp8_recipe", training, &P::fp8_recipe, choice(kFp8Recipes)),
       told(field("attention", training, &P::attention, choice(kAttentions))),
       told(field("graph", layout, &P::graph, choice(kGraphs))),
       field("cross_entropy_fusion", layout, &P::cross_entropy_fusion, choice(kCrossEntropyFusions)),
       field("gradient_accumulation_fusion", layout, &P::gradient_accumulation_fusion, read_bool),
+      field("capture", layout, &P::capture, read_bool),
       told(field("data", training, &P::data, read_data)),
+      field("loader_workers", layout, &P::loader_workers, count(0, 1024)),
+      field("pinned", layout, &P::pinned, read_bool),
+      field("optimizer", training, &P::optimizer, choice(kOptimizers)),
+      field("fused_optimizer", layout, &P::fused_optimizer, read_bool),
       field("learning_rate", training, &P::learning_rate, number()),
       field("lr_warmup", training, &P::lr_warmup, count(0, kMaxCount)),
       field("weight_decay", training, &P::weight_decay, number()),
@@ -246,6 +258,12 @@ std::string_view name_of(ScheduleKind v) {
 }
 std::string_view name_of(Precision v) {
   return choice_name(v, kPrecisions);
+}
+std::string_view name_of(Fp8Recipe v) {
+  return choice_name(v, kFp8Recipes);
+}
+std::string_view name_of(OptimizerKind v) {
+  return choice_name(v, kOptimizers);
 }
 std::string_view name_of(AttentionKind v) {
   return choice_name(v, kAttentions);

@@ -18,11 +18,13 @@ namespace mbench {
 
 enum class ScheduleKind { gpipe, one_f_one_b, interleaved };  // "gpipe", "1f1b", "interleaved"
 enum class Precision { f32, bf16, fp16, tf32, fp8 };  // tf32: on GPUs alone; fp8: known, but unsupported
+enum class Fp8Recipe { tensorwise, delayed, blockwise };  // where the scale of an FP8 tensor comes from
+enum class OptimizerKind { adamw, adamw8bit, adafactor, sgd };  // all but the first: known, but unsupported
 enum class AttentionKind { core, flash };
 // How the ranks of cp meet in attention: keys and values gathered; passed round from rank to rank; or all of the sequence for
 // some of the heads.
 enum class CpCommunication { all_gather, ring, all_to_all };
-enum class Graph { eager, fused, captured, megatron_core };    // captured is known, but unsupported
+enum class Graph { eager, fused, megatron_core };
 enum class CrossEntropyFusion { none, native, te };  // of graph megatron_core
 enum class Replicas { ranks, single_process };  // the second is known, but unsupported
 // ZeRO's stages; FairScale's and PyTorch's names for what they have of them. Written 0 to 3, "oss", "oss+sdp", "fsdp".
@@ -61,14 +63,22 @@ struct Point {
   bool gradients_in_f32 = false;
   bool gradients_in_bf16 = false;  // and bf16's in bf16 (--grad-reduce-in-bf16)
   bool moments_in_bf16 = false;    // Adam's, of 16-bit weights (--exp-avg-dtype, --exp-avg-sq-dtype)
+  Fp8Recipe fp8_recipe = Fp8Recipe::tensorwise;  // of precision fp8
   AttentionKind attention = AttentionKind::core;
   Graph graph = Graph::fused;
   // Of graph megatron_core: Megatron's --cross-entropy-loss-fusion with its implementation, and whether weights' gradients
   // are added to their buffer by the products that make them.
   CrossEntropyFusion cross_entropy_fusion = CrossEntropyFusion::te;
   bool gradient_accumulation_fusion = true;
+  bool capture = false;  // the step is recorded once and replayed, as a CUDA graph is; known, but unsupported
   std::string data = "synthetic";
+  // Threads that make samples ready before they are asked for, as DataLoader's num_workers; and whether they go to a GPU from
+  // page-locked memory (pin_memory). Known, but unsupported.
+  std::int64_t loader_workers = 0;
+  bool pinned = false;
 
+  OptimizerKind optimizer = OptimizerKind::adamw;
+  bool fused_optimizer = true;  // one launch for all parameters that lie together, not one each; false: unsupported
   double learning_rate = 1.5e-4;
   std::int64_t lr_warmup = 0;  // steps of linear learning-rate warm-up
   double weight_decay = 0.01;
@@ -130,6 +140,8 @@ std::string point_id(const Point& point);
 
 std::string_view name_of(ScheduleKind);
 std::string_view name_of(Precision);
+std::string_view name_of(Fp8Recipe);
+std::string_view name_of(OptimizerKind);
 std::string_view name_of(AttentionKind);
 std::string_view name_of(CpCommunication);
 std::string_view name_of(Graph);

@@ -172,8 +172,8 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
   CHECK(why(R"("attention": "flash")") == "");
   CHECK(why(R"("precision": "fp8")") ==
         "precision fp8 is not built into this binary, need f32, bf16 or fp16");
-  for (const char* fields : {R"("offload": "optimizer")", R"("graph": "captured")",
-                             R"("framework": "megatron")", R"("replicas": "single_process")"}) {
+  for (const char* fields : {R"("offload": "optimizer")", R"("capture": true)",
+                             R"("framework": "megatron")", R"("optimizer": "sgd")", R"("fused_optimizer": false)", R"("pinned": true)", R"("loader_workers": 1)", R"("replicas": "single_process")"}) {
     INFO(fields);
     CHECK(why(fields) != "");
   }

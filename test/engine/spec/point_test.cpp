@@ -56,8 +56,8 @@ TEST_CASE("every field is read and written back") {
     "dropout": 0.25, "tp": 2, "pp": 4, "dp": 2, "cp": 3, "cp_communication": "all_gather", "ep": 5, "etp": 2, "router": "capacity:1.5",
     "replicas": "single_process", "strategy": "sequence_parallel+selective",
     "recompute_layers": 3, "schedule": "interleaved", "virtual_stages": 2, "zero": "oss+sdp", "fsdp_no_sync": true, "offload": "all", "precision": "fp8",
-    "attention": "flash", "graph": "captured", "cross_entropy_fusion": "none", "gradient_accumulation_fusion": false,
-    "gradients_in_bf16": true, "moments_in_bf16": true, "data": "text:a b.txt", "learning_rate": 0.1, "lr_warmup": 4,
+    "attention": "flash", "graph": "eager", "capture": true, "cross_entropy_fusion": "none", "gradient_accumulation_fusion": false,
+    "gradients_in_bf16": true, "moments_in_bf16": true, "data": "text:a b.txt", "loader_workers": 2, "pinned": true, "optimizer": "adafactor", "fused_optimizer": false, "fp8_recipe": "delayed", "learning_rate": 0.1, "lr_warmup": 4,
     "weight_decay": 0, "clip_grad": 2.5, "memory_limit": "2GiB", "max_seconds": 1.5,
     "env": {"NCCL_P2P_DISABLE": 1, "A": "b c"}, "framework": "megatron",
     "machine.network.gbps_per_device": 94, "device": "sim:8xv100"})");
@@ -73,7 +73,7 @@ TEST_CASE("every field is read and written back") {
   CHECK(p.offload == Offload::all);
   CHECK(p.replicas == Replicas::single_process);
   CHECK(p.precision == Precision::fp8);
-  CHECK(p.graph == Graph::captured);
+  CHECK(p.capture);
   CHECK(p.cross_entropy_fusion == CrossEntropyFusion::none);
   CHECK_FALSE(p.gradient_accumulation_fusion);
   CHECK(p.gradients_in_bf16);
@@ -246,6 +246,7 @@ TEST_CASE("every field has a kind, and a point can be rid of the fields of a kin
     "replicas": "single_process", "strategy": "sequence_parallel+selective", "recompute_layers": 1, "schedule": "interleaved", "virtual_stages": 2, "zero": 2, "fsdp_no_sync": true,
     "offload": "all", "precision": "fp16", "gradients_in_f32": true, "gradients_in_bf16": true, "moments_in_bf16": true, "attention": "flash",
     "graph": "eager", "cross_entropy_fusion": "native", "gradient_accumulation_fusion": false,
+    "fp8_recipe": "blockwise", "capture": true, "loader_workers": 1, "pinned": true, "optimizer": "sgd", "fused_optimizer": false,
     "data": "text:a.txt", "learning_rate": 0.1, "lr_warmup": 4, "weight_decay": 0, "clip_grad": 2.5,
     "memory_limit": "2GiB", "max_seconds": 1.5, "env": {"A": "b"}, "framework": "megatron",
     "machine": {"network.gbps_per_device": 94}, "device": "cuda"})");
