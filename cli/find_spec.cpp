@@ -43,7 +43,9 @@ std::string find_spec(const std::string& path) {
   if (folder.empty()) return path;
   const std::vector<std::string> names = names_in(folder);
   if (std::find(names.begin(), names.end(), path) != names.end()) return (folder / (path + ".json")).string();
-  fail(ErrorKind::bad_input, path, "neither a file here nor a spec of {}, {}", folder.string(), nearest_choice(path, names));
+  std::vector<std::string> near = names;  // those of a folder are many
+  std::erase_if(near, [&](const std::string& name) { return name.find('/') != std::string::npos && path.find('/') == std::string::npos; });
+  fail(ErrorKind::bad_input, path, "neither a file here nor a spec of {}, {}", folder.string(), nearest_choice(path, near));
 }
 
 }  // namespace mbench::cli
