@@ -6,6 +6,7 @@
 
 #include "cli/cli.h"
 #include "cli/environment.h"
+#include "cli/hosts.h"
 #include "cli/seconds.h"
 #include "cli/simulation.h"
 #include "cli/trace_file.h"
@@ -154,8 +155,17 @@ int run(const Options& options) {
   // device outlives what is thrown, since its end waits for the device, and one that hangs must not keep the
   // error from being told.
   std::unique_ptr<Device> device;
+  JobHosts where;
+  const auto told = [&](PointResult r) {  // with where it ran
+    r.hosts = where.hosts;
+    r.variables = where.variables;
+    return r;
+  };
   try {
     if (first) check_paths(options);
+    where = gather_hosts(*job, point.device);
+    if (first && options.progress) print_line(told_hosts(where, point.device));
+    if (first) check_ranks_per_node(where.hosts, point.ranks_per_node);
     device = job->open_device(point.device, point.memory_limit, point.precision);
     World& devices = job->world_of(*device);
     RunOptions run_options;
@@ -163,7 +173,7 @@ int run(const Options& options) {
     set_peak(point, *device, run_options);
     Timeline timeline;
     if (!options.trace.empty()) run_options.timeline = &timeline;
-    const PointResult result = run_point(point, plan, *device, devices, run_options);
+    const PointResult result = told(run_point(point, plan, *device, devices, run_options));
     std::string unwritten;
     if (!options.trace.empty()) {
       const auto all = devices.group(*device, "trace", plan.mesh.members(0, kDenseAxes));
@@ -179,7 +189,7 @@ int run(const Options& options) {
     const Outcome outcome = outcome_of(e.kind()).value_or(Outcome::crashed);
     const std::string reason =
         world.size() > 1 ? fmt::format("rank {}: {}", world.rank(), e.what()) : e.what();
-    const int code = hand_over(options, not_run(point, outcome, reason));
+    const int code = hand_over(options, told(not_run(point, outcome, reason)));
     if (world.size() > 1) job->abort(code);  // the other ranks wait for this one
     return code;
   }

@@ -87,6 +87,7 @@ struct Point {
   std::uint64_t memory_limit = 0;  // bytes; 0: what the device has
   double max_seconds = 0;          // 0: no limit
   std::map<std::string, std::string> env;
+  std::int64_t ranks_per_node = 0;  // so many ranks on each host, in order; 0: as the launcher and its job have it
 
   // Whose host costs a simulation charges: the name of a framework, or the path of its file.
   std::string framework = "mbench";
@@ -126,6 +127,10 @@ const std::vector<PointField>& point_fields();
 
 // A figure of the machine as a field of its own: "machine.network.gbps_per_device".
 inline constexpr std::string_view kMachineField = "machine.";
+
+// The values of each field as JSON Schema (2020-12): {"tp": {"type": "integer", "minimum": 1, ...}, ...}. Whatever a reader
+// takes is valid; what is valid a reader may still refuse for what it means, a model's sizes or a data file's name.
+nlohmann::ordered_json point_schema();
 
 // The keys of the same, for spec expansion and messages.
 const std::vector<std::string>& point_keys();
