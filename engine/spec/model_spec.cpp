@@ -24,7 +24,7 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 // Bounds that keep every product of sizes (parameters, FLOPs) inside 64 bits.
-constexpr std::int64_t kMaxCount = 16777216;
+constexpr std::int64_t kMaxSize = 16777216;
 
 struct Size {
   const char* key;
@@ -35,7 +35,7 @@ struct Size {
 constexpr Size kSizes[] = {
     {"layers", &ModelSpec::layers, 16384},   {"hidden", &ModelSpec::hidden, 1 << 20},
     {"heads", &ModelSpec::heads, 1 << 16},   {"ffn", &ModelSpec::ffn, 1 << 22},
-    {"vocab", &ModelSpec::vocab, kMaxCount}, {"positions", &ModelSpec::positions, kMaxCount}};
+    {"vocab", &ModelSpec::vocab, kMaxSize}, {"positions", &ModelSpec::positions, kMaxSize}};
 // A dense model with full attention does not have these.
 constexpr Size kOptionalSizes[] = {{"kv_heads", &ModelSpec::kv_heads, 1 << 16},
                                    {"head_dim", &ModelSpec::head_size, 1 << 16},

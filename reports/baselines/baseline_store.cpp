@@ -15,7 +15,7 @@ namespace mbench::reports {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
+using nlohmann::json;
 
 std::vector<std::string> machines_in(const std::string& folder) {
   std::error_code error;
@@ -114,7 +114,7 @@ class Collector {
 
  private:
   ResultFile file_;
-  Json hardware_ = Json::object();
+  json hardware_ = json::object();
   std::string newest_;
 };
 
@@ -157,7 +157,7 @@ namespace {
 // An entry and the file that it belongs into.
 struct Prepared {
   std::string path, id;
-  Json machine;
+  json machine;
   BaselineEntry entry;
 };
 
@@ -177,7 +177,7 @@ std::vector<Prepared> prepare(const std::string& folder, const ResultFile& resul
     if (entry.date.empty())
       fail(ErrorKind::bad_input, "baseline add", "the result does not say when it was measured, need --date");
     check_date(entry.date, options.date.empty() ? "environment.started" : "--date");
-    const Json machine = machine_of_entry(results, point, options.memory_only);
+    const json machine = machine_of_entry(results, point, options.memory_only);
     const std::string path = (fs::path(folder) / fingerprint_of(machine) / (point.id + ".json")).string();
     all.push_back({path, point.id, machine, std::move(entry)});
   }
@@ -224,7 +224,7 @@ ResultFile baseline_for(const std::string& folder, const ResultFile& now, bool m
   std::set<std::string> ids;
   for (const PointResult& point : now.points) {
     ids.insert(point.id);
-    const Json own = machine_of_entry(now, point, false);
+    const json own = machine_of_entry(now, point, false);
     std::vector<std::string> machines = {fingerprint_of(own)};
     if (memory_only) {
       machines.push_back(fingerprint_of(machine_of_entry(now, point, true)));
@@ -232,7 +232,7 @@ ResultFile baseline_for(const std::string& folder, const ResultFile& now, bool m
     }
     for (const std::string& machine : machines) {
       const BaselineFile* file = chooser.find(machine, point.id);
-      if (!file || file->machine.value("device", Json()) != own.value("device", Json())) continue;
+      if (!file || file->machine.value("device", json()) != own.value("device", json())) continue;
       const BaselineEntry* entry = entry_to_use(*file, revision);
       if (!entry) continue;
       baseline.take(*file, *entry);
