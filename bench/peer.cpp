@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "engine/base/error.h"
@@ -18,12 +21,18 @@ namespace {
 constexpr int kSteps = 3;
 
 struct Row {
+  const char* model;
   Precision precision;
   std::int64_t seq;
   double dropout;
+  bool peer = true;  // PyTorch has it
 };
-constexpr std::array kRows{Row{Precision::bf16, 512, 0}, Row{Precision::f32, 1024, 0},
-                           Row{Precision::f32, 1024, 0.1}};
+// What mbench's own f32 is held against comes first.
+constexpr std::array kRows{
+    Row{"gpt2-345m", Precision::f32, 512, 0},         Row{"gpt2-345m", Precision::bf16, 512, 0},
+    Row{"gpt2-345m", Precision::fp16, 512, 0, false}, Row{"llama-345m", Precision::f32, 512, 0},
+    Row{"llama-345m", Precision::bf16, 512, 0},       Row{"gpt2-345m", Precision::f32, 1024, 0},
+    Row{"gpt2-345m", Precision::f32, 1024, 0.1}};
 
 std::string output_of(const std::string& command) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(popen(command.c_str(), "r"), pclose);
@@ -35,14 +44,17 @@ std::string output_of(const std::string& command) {
   return text;
 }
 
-StepTime peer(const std::string& python, const ModelSpec& m, const Row& row, const std::string& recipe,
+StepTime peer(const std::string& python, const Point& p, const std::string& recipe,
               const std::string& compile) {
-  const std::string command = fmt::format("{} " MBENCH_SOURCE_DIR
-                                          "/scripts/peer_torch.py --device cpu --layers {} --hidden {} "
-                                          "--heads {} --vocab {} --seq {} --dropout {} "
-                                          "--iterations {} --warmup 2 --recipe {} --compile {}",
-                                          python, m.layers, m.hidden, m.heads, m.vocab, row.seq, row.dropout,
-                                          kSteps, recipe, compile);
+  const ModelSpec& m = p.model;
+  const std::string command = fmt::format(
+      "{} " MBENCH_SOURCE_DIR
+      "/scripts/peer_torch.py --device cpu --family {} --layers {} --hidden {} --heads {} --ffn {}{} --vocab "
+      "{} --seq {} "
+      "--micro-batch {} --processes {} --dropout {} --iterations {} --warmup 2 --recipe {} --compile {}",
+      python, m.family, m.layers, m.hidden, m.heads, m.ffn,
+      m.family == "llama" ? fmt::format(" --kv-heads {}", m.kv_heads == 0 ? m.heads : m.kv_heads) : "",
+      m.vocab, p.seq, p.micro_batch, p.dp, p.dropout, p.iterations, recipe, compile);
   const std::string text = output_of(command);
   const auto told = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (told.is_discarded() || told.at("points").at(0).at("outcome") != "ok")
@@ -52,33 +64,80 @@ StepTime peer(const std::string& python, const ModelSpec& m, const Row& row, con
   return {point.at("iteration_ms").at("median").get<double>(), point.at("cpu_ms").get<double>()};
 }
 
+struct Best {
+  StepTime time;
+  std::string recipe;
+};
+Best best_peer(const std::string& python, const Point& p) {
+  Best best;
+  const auto recipes = p.precision == Precision::f32 ? std::vector<std::string>{"f32"}
+                                                     : std::vector<std::string>{"master", "autocast"};
+  for (const std::string& recipe : recipes)
+    for (const char* compile : {"default", "none"})
+      if (const StepTime t = peer(python, p, recipe, compile);
+          best.recipe.empty() || t.wall_ms < best.time.wall_ms)
+        best = {t, recipe + (compile == std::string_view("none") ? ", eager" : ", compiled")};
+  return best;
+}
+
+void print_row(const Point& p, const StepTime& mine, const std::optional<Best>& best) {
+  fmt::print("| {} | {} | {} | {} | {:.4g} | {:.4g} |", p.model.name, name_of(p.precision), p.seq, p.dropout,
+             mine.wall_ms, mine.cpu_ms);
+  if (best)
+    fmt::print(" {:.4g} | {:.4g} | {} | {:.2f} | {:.2f} |\n", best->time.wall_ms, best->time.cpu_ms,
+               best->recipe, best->time.wall_ms / mine.wall_ms, best->time.cpu_ms / mine.cpu_ms);
+  else
+    fmt::print(" - | - | - | - | - |\n");
+  std::fflush(stdout);
+}
+
+void print_heading() {
+  fmt::print(
+      "| model | precision | seq | dropout | mbench ms | its CPU ms | PyTorch ms | its CPU ms | recipe | "
+      "time ratio | CPU ratio "
+      "|\n"
+      "|---|---|---:|---:|---:|---:|---:|---:|---|---:|---:|\n");
+}
+
 }  // namespace
 
 void print_peers(const std::string& python, const std::function<StepTime(const Point&)>& ours) {
-  Point p;
-  p.model = find_preset("gpt2-345m", "bench");
-  p.attention = AttentionKind::flash;
-  p.iterations = kSteps;
-  fmt::print(
-      "| precision | seq | dropout | mbench ms | its CPU ms | PyTorch ms | its CPU ms | recipe | time ratio "
-      "| CPU ratio |\n"
-      "|---|---:|---:|---:|---:|---:|---:|---|---:|---:|\n");
+  print_heading();
+  std::map<std::tuple<std::string, std::int64_t, double>, double> in_f32;
+  std::string against;
   for (const Row& row : kRows) {
+    Point p;
+    p.model = find_preset(row.model, "bench");
+    p.attention = AttentionKind::flash;
+    p.iterations = kSteps;
     p.precision = row.precision, p.seq = row.seq, p.dropout = row.dropout;
     const StepTime mine = ours(p);
-    StepTime best;
-    std::string best_recipe;
-    const bool f32 = row.precision == Precision::f32;
-    for (const std::string& recipe :
-         f32 ? std::vector<std::string>{"f32"} : std::vector<std::string>{"master", "autocast"})
-      for (const char* compile : {"default", "none"})
-        if (const StepTime t = peer(python, p.model, row, recipe, compile);
-            best_recipe.empty() || t.wall_ms < best.wall_ms)
-          best = t, best_recipe = recipe + (compile == std::string_view("none") ? ", eager" : ", compiled");
-    fmt::print("| {} | {} | {} | {:.0f} | {:.0f} | {:.0f} | {:.0f} | {} | {:.2f} | {:.2f} |\n",
-               name_of(row.precision), row.seq, row.dropout, mine.wall_ms, mine.cpu_ms, best.wall_ms,
-               best.cpu_ms, best_recipe, best.wall_ms / mine.wall_ms, best.cpu_ms / mine.cpu_ms);
-    std::fflush(stdout);
+    print_row(p, mine, row.peer ? std::optional(best_peer(python, p)) : std::nullopt);
+    const std::tuple key(p.model.name, p.seq, p.dropout);
+    if (row.precision == Precision::f32)
+      in_f32[key] = mine.wall_ms;
+    else
+      against += fmt::format("{} {} of {} tokens: {:.2f} times the speed of f32\n", p.model.name,
+                             name_of(p.precision), p.seq, in_f32.at(key) / mine.wall_ms);
+  }
+  fmt::print("\n{}", against);
+}
+
+void print_data_parallel_peer(const std::string& python, int ranks, bool first,
+                              const std::function<StepTime(const Point&)>& ours,
+                              const std::function<void()>& wait) {
+  if (first) print_heading();
+  for (const std::int64_t seq : {128, 256}) {
+    Point p;
+    p.model = find_preset("gpt-bytes-3m", "bench");
+    p.attention = AttentionKind::flash;
+    p.seq = seq;
+    p.dp = ranks;
+    p.global_batch = ranks;
+    p.iterations = 50;
+    const StepTime mine = ours(p);
+    if (first) print_row(p, mine, best_peer(python, p));
+    wait();
   }
 }
 

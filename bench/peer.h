@@ -1,4 +1,4 @@
-// Whole training steps of gpt2-345m beside the same steps in PyTorch (scripts/peer_torch.py): in one run, one after the other.
+// Whole training steps beside the same steps in PyTorch (scripts/peer_torch.py): in one run, one after the other.
 #pragma once
 #include <functional>
 #include <string>
@@ -12,8 +12,15 @@ struct StepTime {
   double wall_ms = 0, cpu_ms = 0;
 };
 
-// Prints a row for each precision, sequence length and dropout: `ours` takes a point and gives medians of its steps. `python` is one
-// that has torch; of what it can do (both meanings of bf16, compiled or not) the fastest counts. Throws where it fails.
+// `ours` takes a point and gives medians of its steps; all ranks call it. `python` is one that has torch; of what it can do (both
+// meanings of bf16, compiled or not) the fastest counts. Throws where it fails.
+//
+// Prints, of one rank, a row for each model, precision, sequence length and dropout, and mbench's 16 bits against its own f32; of
+// several ranks, the model of the quickstart under data parallelism, PyTorch's being DistributedDataParallel over gloo.
+// The `first` rank prints and runs PyTorch while the others sleep in `wait`, which all leave together.
 void print_peers(const std::string& python, const std::function<StepTime(const Point&)>& ours);
+void print_data_parallel_peer(const std::string& python, int ranks, bool first,
+                              const std::function<StepTime(const Point&)>& ours,
+                              const std::function<void()>& wait);
 
 }  // namespace mbench

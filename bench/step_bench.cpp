@@ -4,7 +4,7 @@
 //
 //   step_bench                        one rank, all threads
 //   mpirun -np 2 step_bench           tensor-parallel over the ranks
-//   step_bench --peer=PYTHON          steps of gpt2-345m beside PyTorch's (peer.h), and nothing else
+//   step_bench --peer=PYTHON          steps beside PyTorch's (peer.h), and nothing else; under mpirun a small model with dp
 //
 // step_gflops counts model FLOPs (full-square attention) over the step's time; gemm_gflops is FLOP-weighted
 // over the forward, input-gradient and weight-gradient products of a layer's weights; ratio is their
@@ -14,7 +14,9 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <string>
 #include <string_view>
+#include <thread>
 
 #include "bench/peer.h"
 #include "engine/comm/mpi/mpi_world.h"
@@ -134,7 +136,7 @@ BENCHMARK_CAPTURE(step, flash_bf16, "gpt2-345m", AttentionKind::flash, Precision
 BENCHMARK_CAPTURE(step, llama_bf16, "llama-345m", AttentionKind::flash, Precision::bf16)->Apply(sizes);
 BENCHMARK_CAPTURE(step, flash_fp16, "gpt2-345m", AttentionKind::flash, Precision::fp16)->Apply(sizes);
 
-// Medians of the steps of a point on one rank, without the first.
+// Medians of the steps of a point, without the first: wall time of the slowest rank, CPU time of this one.
 StepTime time_steps(const Point& p) {
   MpiWorld world;
   const Plan plan = strategies::make_plan(p);
@@ -144,13 +146,24 @@ StepTime time_steps(const Point& p) {
   trainer.step();
   std::vector<double> wall, cpu;
   for (std::int64_t i = 0; i < p.iterations; ++i) {
+    trainer.all_ranks().barrier();
     const double start = now();
     const std::clock_t cpu_start = std::clock();  // of all threads
     trainer.step();
     cpu.push_back(static_cast<double>(std::clock() - cpu_start) / CLOCKS_PER_SEC * 1e3);
-    wall.push_back((now() - start) * 1e3);
+    wall.push_back(trainer.all_ranks().host_max(now() - start) * 1e3);
   }
   return {median(wall), median(cpu)};
+}
+
+// A barrier that leaves the cores to others.
+void sleep_until_all_are_here() {
+  MPI_Request request;
+  MPI_Ibarrier(MPI_COMM_WORLD, &request);
+  for (int done = 0; !done;) {
+    MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    if (!done) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
 }
 
 }  // namespace
@@ -163,7 +176,13 @@ int main(int argc, char** argv) {
   if (rank != 0 && std::freopen("/dev/null", "w", stdout) == nullptr) return 1;
   constexpr std::string_view peer = "--peer=";
   if (argc == 2 && std::string_view(argv[1]).starts_with(peer)) {
-    mbench::print_peers(argv[1] + peer.size(), mbench::time_steps);
+    const std::string python = argv[1] + peer.size();
+    int ranks = 1;
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (ranks == 1)
+      mbench::print_peers(python, mbench::time_steps);
+    else
+      mbench::print_data_parallel_peer(python, ranks, rank == 0, mbench::time_steps, mbench::sleep_until_all_are_here);
     return 0;
   }
   benchmark::Initialize(&argc, argv);

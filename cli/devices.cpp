@@ -2,6 +2,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <ctime>
 #include <filesystem>
 #include <memory>
@@ -64,6 +65,35 @@ void print_devices() {
     fmt::print("  {:<18}{}\n", name, find_framework(name, "devices").description);
 }
 
+// A machine to simulate: what it has, and how its devices reach each other.
+void print_simulated(const std::string& device) {
+  const SimulatedDevices asked = parse_simulated(device, "--on");
+  const Machine m = find_machine(asked.machine, "--on " + device);
+  const int nodes = (asked.count + m.devices_per_node - 1) / m.devices_per_node;
+  fmt::print("{}: {}\n", m.name, m.description);
+  fmt::print("devices   {} on {} node{} of up to {}, {} of memory each\n", asked.count, nodes,
+             nodes == 1 ? "" : "s", m.devices_per_node, format_bytes(m.memory_bytes));
+  std::string peaks;
+  for (int i = 0; i < kPrecisionCount; ++i)
+    if (const double peak = m.peak_flops[static_cast<std::size_t>(i)]; peak > 0)
+      peaks += fmt::format("{}{} {:.4g}", peaks.empty() ? "" : ", ", name_of(static_cast<Precision>(i)),
+                           peak * 1e-12);
+  fmt::print("          dense peak, TFLOP/s: {}; memory {:.4g} GB/s\n", peaks, m.memory_bandwidth * 1e-9);
+  for (const Link& link : m.links)
+    fmt::print("{:<10}up to {} devices: {}, {:.4g} GB/s bus bandwidth, {:.3g} us a step\n",
+               &link == &m.links.front() ? "node" : "", link.ranks, link.name, link.bandwidth * 1e-9,
+               link.latency * 1e6);
+  fmt::print("          two devices {:.4g} GB/s; through the host {:.4g} GB/s\n", m.p2p_bandwidth * 1e-9,
+             m.host_path.bandwidth * 1e-9);
+  fmt::print("network   {:.4g} GB/s a device, {:.3g} us a step\n", m.network_bandwidth * 1e-9,
+             m.network_latency * 1e6);
+  if (m.topology.empty()) return fmt::print("links     n/a: the machine's file has no node.topology\n");
+  LinkMatrix shown = m.topology;
+  shown.resize(static_cast<std::size_t>(std::min(asked.count, m.devices_per_node)));
+  for (auto& row : shown) row.resize(shown.size());
+  fmt::print("{}", describe(shown));
+}
+
 // Writes this machine's CPU down as a machine file.
 void calibrate(const std::string& path) {
   const auto folder = std::filesystem::path(path).parent_path();
@@ -87,7 +117,7 @@ void calibrate(const std::string& path) {
 
 void add_devices(CLI::App& app, Exit&) {
   CLI::App* command = app.add_subcommand("devices", kHelp);
-  auto file = std::make_shared<std::string>();
+  auto file = std::make_shared<std::string>(), on = std::make_shared<std::string>();
   CLI::Option* option =
       command
           ->add_option(
@@ -96,7 +126,15 @@ void add_devices(CLI::App& app, Exit&) {
               "can be simulated; default cpu.json")
           ->type_name("FILE")
           ->expected(0, 1);
-  command->callback([file, option] {
+  CLI::Option* simulated =
+      command
+          ->add_option(
+              "--on", *on,
+              "A machine to simulate, sim:<N>x<MACHINE>: its figures, and the matrix of links of a node")
+          ->type_name("DEVICE")
+          ->excludes(option);
+  command->callback([file, on, option, simulated] {
+    if (simulated->count() > 0) return print_simulated(*on);
     if (option->count() == 0) return print_devices();
     calibrate(file->empty() ? "cpu.json" : *file);
   });

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "cli/cli.h"
 #include "cli/sensitivity.h"
@@ -9,6 +10,7 @@
 #include "engine/base/text.h"
 #include "engine/run/run_point.h"
 #include "engine/sim/counting.h"
+#include "search/advice.h"
 #include "strategies/strategies.h"
 #include "sweeps/spec.h"
 
@@ -26,7 +28,7 @@ constexpr const char* kHelp =
 struct Options {
   sweeps::SpecOptions spec;
   std::string on = "cpu";
-  bool schedule = false, sensitivities = false;
+  bool schedule = false, sensitivities = false, advice = false;
 };
 
 // A weight as the plan lays it out: the collectives before and after its product, forward and backward.
@@ -136,7 +138,7 @@ void print_memory(const std::vector<MemoryUse>& peaks, const std::vector<std::si
 
 constexpr std::string_view kHostMemory = "peak of host memory";
 
-void print_forecast(const Point& point, const Plan& plan, Simulator& simulator, bool sensitive) {
+void print_forecast(const Point& point, const Plan& plan, Simulator& simulator, const Options& options) {
   if (!point.simulated()) {
     const MemoryForecast f = forecast_memory(plan, point.memory_limit);
     print_memory(f.peak_by_stage, f.reserved_by_stage, plan.mesh.world());
@@ -155,7 +157,14 @@ void print_forecast(const Point& point, const Plan& plan, Simulator& simulator, 
   if (r.mfu) fmt::print(", MFU {:.1f} %", *r.mfu * 100);
   fmt::print(", communication {:.1f} %, bubble {:.1f} %\n", *r.communication_fraction * 100,
              *r.bubble_fraction * 100);
-  if (sensitive) fmt::print("\n{}", sensitivities(point, simulator));
+  if (options.advice) {
+    const auto said =
+        search::advise(point, s, machine, [&](const Point& other) { return simulator.simulate(other); });
+    const char* head = "advice";
+    for (const std::string& text : said) fmt::print("  {:<12} {}\n", std::exchange(head, ""), text);
+    if (said.empty()) fmt::print("  {:<12} none: nothing that was tried is faster\n", head);
+  }
+  if (options.sensitivities) fmt::print("\n{}", sensitivities(point, simulator));
 }
 
 // Whether there is a plan, or a reason why there can be none; false if something went wrong on the way.
@@ -166,7 +175,7 @@ bool print_point(const sweeps::SpecPoint& point, const Options& options, Simulat
     const Plan plan = strategies::make_plan(point.point);
     print_layout(point.point, plan);
     if (options.schedule) print_schedule(plan);
-    print_forecast(point.point, plan, simulator, options.sensitivities);
+    print_forecast(point.point, plan, simulator, options);
   } catch (const Error& e) {
     good = outcome_of(e.kind()).has_value();
     fmt::print("  {}: {}\n", good ? "cannot run" : "failed", printable(e.what()));
@@ -194,6 +203,9 @@ void add_plan(CLI::App& app, Exit& exit) {
                       "field=value: only points with that value (repeatable)");
   command->add_flag("--sensitivities", options->sensitivities,
                     "Simulated: what 10 % more of each figure of the machine's file gives");
+  command->add_flag("--advice", options->advice,
+                    "Simulated: sizes that the machine's units do not like, stages out of balance, tp across nodes, "
+                    "and what each costs");
   command->add_flag("--schedule", options->schedule, "Print every stage's forwards and backwards in order");
   command
       ->add_option("--on", options->on,
@@ -201,9 +213,10 @@ void add_plan(CLI::App& app, Exit& exit) {
       ->type_name("DEVICE");
   command->callback([options, &exit] {
     options->spec.device = options->on;
-    if (options->sensitivities && !options->on.starts_with("sim:"))
-      fail(ErrorKind::bad_input, "--sensitivities",
-           "are of a simulated machine, got --on {}, need sim:<N>x<MACHINE>", options->on);
+    const char* simulated = options->sensitivities ? "--sensitivities" : options->advice ? "--advice" : nullptr;
+    if (simulated && !options->on.starts_with("sim:"))
+      fail(ErrorKind::bad_input, simulated, "is of a simulated machine, got --on {}, need sim:<N>x<MACHINE>",
+           options->on);
     Simulator simulator;
     const sweeps::Spec spec = sweeps::read_spec(options->spec);
     for (const sweeps::SpecPoint& p : spec.points) {

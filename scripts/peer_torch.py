@@ -3,11 +3,16 @@
 
     scripts/peer_torch.py --layers 24 --hidden 1024 --heads 16 --vocab 50257 --seq 2048 --micro-batch 8 16
 
-GPT-2 as mbench builds it: pre-norm, tanh GELU, biases everywhere, learned positions, one table for embedding and logits,
+GPT-2 (--family gpt) as mbench builds it: pre-norm, tanh GELU, biases everywhere, learned positions, one table for embedding and logits,
 its vocabulary padded to a multiple of 128. scaled_dot_product_attention, torch.compile, fused AdamW with weight decay on
 matrices alone, clipping by the global norm, a step of one micro batch on synthetic tokens. Timed by CUDA events after
 warm-up, without waiting between steps. Model FLOPs by mbench's formula: 6 per weight of every matrix product and token
 (logits in, embedding look-up out) plus 12 * layers * hidden * seq a token.
+
+--family llama: RMS norms, SwiGLU, rotary positions, no biases, logits with a table of their own; --kv-heads for grouped queries.
+
+With --processes N the model is trained by that many processes under DistributedDataParallel over gloo (CPU): what mbench's dp is
+held against; each has the cores' share of threads.
 
 The precision (--recipe); the first two are what bf16 may mean:
   master    weights, activations and their gradients in bf16; f32 main weights, f32 gradients and f32 moments in the
@@ -25,6 +30,7 @@ import gc
 import json
 import math
 import os
+import socket
 import statistics
 import sys
 import time
@@ -60,24 +66,60 @@ class Layer(nn.Module):
         return x + F.dropout(self.fc2(wide), p, self.training)
 
 
+def turned(x, cos, sin):
+    """x [batch, heads, seq, columns] turned by its positions: pairs (i, i + columns / 2)."""
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1)
+
+
+class LlamaLayer(nn.Module):
+    def __init__(self, o):
+        super().__init__()
+        self.heads, self.kv_heads, self.width, self.dropout = o.heads, o.kv_heads, o.hidden // o.heads, o.dropout
+        self.norm1, self.norm2 = nn.RMSNorm(o.hidden, eps=1e-5), nn.RMSNorm(o.hidden, eps=1e-5)
+        self.qkv = nn.Linear(o.hidden, (o.heads + 2 * o.kv_heads) * self.width, bias=False)
+        self.proj = nn.Linear(o.hidden, o.hidden, bias=False)
+        self.fc1, self.fc2 = nn.Linear(o.hidden, 2 * o.ffn, bias=False), nn.Linear(o.ffn, o.hidden, bias=False)
+        angles = torch.arange(o.seq)[:, None] * 10000.0 ** (-torch.arange(0, self.width, 2) / self.width)
+        self.register_buffer("cos", angles.cos(), persistent=False)
+        self.register_buffer("sin", angles.sin(), persistent=False)
+
+    def forward(self, x):
+        batch, seq, hidden = x.shape
+        mixed = self.qkv(self.norm1(x)).view(batch, seq, -1, self.width).transpose(1, 2)
+        q, k, v = mixed.split((self.heads, self.kv_heads, self.kv_heads), dim=1)
+        cos, sin = self.cos[:seq].to(x.dtype), self.sin[:seq].to(x.dtype)
+        q, k = turned(q, cos, sin).to(v.dtype), turned(k, cos, sin).to(v.dtype)
+        p = self.dropout if self.training else 0.0
+        mixed = F.scaled_dot_product_attention(q, k, v, dropout_p=p, is_causal=True, enable_gqa=self.heads != self.kv_heads)
+        mixed = mixed.transpose(1, 2).reshape(batch, seq, hidden)
+        x = x + F.dropout(self.proj(mixed), p, self.training)
+        gate, wide = self.fc1(self.norm2(x)).chunk(2, dim=-1)
+        return x + F.dropout(self.fc2(F.silu(gate) * wide), p, self.training)
+
+
 class Embedding(nn.Module):
     def __init__(self, o):
         super().__init__()
         self.dropout = o.dropout
         self.word = nn.Parameter(torch.empty(padded(o.vocab), o.hidden))
-        self.position = nn.Parameter(torch.empty(o.positions, o.hidden))
+        self.position = nn.Parameter(torch.empty(o.positions, o.hidden)) if o.family == "gpt" else None
 
     def forward(self, tokens):
-        x = F.embedding(tokens, self.word) + self.position[: tokens.shape[1]]
+        x = F.embedding(tokens, self.word)
+        if self.position is not None:
+            x = x + self.position[: tokens.shape[1]]
         return F.dropout(x, self.dropout, self.training)
 
 
 class Head(nn.Module):
     def __init__(self, o):
         super().__init__()
-        self.norm = nn.LayerNorm(o.hidden)
+        self.norm = nn.LayerNorm(o.hidden) if o.family == "gpt" else nn.RMSNorm(o.hidden, eps=1e-5)
+        self.word = nn.Parameter(torch.empty(padded(o.vocab), o.hidden)) if o.family == "llama" else None
 
     def forward(self, x, word, labels):
+        word = word if self.word is None else self.word
         logits = F.linear(self.norm(x), word.to(x.dtype))
         return F.cross_entropy(logits.view(-1, logits.shape[-1]).float(), labels.reshape(-1))
 
@@ -86,7 +128,7 @@ class Model(nn.Module):
     def __init__(self, o):
         super().__init__()
         self.embedding, self.head = Embedding(o), Head(o)
-        self.layers = nn.ModuleList(Layer(o) for _ in range(o.layers))
+        self.layers = nn.ModuleList((Layer if o.family == "gpt" else LlamaLayer)(o) for _ in range(o.layers))
         for name, p in self.named_parameters():
             if p.dim() > 1:  # what adds to the residual stream starts smaller, as in Megatron-LM
                 residual = name.endswith(("proj.weight", "fc2.weight"))
@@ -181,7 +223,8 @@ def batches_of(o, micro_batch):
 
 def model_flops(o, micro_batch):
     """Of one step; engine/run/flops.h has the formula."""
-    weights = o.layers * (4 * o.hidden**2 + 2 * o.hidden * o.ffn) + o.hidden * o.vocab
+    attention = 2 * o.hidden**2 + 2 * o.hidden * o.hidden * o.kv_heads // o.heads
+    weights = o.layers * (attention + (2 if o.family == "gpt" else 3) * o.hidden * o.ffn) + o.hidden * o.vocab
     return micro_batch * o.seq * (6 * weights + 12 * o.layers * o.hidden * o.seq)
 
 
@@ -222,7 +265,10 @@ def measure(o, micro_batch, until):
         model = build(o)
         optimizer = Optimizer(model, o)
         row["parameters"] = sum(p.numel() for p in model.parameters())
-        clock, row["losses"], row["first_step_s"] = train(compiled(model, o), optimizer, o, micro_batch, until)
+        whole = compiled(model, o)
+        if o.processes > 1:
+            whole = nn.parallel.DistributedDataParallel(whole)
+        clock, row["losses"], row["first_step_s"] = train(whole, optimizer, o, micro_batch, until)
         times = clock.milliseconds()
     except RuntimeError as error:  # torch.OutOfMemoryError, bare or as what a compilation failed with
         if "out of memory" not in str(error):
@@ -263,6 +309,9 @@ def read_options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("layers", "hidden", "heads", "vocab", "seq"):
         parser.add_argument("--" + name, type=int, required=True)
+    parser.add_argument("--family", choices=["gpt", "llama"], default="gpt")
+    parser.add_argument("--kv-heads", type=int, help="of family llama; default heads")
+    parser.add_argument("--processes", type=int, default=1, help="data parallelism over so many, on a CPU")
     parser.add_argument("--ffn", type=int, help="default 4 x hidden")
     parser.add_argument("--positions", type=int, help="default seq")
     parser.add_argument("--micro-batch", type=int, nargs="+", default=[1], help="each is measured, in this order")
@@ -284,7 +333,13 @@ def read_options():
     parser.add_argument("--peak-tflops", type=float, help="what MFU is held against")
     parser.add_argument("--out", metavar="FILE")
     o = parser.parse_args()
-    o.ffn, o.positions = o.ffn or 4 * o.hidden, o.positions or o.seq
+    o.ffn, o.positions, o.kv_heads = o.ffn or 4 * o.hidden, o.positions or o.seq, o.kv_heads or o.heads
+    if o.family == "gpt" and o.kv_heads != o.heads:
+        parser.error("--kv-heads is of --family llama")
+    if o.heads % o.kv_heads:
+        parser.error(f"--kv-heads {o.kv_heads} does not divide --heads {o.heads}")
+    if o.processes > 1 and (o.device != "cpu" or o.recipe == "master"):
+        parser.error("--processes is of --device cpu and --recipe f32 or autocast")  # master's gradients are widened by hooks
     if o.hidden % o.heads:
         parser.error(f"--heads {o.heads} does not divide --hidden {o.hidden}")
     if o.seq > o.positions:
@@ -294,8 +349,37 @@ def read_options():
     return o
 
 
+def work(rank, o, port, texts):
+    """A process of several; the first one's report counts."""
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // o.processes))
+    torch.distributed.init_process_group("gloo", rank=rank, world_size=o.processes)
+    o.seed += rank  # other samples
+    code, text = run(o)
+    torch.distributed.destroy_process_group()
+    if rank == 0:
+        texts.put((code, text))
+
+
 def main():
-    o, rows = read_options(), []
+    o = read_options()
+    if o.processes == 1:
+        code, text = run(o)
+    else:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        context = torch.multiprocessing.get_context("spawn")
+        texts = context.SimpleQueue()
+        torch.multiprocessing.spawn(work, (o, port, texts), o.processes)
+        code, text = texts.get()
+    print(text)
+    return code
+
+
+def run(o):
+    """The exit code and the report."""
+    rows = []
     until = time.monotonic() + o.seconds
     # Of what is left in f32; bf16 products do not change.
     torch.set_float32_matmul_precision("highest" if o.recipe == "f32" else "high")
@@ -308,8 +392,7 @@ def main():
         else:
             rows.append(measure(o, micro_batch, until))
         text = report(o, rows)
-    print(text)
-    return 0 if any(r["outcome"] == "ok" for r in rows) else 1
+    return (0 if any(r["outcome"] == "ok" for r in rows) else 1), text
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 
 #include "engine/base/embedded.h"
 #include "engine/base/json_reader.h"
@@ -190,6 +191,42 @@ Link read_link(const json& value, const std::string& where, bool counted) {
   return link;
 }
 
+// "node.topology": one word for the way between any two devices, or a row of words for each.
+LinkMatrix read_topology(const json& json, const std::string& where, int devices) {
+  ObjectReader object(json, where);
+  const nlohmann::json& value = object.require("value", "a word, or a row of words for each device");
+  const std::string path = object.path("value");
+  const auto word = [](const std::string& text, const std::string& at) {
+    if (!names_a_link(text))
+      fail(ErrorKind::bad_input, at, "no way between two devices, got \"{}\", need {}", text, link_words());
+    return text;
+  };
+  const auto n = static_cast<std::size_t>(devices);
+  LinkMatrix all;
+  if (value.is_string()) {
+    all.assign(n, std::vector<std::string>(n, word(value.get<std::string>(), path)));
+    for (std::size_t i = 0; i < n; ++i) all[i][i] = "X";
+  } else {
+    if (!value.is_array() || value.size() != n)
+      fail(ErrorKind::bad_input, path, "got {}, need a word or {} rows of words, one for each device",
+           short_json(value), n);
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::string row = fmt::format("{}[{}]", path, i);
+      std::istringstream words(read_string(value[i], row));
+      std::vector<std::string>& ways = all.emplace_back();
+      for (std::string w; words >> w;) ways.push_back(ways.size() == i && w == "X" ? w : word(w, row));
+      if (ways.size() != n) fail(ErrorKind::bad_input, row, "got {} words, need {}", ways.size(), n);
+      if (ways[i] != "X") fail(ErrorKind::bad_input, row, "got {} for itself, need X", ways[i]);
+      for (std::size_t j = 0; j < i; ++j)
+        if (ways[j] != all[j][i])
+          fail(ErrorKind::bad_input, row, "got {} to device {}, need {}, as from there", ways[j], j, all[j][i]);
+    }
+  }
+  read_string(object.require("source", "where the matrix comes from"), object.path("source"));
+  object.refuse_unknown();
+  return all;
+}
+
 void read_node(const json& value, const std::string& where, Machine& m) {
   Figures f(value, where);
   m.devices_per_node = f.whole("devices", 1024);
@@ -209,6 +246,8 @@ void read_node(const json& value, const std::string& where, Machine& m) {
     fail(ErrorKind::bad_input, f.path("links"), "the last is for {} ranks, need one for all {} devices",
          m.links.back().ranks, m.devices_per_node);
   m.p2p_bandwidth = f.get("p2p_gbps", kGiga);
+  if (const json* topology = f.object().find("topology"))
+    m.topology = read_topology(*topology, f.path("topology"), m.devices_per_node);
   m.host_path = read_link(f.object().require("pcie", "the path through the host"), f.path("pcie"), false);
   f.end();
 }

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/link_matrix.h"
 #include "engine/spec/point.h"
 
 namespace mbench {
@@ -64,6 +65,7 @@ struct Machine {
   std::vector<Link> links;  // by ranks, ascending
   Link host_path;           // between devices whose direct path is switched off
   double p2p_bandwidth = 0;
+  LinkMatrix topology;  // of the devices of a node, to be shown; empty where they are no devices apart
   double network_bandwidth = 0, network_latency = 0;  // a device's share
   double network_all_to_all = 0;                      // the same of all-to-all; 0: as the others
 

@@ -206,6 +206,13 @@ std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine
     ranks.push_back(f);
   }
   sum_up(p, ranks, {slowest}, machine.peak_source(p.precision), r);
+  simulation.compute_by_stage.assign(static_cast<std::size_t>(plan.mesh.size(Axis::pp)), 0);
+  const int ranks_of_stage = plan.mesh.world() / plan.mesh.size(Axis::pp);
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    double& most = simulation.compute_by_stage[static_cast<std::size_t>(classes[i].rank / ranks_of_stage)];
+    TimeByPart parts = times[i].parts;
+    most = std::max(most, at(parts, TimePart::products) + at(parts, TimePart::attention) + at(parts, TimePart::elementwise));
+  }
   for (std::size_t i = 0; i < classes.size(); ++i) {
     add_memory(simulation, memory[i].peak, memory[i].reserved, classes[i].ranks);
     if (offloads)

@@ -46,6 +46,30 @@ class Peer(unittest.TestCase):
             self.assertEqual(len(r["iteration_ms"]["samples"]), 6)
             self.assertEqual(len(r["losses"]), 8)
 
+    def test_a_llama_has_the_parameters_and_flops_of_mbench(self):
+        sizes = {**SIZES, "kv_heads": 2}
+        with tempfile.TemporaryDirectory() as folder:
+            spec = {"model": {"family": "llama", **sizes}, "seq": 32, "precision": "bf16", "dropout": 0, "iterations": 1}
+            with open(os.path.join(folder, "s.json"), "w") as file:
+                json.dump(spec, file)
+            subprocess.run([MBENCH, "sweep", os.path.join(folder, "s.json"), "--on", "sim:1xH200-SXM5-141GB", "--out",
+                            os.path.join(folder, "out"), "--quiet"], check=True, stdout=subprocess.DEVNULL)
+            with open(os.path.join(folder, "out/results.json")) as file:
+                own = json.load(file)["points"][0]
+        code, told = run_peer("--family", "llama", "--kv-heads", "2", "--recipe", "autocast")
+        self.assertEqual(code, 0, told)
+        row = told["points"][0]
+        self.assertEqual(row["parameters"], own["parameters"])
+        flops = own["tflops_per_device"] * 1e12 * own["iteration_ms"]["mean"] * 1e-3
+        self.assertAlmostEqual(row["model_flops"] / flops, 1, places=9)
+
+    def test_processes_train_one_model(self):
+        code, told = run_peer("--processes", "2", "--recipe", "f32", "--batches", "1", "--learning-rate", "3e-3")
+        self.assertEqual(code, 0, told)
+        first, *_, last = told["points"][0]["losses"]
+        self.assertAlmostEqual(first, math.log(384), delta=0.1)
+        self.assertLess(last, first - 0.5)
+
     def test_it_learns_in_both_recipes_alike(self):
         losses = {}
         for recipe in ("master", "autocast"):

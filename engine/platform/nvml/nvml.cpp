@@ -2,10 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
-#include <set>
-#include <utility>
-
 #include "engine/platform/nvml/sensors.h"
 #include "engine/platform/nvml/session.h"
 
@@ -86,31 +82,6 @@ std::string describe(const GpuState& s) {
   return text;
 }
 
-// The kind of path, without the number of links: "NV18" is of kind "NV#".
-std::string kind_of(const std::string& link) {
-  const bool counted = link.size() > 2 && link.starts_with("NV") && link[2] >= '0' && link[2] <= '9';
-  return counted ? "NV#" : link;
-}
-
-// What nvidia-smi's words mean, those that the matrix has.
-std::string legend(const Report& r) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kinds{
-      {{"NV#", "so many NVLinks, directly or through a switch"},
-       {"PIX", "at most one PCIe bridge between them"},
-       {"PXB", "several PCIe bridges, but not the CPU's"},
-       {"PHB", "through the CPU's PCIe host bridge"},
-       {"NODE", "between host bridges of one NUMA node"},
-       {"SYS", "between NUMA nodes, over the link between CPUs"},
-       {"?", "the driver does not tell"}}};
-  std::set<std::string> used;
-  for (const auto& row : r.links)
-    for (const std::string& link : row) used.insert(kind_of(link));
-  std::string text;
-  for (const auto& [kind, meaning] : kinds)
-    if (used.contains(std::string(kind))) text += fmt::format("  {:<6}{}\n", kind, meaning);
-  return text;
-}
-
 }  // namespace
 
 Report report() {
@@ -144,13 +115,7 @@ std::string describe(const Report& r) {
   for (std::size_t i = 0; i < r.gpus.size(); ++i)
     text += fmt::format("GPU {:<4}{}\n", i, describe(r.gpus[i]));
   if (r.gpus.size() < 2) return text;
-  text += "links   ";
-  for (std::size_t i = 0; i < r.gpus.size(); ++i) text += fmt::format("{:>6}", i);
-  for (std::size_t i = 0; i < r.gpus.size(); ++i) {
-    text += fmt::format("\nGPU {:<4}", i);
-    for (const std::string& link : r.links[i]) text += fmt::format("{:>6}", link);
-  }
-  return text + "\n" + legend(r);
+  return text + mbench::describe(r.links);
 }
 
 }  // namespace mbench::nvml

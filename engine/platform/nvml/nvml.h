@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/link_matrix.h"
+
 namespace mbench::nvml {
 
 // Each null where the GPU does not tell.
@@ -18,9 +20,7 @@ struct Report {
   std::string why_none;  // where the library is not there or refuses; the rest is empty then
   std::string driver;    // its version
   std::vector<GpuState> gpus;
-  // How GPU i reaches GPU j, in the words of `nvidia-smi topo -m`: "NV18", "PIX", "PXB", "PHB", "NODE",
-  // "SYS"; "X" for itself, "?" where it is not told.
-  std::vector<std::vector<std::string>> links;
+  LinkMatrix links;
 };
 
 Report report();

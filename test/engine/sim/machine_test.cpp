@@ -183,6 +183,41 @@ TEST_CASE("links that do not ascend, or do not reach all devices, are refused") 
              Contains("[broken.json: $.node.links] got []"));
 }
 
+TEST_CASE("a node's matrix of links is one word for all, or rows that agree with each other") {
+  for (const std::string& name : machine_names()) {
+    INFO(name);
+    const Machine m = find_machine(name, "test");
+    CHECK(m.topology.empty() == m.immediate);  // every machine of GPUs has one
+    if (m.immediate) continue;
+    REQUIRE(m.topology.size() == static_cast<std::size_t>(m.devices_per_node));
+    for (std::size_t i = 0; i < m.topology.size(); ++i)
+      for (std::size_t j = 0; j < m.topology.size(); ++j)
+        CHECK((i == j ? m.topology[i][j] == "X" : names_a_link(m.topology[i][j])));
+  }
+  // Six links a V100, whichever it is.
+  for (const auto& row : find_machine("V100-SXM2-16GB", "test").topology) {
+    int links = 0;
+    for (const std::string& word : row)
+      if (word.starts_with("NV")) links += word[2] - '0';
+    CHECK(links == 6);
+  }
+  const auto with = [](const ordered_json& value) {
+    return refused([&](auto& j) { j["node"]["topology"]["value"] = value; });
+  };
+  CHECK_THAT(with("NV"), Contains("[broken.json: $.node.topology.value] no way between two devices, got \"NV\"") &&
+                             Contains("need NV and a number of NVLinks, PIX"));
+  CHECK_THAT(with(ordered_json::array({"X NV1"})), Contains("need a word or 8 rows"));
+  const ordered_json rows = file_of("machines/V100-SXM2-16GB.json")["node"]["topology"]["value"];
+  const auto with_row = [&](std::size_t i, const std::string& row) {
+    ordered_json changed = rows;
+    changed[i] = row;
+    return with(changed);
+  };
+  CHECK_THAT(with_row(0, "X NV1"), Contains("topology.value[0]] got 2 words, need 8"));
+  CHECK_THAT(with_row(0, "NV1 NV1 NV1 NV2 NV2 SYS SYS SYS"), Contains("got NV1 for itself, need X"));
+  CHECK_THAT(with_row(1, "NV2 X NV2 NV1 SYS NV2 SYS SYS"), Contains("got NV2 to device 0, need NV1"));
+}
+
 TEST_CASE("memory outside the allocator that leaves nothing is refused") {
   CHECK_THAT(
       refused([](auto& j) { j["device"]["memory_outside_allocator_mib"]["value"] = 16152; }),

@@ -1,0 +1,128 @@
+// What is told of a layout: what is wrong with it on purpose, with the cost that two simulations differ by, and nothing of one
+// that is as the machine wants it.
+#include "search/advice.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "strategies/strategies.h"
+#include "test/catch.h"
+
+using namespace mbench;
+using Catch::Contains;
+using nlohmann::json;
+
+namespace {
+
+Simulation simulate(const Point& p) {
+  return simulate_point(p, strategies::make_plan(p),
+                        find_machine(parse_simulated(p.device, "test").machine, "test"),
+                        find_framework(p.framework, "test"), parse_simulated(p.device, "test").count);
+}
+
+// A LLaMA of round sizes on two nodes of H100, with changes.
+Point point(const json& changes = json::object()) {
+  json p = {{"model",
+             {{"family", "llama"},
+              {"layers", 14},
+              {"hidden", 2048},
+              {"heads", 16},
+              {"ffn", 5632},
+              {"vocab", 32768},
+              {"positions", 4096}}},
+            {"seq", 4096},
+            {"global_batch", 32},
+            {"dp", 8},
+            {"tp", 2},
+            {"precision", "bf16"},
+            {"attention", "flash"},
+            {"dropout", 0},
+            {"device", "sim:16xH100-SXM5-80GB"}};
+  p.merge_patch(changes);
+  return point_from_json(p, "test: $");
+}
+
+std::vector<std::string> told(const json& changes) {
+  const Point p = point(changes);
+  return search::advise(p, simulate(p), find_machine("H100-SXM5-80GB", "test"), simulate);
+}
+
+// The one line that has this text.
+std::string line_with(const std::vector<std::string>& lines, const std::string& text) {
+  std::string found;
+  for (const std::string& line : lines)
+    if (line.find(text) != std::string::npos) {
+      CHECK(found.empty());
+      found = line;
+    }
+  INFO(fmt::format("{}", fmt::join(lines, "\n")));
+  CHECK_FALSE(found.empty());
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("a layout as the machine wants it gets no advice but on its batch") {
+  for (const std::string& line : told({{"micro_batch", 4}})) FAIL_CHECK(line);
+}
+
+TEST_CASE("a width that leaves most of its last tile empty is told with the rate that a full one has") {
+  const json odd = {{"micro_batch", 4}, {"model", {{"ffn", 2 * 2820}}}};  // 44.06 tiles of 64 on a rank
+  const std::string line = line_with(told(odd), "ffn");
+  CHECK_THAT(line, Contains("ffn 5640 on each of 2 ranks, 2820 is no multiple of 64") &&
+                       Contains("with ffn 5760 the rate of FLOPs is "));
+  const double gain =
+      simulate(point({{"micro_batch", 4}, {"model", {{"ffn", 5760}}}})).result.tflops_per_device.value() /
+          simulate(point(odd)).result.tflops_per_device.value() -
+      1;
+  CHECK(gain > 0.005);
+  CHECK_THAT(line, Contains(fmt::format("{:.1f} % higher", gain * 100)));
+}
+
+TEST_CASE("a row of no multiple of 16 bytes is told where the cost model sees no cost") {
+  const auto lines = told({{"micro_batch", 4}, {"model", {{"ffn", 2 * 2815}}}});
+  CHECK_THAT(line_with(lines, "ffn"), Contains("2815 is no multiple of 8, 16 bytes in bf16"));
+}
+
+TEST_CASE("a vocabulary that is mostly padding, and a sequence between tiles") {
+  CHECK_THAT(
+      line_with(told({{"micro_batch", 4}, {"model", {{"vocab", 32769}}}, {"tp", 8}, {"dp", 2}}), "vocab"),
+      Contains("vocab 32769 is padded to 33792, a multiple of 128 x tp 8") && Contains("of 32768 takes "));
+  const auto lines = told({{"micro_batch", 1}, {"seq", 4000}});
+  CHECK_THAT(line_with(lines, "tokens"), Contains("4000 is no multiple of 64") && Contains("seq 4096"));
+}
+
+TEST_CASE("a micro batch that could be twice as large is told with its memory") {
+  const Point p = point();
+  const std::string line = line_with(told(json::object()), "micro_batch 2 takes");
+  Point twice = p;
+  twice.micro_batch = 2;
+  const auto before = simulate(p).result, after = simulate(twice).result;
+  CHECK_THAT(line, Contains(fmt::format("{:.1f} % less time than 1, and {:.0f} MiB",
+                                        (1 - after.iteration_ms->mean / before.iteration_ms->mean) * 100,
+                                        *after.peak_memory_mib)));
+}
+
+TEST_CASE("a stage that computes longer than the others is told with what is faster") {
+  const json staged = {
+      {"pp", 4}, {"dp", 2}, {"micro_batch", 1}, {"model", {{"layers", 16}, {"vocab", 131072}}}};
+  const std::string line = line_with(told(staged), "stage 3 of 4 computes");
+  const auto busy = simulate(point(staged)).compute_by_stage;
+  REQUIRE(busy.size() == 4);
+  CHECK_THAT(line,
+             Contains(fmt::format("computes {:.1f} % longer",
+                                  (busy[3] / ((busy[0] + busy[1] + busy[2] + busy[3]) / 4) - 1) * 100)) &&
+                 Contains("18 layers"));
+  CHECK(busy[1] == Approx(busy[2]));
+}
+
+TEST_CASE("tensor parallelism that leaves the node is told with what it costs to stay") {
+  const std::string line = line_with(told({{"tp", 16}, {"dp", 1}, {"micro_batch", 4}}), "tp 16");
+  CHECK_THAT(line, Contains("tp 16 spans 2 nodes of 8: tp 8 with "));
+  Point inside = point({{"tp", 8}, {"dp", 2}, {"micro_batch", 4}});
+  const double less =
+      1 - simulate(inside).result.iteration_ms->mean /
+              simulate(point({{"tp", 16}, {"dp", 1}, {"micro_batch", 4}})).result.iteration_ms->mean;
+  CHECK(less > 0.05);
+}
