@@ -14,16 +14,16 @@ constexpr int kRanks = 4;
 
 // Sizes that four ranks cut without padding; tables of their own for words and for logits.
 Point point_of(Precision precision, Zero zero, Offload offload, std::int64_t micro_batches) {
-  Point p = point_from_json({{"model",
-                              {{"family", "gpt"},
-                               {"layers", 3},
-                               {"hidden", 256},
-                               {"heads", 4},
-                               {"ffn", 512},
-                               {"vocab", 512},
-                               {"positions", 256},
-                               {"tied_embedding", false}}}},
-                            "test");
+  const nlohmann::json fields = {{"model",
+                                  {{"family", "gpt"},
+                                   {"layers", 3},
+                                   {"hidden", 256},
+                                   {"heads", 4},
+                                   {"ffn", 512},
+                                   {"vocab", 512},
+                                   {"positions", 256},
+                                   {"tied_embedding", false}}}};
+  Point p = point_from_json(fields, "test");
   p.seq = 256;
   p.precision = precision;
   p.zero = zero;
