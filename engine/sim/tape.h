@@ -25,6 +25,8 @@ struct ClockEvent {
     barrier,      // group
     micro_batch,  // this and what follows: HostWork
     recompute,
+    replicas,
+    alone,
     step,
     next_step
   } kind;
