@@ -15,6 +15,7 @@
 #include "engine/platform/registry.h"
 #include "engine/run/gpu_peaks.h"
 #include "engine/run/run_point.h"
+#include "engine/spec/processes.h"
 #include "engine/spec/result.h"
 #include "reports/tables/report.h"
 #include "strategies/strategies.h"
@@ -122,6 +123,33 @@ int simulate(const Options& options, const Point& point) {
   return hand_over(options, traced.result, traced.unwritten);
 }
 
+// All ranks as threads of this process. `unwritten`: why a trace could not be.
+PointResult run_in_process(const Options& options, const Point& point, const Plan& plan, std::string& unwritten) {
+  PointResult result;
+  run_replicas(static_cast<int>(point.world()), [&](World& world) {
+    try {
+      const auto device = open_device(point.device, point.memory_limit, point.precision);
+      RunOptions run_options;
+      run_options.progress = [&](const Progress& p) { print_progress(options, p); };
+      set_peak(point, *device, run_options);
+      Timeline timeline;
+      if (!options.trace.empty()) run_options.timeline = &timeline;
+      PointResult mine = run_point(point, plan, *device, world, run_options);
+      std::string trace;
+      if (!options.trace.empty()) {
+        const auto all = world.group(*device, "trace", plan.mesh.members(0, kDenseAxes));
+        trace = write_trace(options.trace, timeline, 0, *all);
+      }
+      if (world.rank() != 0) return;
+      result = std::move(mine);
+      unwritten = std::move(trace);
+    } catch (const Error& e) {
+      fail(e.kind(), fmt::format("rank {}", world.rank()), "{}", e.what());
+    }
+  });
+  return result;
+}
+
 int run(const Options& options) {
   if (const Point point = read_point(options.point); point.simulated()) return simulate(options, point);
   const auto job = join_job(options.collective_timeout);
@@ -132,10 +160,11 @@ int run(const Options& options) {
   // What every rank finds wrong alike, one of them says.
   try {
     point = read_point(options.point);
-    if (world.size() != point.world())
-      fail(ErrorKind::bad_input, options.point,
-           "ranks, got {} from the launcher, need tp {} x pp {} x dp {} = {}", world.size(), point.tp,
-           point.pp, point.dp, point.world());
+    if (world.size() != processes_of(point))
+      fail(ErrorKind::bad_input, options.point, "ranks, got {} from the launcher, need {}", world.size(),
+           processes_of(point) == point.world()
+               ? fmt::format("tp {} x pp {} x dp {} x cp {} = {}", point.tp, point.pp, point.dp, point.cp, point.world())
+               : "1, whose threads are the replicas");
     if (const auto why = why_not_built(point.device)) fail(ErrorKind::unsupported, "device", "{}", *why);
     plan = strategies::make_plan(point);
     if (const auto why = why_unsupported_on(point.device, point))
@@ -166,6 +195,11 @@ int run(const Options& options) {
     where = gather_hosts(*job, point.device);
     if (first && options.progress) print_line(told_hosts(where, point.device));
     if (first) check_ranks_per_node(where.hosts, point.ranks_per_node);
+    if (plan.single_process) {
+      std::string unwritten;
+      const PointResult result = run_in_process(options, point, plan, unwritten);
+      return hand_over(options, told(result), unwritten);
+    }
     device = job->open_device(point.device, point.memory_limit, point.precision);
     World& devices = job->world_of(*device);
     RunOptions run_options;

@@ -6,6 +6,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/spec/processes.h"
 
 namespace mbench::sweeps {
 namespace {
@@ -144,7 +145,7 @@ std::string Launcher::describe() const {
 }
 
 Spread spread_of(const Launcher& launcher, const Point& point) {
-  const std::int64_t ranks = point.world();
+  const std::int64_t ranks = processes_of(point);
   if (const std::int64_t asked = point.ranks_per_node; asked > 0) {
     if (ranks % asked != 0)
       fail(ErrorKind::launch_failed, "ranks_per_node", "{} ranks cannot be {} on each node, need {}", ranks, asked,
@@ -164,7 +165,7 @@ Spread spread_of(const Launcher& launcher, const Point& point) {
 }
 
 Command command_for(const Launcher& launcher, const Point& point, const Words& program) {
-  const std::int64_t ranks = point.world();
+  const std::int64_t ranks = processes_of(point);
   if (launcher.kind == LauncherKind::local && ranks > 1)
     fail(ErrorKind::launch_failed, "local",
          "starts one rank, the point has {}, need --launcher mpirun or srun", ranks);
