@@ -143,6 +143,10 @@ std::optional<std::string> why_unsupported_on(const std::string& kind, const Poi
                        kind);
   if (kind == "cpu" && p.precision == Precision::tf32)
     return "precision tf32 is the arithmetic of a GPU's tensor cores, and the device is cpu, need f32";
+  if (kind == "cuda" && p.precision == Precision::fp8)
+    for (const Gpu& gpu : gpus())
+      if (const auto why = cuda::why_no_fp8(10 * gpu.major + gpu.minor, p.fp8_recipe == Fp8Recipe::blockwise))
+        return why;
   if (kind == "cuda" && p.attention == AttentionKind::flash)
     return cuda::why_no_flash(p.precision == Precision::f32, p.dropout);
   return std::nullopt;

@@ -1,5 +1,5 @@
-// AdamW on f32 main weights, clipping by the true global norm, learning-rate warm-up, and for fp16 a dynamic
-// loss scale. Where its state is sharded, each rank updates its own part (StateLayout).
+// The optimizer that the plan declares (OptimizerPlan), on f32 main weights: clipping by the true global norm, learning-rate
+// warm-up, and for fp16 a dynamic loss scale. Where its state is sharded, each rank updates its own part (StateLayout).
 #pragma once
 #include <vector>
 
@@ -34,19 +34,33 @@ class Optimizer {
   Outcome step();
 
  private:
-  // A contiguous piece of what this rank updates: all of it where nothing is sharded.
+  // What is updated by one launch, contiguous in every tensor: all that this rank updates where nothing is sharded, or of
+  // one parameter.
   struct Piece {
-    Tensor main, m, v, gradients;
+    Tensor main, gradients;
     Tensor model;                              // 16-bit weights, where there are
-    std::int64_t at = 0;                       // of the tensors of what is owned, where m and v begin
+    std::vector<Tensor> states;                // as the plan declares them
+    std::int64_t at = 0;                       // of the tensors of what is owned, where it begins
     std::vector<ops::ElementRange> counted;    // in the norm, by this rank
     std::vector<ops::ElementRange> undecayed;  // by weight decay
+    const Parameter* parameter = nullptr;      // whose it is, where it is of one
   };
+  // How a step updates every piece.
+  struct Update {
+    float lr, weight_decay, gradient_scale;
+    std::int64_t step;  // from 1
+  };
+  void allocate_states();
+  std::int64_t most_owned(StateExtent extent) const;
   void make_pieces();
+  void make_pieces_of_parameters();
+  Piece piece_at(std::int64_t at, std::int64_t begin, std::int64_t size) const;
   bool counts(const Parameter& p) const;
   void mark(const StateLayout::Own& own, Piece& piece, std::int64_t begin) const;
   float global_norm(const std::vector<Tensor>& gradients, float scale);  // [piece]
   float learning_rate() const;
+  void update(const Piece& piece, const Tensor& gradients, const Update& how);
+  void update_matrices(const std::vector<Tensor>& gradients, const Update& how);  // [piece]
 
   Device& device_;
   const Plan& plan_;
@@ -55,7 +69,8 @@ class Optimizer {
   bool everyone_;      // whether any rank may own what no other does: state is sharded, or there are experts
   Group& norm_group_;  // the ranks that together own every gradient once
   LossScaler scaler_;
-  Tensor m_, v_, norm_;
+  std::vector<Tensor> states_;
+  Tensor norm_;
   std::vector<Piece> pieces_;
   std::int64_t steps_taken_ = 0, steps_seen_ = 0;
 };

@@ -67,7 +67,7 @@ std::optional<MetricComparison> compare_losses(const PointResult& now, const Poi
   const std::size_t steps = std::min(now.losses.size(), base.losses.size());
   if (steps == 0) return std::nullopt;
   const auto tolerance = [&](std::size_t step) {
-    return threshold.value_or(loss_tolerance(now.point.precision, step));
+    return threshold.value_or(loss_tolerance(tolerance_of(now.point), step));
   };
   const auto apart = [&](std::size_t step) {
     return relative_difference(now.losses[step], base.losses[step]);
