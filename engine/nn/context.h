@@ -4,6 +4,8 @@
 #include <span>
 #include <utility>
 
+#include "engine/base/philox.h"
+#include "engine/nn/fp8_tensor.h"
 #include "engine/nn/groups.h"
 #include "engine/nn/rotary.h"
 #include "engine/ops/arguments.h"
@@ -43,7 +45,9 @@ struct Context {
   GlobalBuffer buffer;
   std::int64_t step = 0;  // optimizer steps since the start: which dropout masks are drawn
   RotaryAngles angles{};
-  std::map<std::pair<std::int64_t, std::int64_t>, Tensor> placeholders{};  // of weights' gradients, by [out, in]
+  std::map<std::pair<std::int64_t, std::int64_t>, Tensor>
+      placeholders{};  // of weights' gradients, by [out, in]
+  Fp8Weights fp8_weights{};
   RouterLoad router_load{};
   // [1] f32, where routers have losses and somebody asks: their sum over the layers and micro batches of a step.
   Tensor router_losses{};

@@ -50,10 +50,11 @@ void ParameterStore::lay_out() {
     items.push_back({p->local.numel(), p->reduce_over & kDataAxes, p->unit, p->shared_by_ends});
   const auto bucket_elements =
       static_cast<std::int64_t>(plan_.gradient_bucket_bytes / size_of(plan_.precision.gradients));
-  layout_ = StateLayout(state(), items, {unit_count(), chunk_starts_}, bucket_elements, [&](Axes data) {
-    const Group& group = groups_.over(data);
-    return StateLayout::Peers{group.rank(), group.size()};
-  });
+  layout_ = StateLayout(state(), items, {unit_count(), chunk_starts_}, bucket_elements,
+                        plan_.optimizer.alignment(), [&](Axes data) {
+                          const Group& group = groups_.over(data);
+                          return StateLayout::Peers{group.rank(), group.size()};
+                        });
   for (const auto& p : parameters_) p->offset = layout_.range(p->index).begin;
   buckets_.resize(layout_.buckets().size());
   if (!state().sharded()) return;
@@ -195,6 +196,7 @@ Tensor ParameterStore::own_gradient(const Parameter& p) const {
 
 void ParameterStore::allocate_and_initialise() {
   lay_out();
+  scales_.allocate(device_);
   const PrecisionPlan& precision = plan_.precision;
   const auto elements = [&](const Placement& place) {
     return Shape{place.sharded() ? layout_.owned() : layout_.size()};

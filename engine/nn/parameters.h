@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/nn/fp8.h"
 #include "engine/nn/groups.h"
 #include "engine/nn/state_layout.h"
 #include "engine/plan/plan.h"
@@ -48,6 +49,8 @@ class ParameterStore {
   int close_unit();
   // A tensor of zeros that a module keeps from step to step and no gradient moves.
   Tensor add_state(const Shape& shape, std::string_view what);
+  // Of delayed scaling; a layer adds its tensors while the model is built.
+  ScaleHistory& scales() { return scales_; }
   // The units to come are of another chunk: their gradients become ready apart from those before.
   void begin_chunk() { chunk_starts_.push_back(unit_count()); }
   // Once it is built: memory for weights, gradients and, with 16-bit weights, their f32 originals; initial values
@@ -165,6 +168,7 @@ class ParameterStore {
   std::vector<Bucket> buckets_;
   std::vector<int> bucket_of_;  // [parameter], where anything is sharded
   Tensor weights_, gradients_, main_;
+  ScaleHistory scales_;
 };
 
 }  // namespace mbench

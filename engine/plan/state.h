@@ -1,6 +1,6 @@
 // Where weights, gradients and optimizer state lie over the ranks that replicate a weight (ZeRO: Rajbhandari et al. 2020):
-// cp and dp for a dense weight, edp for an expert's. Optimizer state is Adam's moments and, of 16-bit weights, the f32
-// originals; and where it lives in host memory, of 32-bit weights that do not, a copy of them there.
+// cp and dp for a dense weight, edp for an expert's. Optimizer state is what the optimizer declares (optimizer_plan.h) and,
+// of 16-bit weights, the f32 originals; and where it lives in host memory, of 32-bit weights that do not, a copy of them there.
 #pragma once
 #include <string_view>
 

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "engine/base/error.h"
+#include "engine/base/fp8.h"
 
 namespace mbench::sim {
 
@@ -21,7 +22,8 @@ CostModel::CostModel(const Machine& machine, const Framework& framework, double 
 // The units that compute products of a storage type. A device without 16-bit units computes in f32, as the
 // CPU does.
 Precision CostModel::units_of(DType dtype) const {
-  const Precision wanted = dtype == DType::f16    ? Precision::fp16
+  const Precision wanted = is_fp8(dtype)          ? Precision::fp8
+                           : dtype == DType::f16  ? Precision::fp16
                            : dtype == DType::bf16 ? Precision::bf16
                            : tf32_                ? Precision::tf32
                                                   : Precision::f32;

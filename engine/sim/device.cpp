@@ -18,6 +18,10 @@ double seconds_of(CostModel& costs, const ops::Matmul& op) {
       op.cost());
   return op.has_epilogue() ? product + costs.epilogue_seconds(ops::cost_of_epilogue(op)) : product;
 }
+double seconds_of(CostModel& costs, const ops::Fp8Matmul& op) {
+  const bool accumulates = op.beta != 0 && op.c.dtype() == DType::f32;
+  return costs.product_seconds({op.m(), op.n(), op.k(), 1, op.a.codes.dtype(), accumulates}, op.cost());
+}
 double seconds_of(CostModel& costs, const ops::GroupedMatmul& op) {
   double seconds = 0;
   for (std::int64_t e = 0; e < op.experts(); ++e)

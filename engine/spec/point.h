@@ -17,9 +17,9 @@
 namespace mbench {
 
 enum class ScheduleKind { gpipe, one_f_one_b, interleaved };  // "gpipe", "1f1b", "interleaved"
-enum class Precision { f32, bf16, fp16, tf32, fp8 };  // tf32: on GPUs alone; fp8: known, but unsupported
-enum class Fp8Recipe { tensorwise, delayed, blockwise };  // where the scale of an FP8 tensor comes from
-enum class OptimizerKind { adamw, adamw8bit, adafactor, sgd };  // all but the first: known, but unsupported
+enum class Precision { f32, bf16, fp16, tf32, fp8 };          // tf32: on GPUs alone; fp8: products of layers
+enum class Fp8Recipe { tensorwise, delayed, blockwise };      // where the scale of an FP8 tensor comes from
+enum class OptimizerKind { adamw, adamw8bit, adafactor, sgd };
 enum class AttentionKind { core, flash };
 // How the ranks of cp meet in attention: keys and values gathered; passed round from rank to rank; or all of the sequence for
 // some of the heads.
@@ -78,7 +78,7 @@ struct Point {
   bool pinned = false;
 
   OptimizerKind optimizer = OptimizerKind::adamw;
-  bool fused_optimizer = true;  // one launch for all parameters that lie together, not one each; false: unsupported
+  bool fused_optimizer = true;  // one launch for all parameters that lie together, not one each
   double learning_rate = 1.5e-4;
   std::int64_t lr_warmup = 0;  // steps of linear learning-rate warm-up
   double weight_decay = 0.01;

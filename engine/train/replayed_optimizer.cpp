@@ -33,7 +33,7 @@ void Optimizer::enqueue() {
   run(device_, ops::ClipScale{norm_, by_step_, static_cast<float>(plan_.training.clip_grad)});
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     const Piece& piece = pieces_[i];
-    ops::Adam adam{piece.main, gradients[i], piece.m, piece.v, piece.model};
+    ops::Adam adam{piece.main, gradients[i], piece.states[0], piece.states[1], piece.model};
     adam.weight_decay = static_cast<float>(plan_.training.weight_decay);
     adam.undecayed = piece.undecayed;
     adam.by_step = by_step_;

@@ -408,6 +408,7 @@ StepResult Trainer::step(const Watcher& before) {
     const Span span(device_, Track::phase, [] { return "optimizer"; });
     outcome = optimizer_->step();
     for (const ModelChunk& chunk : chunks_) chunk.after_step(context_);
+    store_.scales().end_step(device_, groups_, context_.step);
   }
   device_.host_work(HostWork::next_step);
   ++context_.step;

@@ -77,7 +77,7 @@ std::optional<MetricComparison> compare_losses(const PointResult& now, const Poi
   const std::size_t steps = std::min(now.losses.size(), base.losses.size());
   if (steps == 0) return std::nullopt;
   const auto tolerance = [&](std::size_t step) {
-    const Precision precision = now.point.precision;
+    const Precision precision = tolerance_of(now.point);
     return threshold.value_or(repeated ? repeated_loss_tolerance(precision, step) : loss_tolerance(precision, step));
   };
   const auto apart = [&](std::size_t step) {

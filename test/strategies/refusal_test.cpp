@@ -37,6 +37,29 @@ TEST_CASE("layouts that cannot be are told with what could") {
   CHECK(why([](Point& p) { p.tp = 3; }) == "tp 3 does not divide the 4 heads, need tp 2 or 4");
   CHECK(why([](Point& p) { p.tp = 8; }) == "tp 8 does not divide the 4 heads, need tp 4");
   CHECK(why([](Point& p) { p.tp = 4, p.model.ffn = 250; }) == "tp 4 does not divide ffn 250, need tp 2 or 5");
+  CHECK(why([](Point& p) {
+          p.optimizer = OptimizerKind::adafactor, p.dp = p.global_batch = 2, p.zero = Zero::stage_1;
+        }) == "optimizer adafactor with zero 1, which cuts parameters anywhere, need zero 0, oss or oss+sdp");
+  CHECK(why([](Point& p) {
+          p.optimizer = OptimizerKind::adafactor, p.dp = p.global_batch = 2, p.zero = Zero::oss;
+        }) == "");
+  CHECK(why([](Point& p) {
+          p.optimizer = OptimizerKind::sgd, p.precision = Precision::bf16, p.moments_in_bf16 = true;
+        }) == "moments_in_bf16 with optimizer sgd, need optimizer adamw or moments_in_bf16 false");
+  CHECK(why([](Point& p) { p.fp8_recipe = Fp8Recipe::delayed; }) ==
+        "fp8_recipe delayed with precision f32, need precision fp8 or fp8_recipe tensorwise");
+  const auto in_fp8 = [&](auto change) {
+    return why([&](Point& p) {
+      p.precision = Precision::fp8;
+      change(p);
+    });
+  };
+  CHECK(in_fp8([](Point&) {}) == "");
+  CHECK(in_fp8([](Point& p) { p.tp = 2, p.sequence_parallel = true; }) == "");
+  CHECK_THAT(in_fp8([](Point& p) { p.seq = 40; }),
+             Contains("40 tokens, 64 inputs and 192 outputs on a rank, need multiples of 16"));
+  CHECK_THAT(in_fp8([](Point& p) { p.model.ffn = 264; }),
+             Contains("layers.0.fc1 is a product of 64 tokens, 64 inputs and 264 outputs"));
   const auto mixture = [&](auto change) {
     return why([&](Point& p) {
       p.model.family = "mixtral";
@@ -170,10 +193,8 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
   };
   CHECK(why(R"("precision": "fp16")") == "");
   CHECK(why(R"("attention": "flash")") == "");
-  CHECK(why(R"("precision": "fp8")") ==
-        "precision fp8 is not built into this binary, need f32, bf16 or fp16");
   for (const char* fields : {R"("offload": "optimizer", "optimizer": "sgd")", R"("capture": true, "optimizer": "sgd")",
-                             R"("framework": "megatron")", R"("optimizer": "sgd")", R"("fused_optimizer": false)",
+                             R"("capture": true, "precision": "fp8")", R"("framework": "megatron")",
                              R"("replicas": "single_process", "device": "cuda")"}) {
     INFO(fields);
     CHECK(why(fields) != "");
@@ -263,7 +284,8 @@ TEST_CASE("every field that decides what is trained or how it is laid out is one
     }
   for (const std::string& key : point_keys()) {
     const bool measuring = key == "iterations" || key == "warmup" || key == "memory_limit" ||
-                           key == "max_seconds" || key == "env" || key == "framework" || key == "machine" || key == "device";
+                           key == "max_seconds" || key == "env" || key == "framework" || key == "machine" ||
+                           key == "device";
     INFO(key);
     CHECK(owner.contains(key) != measuring);
   }
@@ -292,7 +314,7 @@ TEST_CASE("each choice that a strategy offers can be, and no divisor is missing"
   CHECK(count.at("dp") == 6);  // 1 2 3 4 6 8 of 24 samples, and not 12
   CHECK(count.at("pp") == 8);  // 1 to 8 of 24 layers: 5 and 7 with stages that differ by one
   CHECK(count.at("recompute") == 3);
-  CHECK(count.at("cp") == 1);  // by ring, attention core cannot
+  CHECK(count.at("cp") == 1);                // by ring, attention core cannot
   CHECK(count.at("cp_communication") == 1);  // of one rank
   p.cp_communication = CpCommunication::all_to_all;
   CHECK(strategies::context().choices(p, 8).front().values.size() == 4);  // 1 2 4 8 of 16 heads

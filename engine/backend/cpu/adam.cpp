@@ -1,22 +1,13 @@
 #include "engine/ops/adam.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "engine/backend/cpu/convert.h"
 #include "engine/backend/cpu/cpu_ops.h"
+#include "engine/backend/cpu/element_ranges.h"
 #include "engine/backend/cpu/parallel.h"
 
 namespace mbench::cpu {
-namespace {
-
-auto first_ending_after(ops::ElementRanges ranges, std::int64_t element) {
-  return std::partition_point(ranges.begin(), ranges.end(),
-                              [&](const ops::ElementRange& r) { return r.end <= element; });
-}
-
-}  // namespace
-
 template <>
 void compute(CpuOps& cpu, const ops::Adam& op) {
   const float* const now = op.by_step ? op.by_step.as<float>() : nullptr;
@@ -45,17 +36,9 @@ void compute(CpuOps& cpu, const ops::Adam& op) {
           p[i] -= lr * (m[i] * m_scale / (std::sqrt(v[i] * v_scale) + eps) + decay * p[i]);
         }
       };
-      // The tile's part of each range, and what lies before it.
-      std::int64_t done = 0;
-      for (auto r = first_ending_after(op.undecayed, begin); r != op.undecayed.end() && r->begin < begin + n;
-           ++r) {
-        const std::int64_t from = std::max<std::int64_t>(r->begin - begin, 0),
-                           to = std::min(r->end - begin, n);
-        update(done, from, op.weight_decay);
-        update(from, to, 0);
-        done = to;
-      }
-      update(done, n, op.weight_decay);
+      for_parts(op.undecayed, begin, n, [&](std::int64_t from, std::int64_t to, bool spared) {
+        update(from, to, spared ? 0 : op.weight_decay);
+      });
       store(m, op.m.as<M>() + begin, n);
       store(v, op.v.as<M>() + begin, n);
       if (op.model)

@@ -49,6 +49,20 @@ inline std::optional<std::string> why_no_flash(bool f32, double dropout) {
         dropout);
   return std::nullopt;
 }
+// Why precision fp8 cannot run on a GPU of that compute capability (90: 9.0), with scales of `blocks` or of whole tensors.
+inline std::optional<std::string> why_no_fp8(int capability, bool blocks) {
+  if (capability < 89)
+    return fmt::format(
+        "precision fp8 on a GPU of compute capability {}.{}, need 8.9 or more, or precision bf16",
+        capability / 10, capability % 10);
+  if (blocks && capability != 90)
+    return fmt::format(
+        "fp8_recipe blockwise on a GPU of compute capability {}.{}, need 9.0, for which cuBLASLt has scales "
+        "of blocks, or "
+        "fp8_recipe tensorwise",
+        capability / 10, capability % 10);
+  return std::nullopt;
+}
 // Throws unsupported, saying what is missing, where there is no such GPU or no CUDA in this binary.
 std::unique_ptr<StreamDevice> open_device(const DeviceOptions& options);
 

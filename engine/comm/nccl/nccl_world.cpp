@@ -24,6 +24,8 @@ ncclDataType_t type_of(DType t) {
       return ncclBfloat16;
     case DType::f16:
       return ncclFloat16;
+    case DType::e4m3:
+    case DType::e5m2:
     case DType::u8:
       return ncclUint8;
     case DType::i64:
