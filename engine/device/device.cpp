@@ -20,4 +20,44 @@ void Device::copy(const Tensor& from, const Tensor& to) {
   do_copy(from, to);
 }
 
+Device& Device::host() {
+  if (!host_) {
+    host_ = open_host();
+    host_->trace(timeline_);
+  }
+  return *host_;
+}
+
+std::unique_ptr<Device> Device::open_host() {
+  fail(ErrorKind::unsupported, "device", "{} keeps nothing in host memory, need offload none", name());
+}
+
+std::unique_ptr<HostCopy> Device::do_start_copy(CopyWay, const Tensor&, const Tensor&) {
+  fail(ErrorKind::internal, "device", "{} has no copies to a host", name());
+}
+
+std::unique_ptr<HostCopy> Device::start_copy(CopyWay way, const Tensor& from, const Tensor& to) {
+  check(from.numel() == to.numel() && from.dtype() == to.dtype(), "copy", "{} of {}, got {} of {}",
+        from.shape(), name_of(from.dtype()), to.shape(), name_of(to.dtype()));
+  meter_.host_copy_bytes += static_cast<double>(from.bytes());
+  if (!immediate()) return do_start_copy(way, from, to);
+  const double begin = now();
+  auto copy = do_start_copy(way, from, to);
+  const double end = now();
+  at(meter_.seconds, TimePart::copies) += end - begin;
+  if (timeline_) timeline_->add({Track::copies, name_of(way)}, "copy", begin, end);
+  return copy;
+}
+
+Meter Device::total_meter() const {
+  Meter all = meter_;
+  if (host_) all.add(host_->total_meter());
+  return all;
+}
+
+void Device::reset_meters() {
+  meter_.reset();
+  if (host_) host_->reset_meters();
+}
+
 }  // namespace mbench

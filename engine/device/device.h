@@ -7,6 +7,7 @@
 #include <string>
 
 #include "engine/device/gauge.h"
+#include "engine/device/host_copy.h"
 #include "engine/device/meter.h"
 #include "engine/device/tensor.h"
 #include "engine/device/timeline.h"
@@ -31,6 +32,7 @@ class Device {
   Device& operator=(const Device&) = delete;
 
   Allocator& memory() { return memory_; }
+  const Allocator& memory() const { return memory_; }
   // The most that libraries and scratch of kernels held outside the arena (library_memory.h).
   std::size_t library_bytes() const { return memory_.library_peak(); }
   Meter& meter() { return meter_; }
@@ -50,6 +52,17 @@ class Device {
   // Device to device, in stream order: the same elements at another place, counted and traced as an op is.
   // Nothing is done where both are the same memory already; ranges that overlap otherwise are refused.
   void copy(const Tensor& from, const Tensor& to);
+  // What lives in the memory of its host: an arena of its own, with ops that the host's processor computes. They have ended
+  // when their call returns. Opened at the first call; it ends with the device.
+  Device& host();
+  // Null until it is opened.
+  Device* opened_host() const { return host_.get(); }
+  // Copies the bytes of one tensor to another, of which one is the host's, beside what is enqueued on the device: it begins
+  // when all that was enqueued before it is done.
+  [[nodiscard]] std::unique_ptr<HostCopy> start_copy(CopyWay way, const Tensor& from, const Tensor& to);
+  // What was spent on the device and on its host.
+  Meter total_meter() const;
+  void reset_meters();
   // Waits for everything enqueued; returns the device's time in seconds since an arbitrary start.
   virtual double synchronize() = 0;
   // When everything enqueued so far will have been done, on the clock of synchronize().
@@ -62,9 +75,16 @@ class Device {
 
   // Null unless a trace is being taken.
   Timeline* timeline() const { return timeline_; }
-  void trace(Timeline* timeline) { timeline_ = timeline; }
+  void trace(Timeline* timeline) {
+    timeline_ = timeline;
+    if (host_) host_->trace(timeline);
+  }
 
  protected:
+  // Unsupported, unless a device says otherwise.
+  virtual std::unique_ptr<Device> open_host();
+  // What start_copy() has checked and counted. Where ops have ended when their calls return, so has this.
+  virtual std::unique_ptr<HostCopy> do_start_copy(CopyWay way, const Tensor& from, const Tensor& to);
   // What copy() has checked, counted and found to be work; `from` and `to` are apart.
   virtual void do_copy(const Tensor& from, const Tensor& to) = 0;
 
@@ -72,6 +92,7 @@ class Device {
   Allocator memory_;
   Meter meter_;
   Timeline* timeline_ = nullptr;
+  std::unique_ptr<Device> host_;
 };
 
 // Records what is enqueued between its construction and its end as one span, if a trace is being taken.

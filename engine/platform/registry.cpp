@@ -30,6 +30,14 @@ void share_cores(int ranks_here) {
   omp_set_num_threads(std::clamp(cores / ranks_here, 1, omp_get_max_threads()));
 }
 
+// The CPU as what a GPU offloads to.
+void add_host(cuda::DeviceOptions& options) {
+  options.host_memory = cpu::open_host_memory;
+  options.host_device = [](std::unique_ptr<RawMemory> raw) {
+    return std::make_unique<cpu::CpuDevice>(std::move(raw), 0);
+  };
+}
+
 // Groups of GPUs: NCCL where each rank of the job has one of its own, else through host memory.
 class CudaWorld final : public World {
  public:
@@ -89,6 +97,7 @@ class MpiJob final : public Job {
       options.note = fmt::format("shared by {} ranks, messages through host memory", sharing);
     else if (any_shared)
       options.note = "messages through host memory, since other ranks share a GPU";
+    add_host(options);
     options.gauge = [pci = mine.pci] { return nvml::watch(pci); };
     auto device = cuda::open_device(options);
     cuda_world_ =
@@ -119,6 +128,7 @@ std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_
     cuda::DeviceOptions options;
     options.memory_limit = memory_limit;
     options.tf32 = precision == Precision::tf32;
+    add_host(options);
     return cuda::open_device(options);
   }
   fail(ErrorKind::unsupported, "device", "this binary has no device \"{}\", need cpu or cuda", kind);

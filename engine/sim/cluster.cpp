@@ -45,7 +45,7 @@ std::unique_ptr<sim::CostModel> costs_of(const Point& point, const Machine& mach
   // The ranks of a node share its processor where that is the device.
   const int ranks_on_node = std::min<int>(static_cast<int>(point.world()), machine.devices_per_node);
   const double share = machine.immediate ? 1.0 / ranks_on_node : 1;
-  return std::make_unique<sim::CostModel>(machine, framework, share, point.precision);
+  return std::make_unique<sim::CostModel>(machine, framework, share, point.precision, ranks_on_node);
 }
 
 namespace {

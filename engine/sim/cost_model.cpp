@@ -8,9 +8,11 @@
 
 namespace mbench::sim {
 
-CostModel::CostModel(const Machine& machine, const Framework& framework, double share, Precision precision)
+CostModel::CostModel(const Machine& machine, const Framework& framework, double share, Precision precision,
+                     int ranks_on_node)
     : machine_(machine),
       share_(share),
+      ranks_on_node_(ranks_on_node),
       tf32_(precision == Precision::tf32),
       bandwidth_(machine.memory_bandwidth * machine.memory_efficiency * share),
       streaming_(bandwidth_ * framework.traffic_efficiency),
@@ -70,6 +72,16 @@ double CostModel::attention_seconds(const Cost& cost, DType dtype, bool backward
 
 double CostModel::streaming_seconds(const Cost& cost) const {
   return std::max(cost.bytes / streaming_, cost.flops / f32_flops_) + machine_.kernel_latency;
+}
+
+double CostModel::host_seconds(const Cost& cost) const {
+  if (machine_.immediate) return streaming_seconds(cost);
+  return cost.bytes * ranks_on_node_ / (machine_.host_memory_bandwidth * machine_.host_adam_efficiency);
+}
+
+double CostModel::host_copy_seconds(double bytes) const {
+  if (machine_.immediate) return streaming_seconds({0, 2 * bytes});
+  return bytes / std::min(machine_.host_copy_bandwidth, machine_.host_memory_bandwidth / ranks_on_node_);
 }
 
 }  // namespace mbench::sim

@@ -54,6 +54,10 @@ struct Machine {
 
   double launch = 0, synchronize = 0;
   double host_speed = 1;   // of one thread, relative to the reference host of the frameworks
+  // Of a node's host memory: bytes, peak bandwidth, and the share of it that Adam on the host's processors reaches; and of
+  // copies between it and a device, one way. 0: not known, and nothing can be offloaded to it.
+  std::uint64_t host_memory_bytes = 0;
+  double host_memory_bandwidth = 0, host_adam_efficiency = 0, host_copy_bandwidth = 0;
   bool immediate = false;  // the device is the host: no streams, and the ranks of a node share it
 
   int devices_per_node = 1;
@@ -69,6 +73,8 @@ struct Machine {
 
   // The link of a group of so many devices of one node.
   const Link& link(int ranks) const;
+  // Whether the file says what keeping state in host memory takes, or the device is the host.
+  bool knows_host_memory() const { return immediate || host_copy_bandwidth > 0; }
   // Bytes that the allocator of one device can have.
   std::uint64_t usable_memory() const { return memory_bytes - memory_outside_allocator; }
 };

@@ -29,7 +29,7 @@ enum class CrossEntropyFusion { none, native, te };  // of graph megatron_core
 enum class Replicas { ranks, single_process };  // the second is known, but unsupported
 // ZeRO's stages; FairScale's and PyTorch's names for what they have of them. Written 0 to 3, "oss", "oss+sdp", "fsdp".
 enum class Zero { none, stage_1, stage_2, stage_3, oss, oss_sdp, fsdp };
-enum class Offload { none, optimizer, all };  // known, but unsupported
+enum class Offload { none, optimizer, all };  // what lives in host memory; all: weights too
 
 struct Point {
   ModelSpec model;

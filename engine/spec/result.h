@@ -61,6 +61,9 @@ struct PointResult {
   std::optional<double> reserved_memory_mib, device_memory_mib;
   std::optional<double>
       library_memory_mib;  // workspaces and scratch outside the arena, at their most on any rank
+  // Of the arena in host memory, of the rank that holds most there; nothing where none holds any (offload none).
+  std::optional<double> host_memory_mib;
+  std::optional<MemoryAnatomy> host_memory_anatomy_mib;
   std::optional<double> communication_fraction, bubble_fraction;
   std::vector<double> losses;
   std::vector<double> gradient_norms;

@@ -43,12 +43,14 @@ Optimizer::Optimizer(Device& device, const Plan& plan, const ParameterStore& sto
       norm_group_(everyone_ ? groups.all() : groups.over(kModelParallel)),
       scaler_(plan.precision.loss_scaling) {
   const Shape owned{store.layout().owned()};
-  m_ = device.empty(owned, plan.precision.moments, Category::optimizer, "Adam first moment");
-  v_ = device.empty(owned, plan.precision.moments, Category::optimizer, "Adam second moment");
+  Device& home = store.at(plan.state.optimizer_at);
+  m_ = home.empty(owned, plan.precision.moments, Category::optimizer, "Adam first moment");
+  v_ = home.empty(owned, plan.precision.moments, Category::optimizer, "Adam second moment");
   norm_ = device.empty({1}, DType::f32, Category::optimizer, "gradient norm");
-  run(device, ops::Fill{m_, 0});
-  run(device, ops::Fill{v_, 0});
+  run(home, ops::Fill{m_, 0});
+  run(home, ops::Fill{v_, 0});
   make_pieces();
+  if (plan.state.optimizer_at == Residence::host) open_host_update();
 }
 
 void Optimizer::make_pieces() {
@@ -70,7 +72,7 @@ void Optimizer::make_pieces() {
     piece.v = v_.part(first.at, {size});
     piece.gradients = piece_of(store_.gradients(), state.gradients);
     piece.main = piece_of(store_.weights(), state.weights);
-    if (plan_.precision.main_weights())
+    if (store_.main_apart())
       piece.model = std::exchange(piece.main, piece_of(store_.main(), state.optimizer));
     for (; i < next; ++i) mark(all[i], piece, all[i].at - piece.at);
     pieces_.push_back(std::move(piece));
@@ -123,7 +125,7 @@ Optimizer::Outcome Optimizer::step() {
   float scale = 1 / scaler_.scale();
   std::vector<Tensor> gradients;  // by piece
   for (const Piece& piece : pieces_) gradients.push_back(piece.gradients);
-  if (plan_.graph.gradient_copy_in_f32 && store_.gradients().dtype() != DType::f32) {
+  if (plan_.graph.gradient_copy_in_f32 && !host_update_ && store_.gradients().dtype() != DType::f32) {
     const Tensor copy =
         device_.empty(m_.shape(), DType::f32, Category::gradients, "f32 copy of the gradients");
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
@@ -145,6 +147,10 @@ Optimizer::Outcome Optimizer::step() {
   if (p.clip_grad > 0)
     scale *= std::min(1.0f, static_cast<float>(p.clip_grad) / (outcome.gradient_norm + 1e-6f));
   ++steps_taken_;
+  if (host_update_) {
+    update_on_host(lr, scale);
+    return outcome;
+  }
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     const Piece& piece = pieces_[i];
     ops::Adam adam{piece.main, gradients[i], piece.m, piece.v, piece.model};
@@ -156,6 +162,34 @@ Optimizer::Outcome Optimizer::step() {
     run(device_, adam);
   }
   return outcome;
+}
+
+void Optimizer::open_host_update() {
+  // What is owned, which is as much on every rank, not the largest piece.
+  const bool converted = plan_.precision.main_weights() && plan_.state.weights_at == Residence::device;
+  host_update_.emplace(device_, store_.layout().owned(), store_.gradients().dtype(),
+                       converted ? std::optional(plan_.precision.model) : std::nullopt);
+}
+
+void Optimizer::update_on_host(float learning_rate, float scale) {
+  const bool weights_on_host = plan_.state.weights_at == Residence::host;
+  std::vector<HostUpdate::Piece> pieces;
+  for (const Piece& piece : pieces_)
+    pieces.push_back({piece.gradients, weights_on_host ? Tensor() : piece.model});
+  host_update_->run(pieces, [&](const HostUpdate::Chunk& c) {
+    const Piece& piece = pieces_[c.piece];
+    const auto part = [&](const Tensor& all) { return all ? all.part(c.begin, {c.size}) : Tensor(); };
+    const auto undecayed = ops::ranges_within(piece.undecayed, c.begin, c.begin + c.size);
+    ops::Adam adam{part(piece.main), c.gradients, part(piece.m), part(piece.v),
+                   weights_on_host ? part(piece.model) : c.converted};
+    adam.lr = learning_rate;
+    adam.weight_decay = static_cast<float>(plan_.training.weight_decay);
+    adam.grad_scale = scale;
+    adam.step = steps_taken_;
+    adam.undecayed = undecayed;
+    mbench::run(device_.host(), adam);
+    return c.converted ? c.converted : adam.param;
+  });
 }
 
 }  // namespace mbench

@@ -1,11 +1,14 @@
 // AdamW on f32 main weights, clipping by the true global norm, learning-rate warm-up, and for fp16 a dynamic
-// loss scale. Where its state is sharded, each rank updates its own part (StateLayout).
+// loss scale. Where its state is sharded, each rank updates its own part (StateLayout); where it lives in host memory, there
+// (HostUpdate), by a norm that is taken on the device.
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "engine/nn/context.h"
 #include "engine/nn/parameters.h"
 #include "engine/ops/ranges.h"
+#include "engine/train/host_update.h"
 
 namespace mbench {
 
@@ -37,7 +40,7 @@ class Optimizer {
   // A contiguous piece of what this rank updates: all of it where nothing is sharded.
   struct Piece {
     Tensor main, m, v, gradients;
-    Tensor model;                              // 16-bit weights, where there are
+    Tensor model;                              // the model's weights, where main is apart from them
     std::int64_t at = 0;                       // of the tensors of what is owned, where m and v begin
     std::vector<ops::ElementRange> counted;    // in the norm, by this rank
     std::vector<ops::ElementRange> undecayed;  // by weight decay
@@ -45,6 +48,8 @@ class Optimizer {
   void make_pieces();
   bool counts(const Parameter& p) const;
   void mark(const StateLayout::Own& own, Piece& piece, std::int64_t begin) const;
+  void open_host_update();
+  void update_on_host(float learning_rate, float scale);
   float global_norm(const std::vector<Tensor>& gradients, float scale);  // [piece]
   float learning_rate() const;
 
@@ -57,6 +62,7 @@ class Optimizer {
   LossScaler scaler_;
   Tensor m_, v_, norm_;
   std::vector<Piece> pieces_;
+  std::optional<HostUpdate> host_update_;  // where state lives in host memory
   std::int64_t steps_taken_ = 0, steps_seen_ = 0;
 };
 

@@ -65,6 +65,21 @@ cudaError_t cudaHostAlloc(void** at, std::size_t bytes, unsigned) {
 cudaError_t cudaFreeHost(void* at) {
   return release(Kind::pinned, at, "cudaFreeHost");
 }
+cudaError_t cudaHostRegister(void* at, std::size_t bytes, unsigned) {
+  if (Engine::get().fault() != cudaSuccess) return returned(Engine::get().fault());
+  if (bytes == 0) return refused(cudaErrorInvalidValue, "cudaHostRegister", "no bytes");
+  if (Memory::get().touches_range(at, bytes))
+    return refused(cudaErrorHostMemoryAlreadyRegistered, "cudaHostRegister", "a part of it is locked already");
+  Memory::get().add_mapped(at, bytes, Kind::pinned);
+  return returned(cudaSuccess);
+}
+cudaError_t cudaHostUnregister(void* at) {
+  Engine::get().wait_all();
+  if (!Memory::get().is_mapped(at, Kind::pinned))
+    return refused(cudaErrorHostMemoryNotRegistered, "cudaHostUnregister", "no locked range begins there");
+  Memory::get().remove_mapped(at);
+  return returned(cudaSuccess);
+}
 cudaError_t cudaMallocAsync(void** at, std::size_t bytes, cudaStream_t stream) {
   if (!queue_of(stream)) return returned(cudaErrorInvalidResourceHandle);
   return allocate(Kind::device, at, bytes);
@@ -98,6 +113,9 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   if ((target != Kind::device && memory.touches_device(to, bytes)) ||
       (source != Kind::device && memory.touches_device(from, bytes)))
     return refused(cudaErrorInvalidValue, "cudaMemcpyAsync", "a range goes beyond its allocation");
+  if ((target == Kind::pinned && !memory.in_one_range(to, bytes)) ||
+      (source == Kind::pinned && !memory.in_one_range(from, bytes)))
+    return refused(cudaErrorInvalidValue, "cudaMemcpyAsync", "a range goes from one locked piece to the next");
   if (source == Kind::pageable && target == Kind::device) {
     const auto* begin = static_cast<const std::byte*>(from);
     Engine::get().enqueue(queue, [to, taken = std::vector<std::byte>(begin, begin + bytes)] {

@@ -172,7 +172,7 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
   CHECK(why(R"("attention": "flash")") == "");
   CHECK(why(R"("precision": "fp8")") ==
         "precision fp8 is not built into this binary, need f32, bf16 or fp16");
-  for (const char* fields : {R"("offload": "optimizer")", R"("capture": true)",
+  for (const char* fields : {R"("capture": true)",
                              R"("framework": "megatron")", R"("optimizer": "sgd")", R"("fused_optimizer": false)", R"("pinned": true)", R"("loader_workers": 1)", R"("replicas": "single_process")"}) {
     INFO(fields);
     CHECK(why(fields) != "");
@@ -265,9 +265,29 @@ TEST_CASE("each choice that a strategy offers can be, and no divisor is missing"
   p.attention = AttentionKind::flash, p.cp_communication = CpCommunication::ring;
   CHECK(strategies::context().choices(p, 8).front().values.size() == 4);
   CHECK(count.at("zero,fsdp_no_sync") == 7);
+  CHECK(count.at("offload") == 2);  // all goes with sharded weights
   CHECK(count.at("schedule,virtual_stages") == 1);  // of a single stage
   p.dp = 1;
   CHECK(strategies::sharded_state().choices(p, 8).front().values.size() == 1);
+  p.zero = Zero::stage_3;
+  CHECK(strategies::sharded_state().choices(p, 8).back().values.size() == 3);
+}
+
+TEST_CASE("offload: weights only where they are sharded, and nothing that a device replays") {
+  using Catch::Contains;
+  const auto why = [](const std::string& fields) {
+    const auto refusal = strategies::why_not(point_of(R"({"model": "gpt-bytes-tiny", "seq": 64, )" + fields + "}"));
+    if (!refusal) return std::string();
+    CHECK(refusal->outcome == Outcome::infeasible);
+    return refusal->reason;
+  };
+  for (const char* zero : {"0", "1", "2", "3", R"("oss")", R"("oss+sdp")", R"("fsdp")"})
+    CHECK(why(fmt::format(R"("offload": "optimizer", "zero": {})", zero)) == "");
+  CHECK(why(R"("offload": "all", "zero": 3)") == "");
+  CHECK(why(R"("offload": "all", "zero": "fsdp")") == "");
+  CHECK_THAT(why(R"("offload": "all", "zero": 2)"), Contains("offload all with zero 2, need zero 3 or fsdp"));
+  CHECK_THAT(why(R"("offload": "all")"), Contains("offload all with zero 0, need zero 3 or fsdp"));
+  CHECK_THAT(why(R"("offload": "optimizer", "capture": true)"), Contains("need capture false or offload none"));
 }
 
 TEST_CASE("the specs that come with mbench can be; those of published figures are at most unsupported") {

@@ -20,6 +20,10 @@ struct DeviceOptions {
   std::size_t memory_limit = 0;                   // bytes; 0: what the GPU has
   std::string note;                               // added to the device's name: how it is shared, say
   std::function<std::unique_ptr<Gauge>()> gauge;  // reads the sensors of this GPU; empty: none can be read
+  // Memory of the host, and the host's processor as a device on memory that it is given, for what is offloaded; empty:
+  // nothing can be.
+  std::function<std::unique_ptr<RawMemory>()> host_memory;
+  std::function<std::unique_ptr<Device>(std::unique_ptr<RawMemory>)> host_device;
   bool tf32 = false;  // f32 matrix products round their operands to TF32, for the tensor cores
 };
 

@@ -34,6 +34,8 @@ TEST_CASE("a result file has the measures of the table in its order, unknown as 
                                           "reserved_memory_mib",
                                           "device_memory_mib",
                                           "library_memory_mib",
+                                          "host_memory_mib",
+                                          "host_memory_anatomy_mib",
                                           "communication_fraction",
                                           "bubble_fraction",
                                           "time_anatomy_ms",

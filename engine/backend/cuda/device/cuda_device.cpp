@@ -34,14 +34,6 @@ std::string name_of_device(const DeviceOptions& options) {
 
 }  // namespace
 
-Stream::Stream() {
-  cuda_check("cuda", cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-}
-
-Stream::~Stream() {
-  if (stream_) cudaStreamDestroy(stream_);
-}
-
 CudaDevice::CudaDevice(const DeviceOptions& options)
     : StreamDevice(open_memory(options.ordinal), options.memory_limit),
       options_(options),
@@ -93,6 +85,20 @@ void CudaDevice::do_copy(const Tensor& from, const Tensor& to) {
   cuda_check("copy",
              cudaMemcpyAsync(to.data(), from.data(), from.bytes(), cudaMemcpyDeviceToDevice, stream_.get()));
   if (interval >= 0) timer_.end(interval, Track::compute, "copy", nullptr);
+}
+
+std::unique_ptr<Device> CudaDevice::open_host() {
+  if (!options_.host_memory || !options_.host_device) return Device::open_host();
+  auto memory = std::make_unique<PinnedMemory>(options_.host_memory());
+  host_copies_ = std::make_unique<HostCopies>(stream_.get(), *memory, [this](cudaEvent_t e) {
+    wait_until_ready([e] { return cudaEventQuery(e); });
+  });
+  return options_.host_device(std::move(memory));
+}
+
+std::unique_ptr<HostCopy> CudaDevice::do_start_copy(CopyWay way, const Tensor& from, const Tensor& to) {
+  last_op_ = "copy";
+  return host_copies_->start(way, from, to);
 }
 
 float CudaDevice::read(const Tensor& scalar, float) {

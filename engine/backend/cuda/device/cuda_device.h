@@ -1,27 +1,16 @@
 // A GPU as a device: one compute stream, memory that grows in one range of addresses, copies through pinned
-// buffers. What fails while kernels run is found at the next wait; the error names the op enqueued last.
+// buffers. What is offloaded lies in page-locked memory and is copied on streams beside that. What fails while kernels run is found at the next wait; the error names the op enqueued last.
 #pragma once
 #include <cuda_runtime_api.h>
 
 #include "engine/backend/cuda/cuda.h"
 #include "engine/backend/cuda/device/cuda_ops.h"
 #include "engine/backend/cuda/device/event_timer.h"
+#include "engine/backend/cuda/device/host_copies.h"
 #include "engine/backend/cuda/device/staging.h"
+#include "engine/backend/cuda/device/stream.h"
 
 namespace mbench::cuda {
-
-// A stream that ends with its owner.
-class Stream {
- public:
-  Stream();
-  ~Stream();
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
-  cudaStream_t get() const { return stream_; }
-
- private:
-  cudaStream_t stream_ = nullptr;
-};
 
 class CudaDevice final : public StreamDevice {
  public:
@@ -60,6 +49,8 @@ class CudaDevice final : public StreamDevice {
 
  protected:
   void do_copy(const Tensor& from, const Tensor& to) override;
+  std::unique_ptr<Device> open_host() override;
+  std::unique_ptr<HostCopy> do_start_copy(CopyWay way, const Tensor& from, const Tensor& to) override;
 
  private:
   void wait();  // until the stream is idle
@@ -70,6 +61,7 @@ class CudaDevice final : public StreamDevice {
   std::string name_;
   Stream stream_;
   Staging staging_;
+  std::unique_ptr<HostCopies> host_copies_;  // once the host is opened
   EventTimer timer_;
   CudaOps ops_;
   TableOf<CudaDevice> table_;
