@@ -101,11 +101,13 @@ void print_heading() {
 
 }  // namespace
 
-void print_peers(const std::string& python, const std::function<StepTime(const Point&)>& ours) {
+void print_peers(const std::string& python, const std::string& only,
+                 const std::function<StepTime(const Point&)>& ours) {
   print_heading();
   std::map<std::tuple<std::string, std::int64_t, double>, double> in_f32;
   std::string against;
   for (const Row& row : kRows) {
+    if (std::string_view(row.model).find(only) == std::string_view::npos) continue;
     Point p;
     p.model = find_preset(row.model, "bench");
     p.attention = AttentionKind::flash;

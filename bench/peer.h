@@ -17,8 +17,10 @@ struct StepTime {
 //
 // Prints, of one rank, a row for each model, precision, sequence length and dropout, and mbench's 16 bits against its own f32; of
 // several ranks, the model of the quickstart under data parallelism, PyTorch's being DistributedDataParallel over gloo.
+// `only`: of the first, rows of models whose names hold it.
 // The `first` rank prints and runs PyTorch while the others sleep in `wait`, which all leave together.
-void print_peers(const std::string& python, const std::function<StepTime(const Point&)>& ours);
+void print_peers(const std::string& python, const std::string& only,
+                 const std::function<StepTime(const Point&)>& ours);
 void print_data_parallel_peer(const std::string& python, int ranks, bool first,
                               const std::function<StepTime(const Point&)>& ours,
                               const std::function<void()>& wait);

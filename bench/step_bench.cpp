@@ -4,7 +4,7 @@
 //
 //   step_bench                        one rank, all threads
 //   mpirun -np 2 step_bench           tensor-parallel over the ranks
-//   step_bench --peer=PYTHON          steps beside PyTorch's (peer.h), and nothing else; under mpirun a small model with dp
+//   step_bench --peer=PYTHON [MODEL]  steps beside PyTorch's (peer.h), and nothing else; under mpirun a small model with dp
 //
 // step_gflops counts model FLOPs (full-square attention) over the step's time; gemm_gflops is FLOP-weighted
 // over the forward, input-gradient and weight-gradient products of a layer's weights; ratio is their
@@ -175,12 +175,12 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   if (rank != 0 && std::freopen("/dev/null", "w", stdout) == nullptr) return 1;
   constexpr std::string_view peer = "--peer=";
-  if (argc == 2 && std::string_view(argv[1]).starts_with(peer)) {
+  if (argc >= 2 && std::string_view(argv[1]).starts_with(peer)) {
     const std::string python = argv[1] + peer.size();
     int ranks = 1;
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (ranks == 1)
-      mbench::print_peers(python, mbench::time_steps);
+      mbench::print_peers(python, argc > 2 ? argv[2] : "", mbench::time_steps);
     else
       mbench::print_data_parallel_peer(python, ranks, rank == 0, mbench::time_steps, mbench::sleep_until_all_are_here);
     return 0;

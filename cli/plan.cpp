@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cli/cli.h"
+#include "cli/find_spec.h"
 #include "cli/sensitivity.h"
 #include "cli/simulation.h"
 #include "engine/base/text.h"
@@ -213,6 +214,7 @@ void add_plan(CLI::App& app, Exit& exit) {
       ->type_name("DEVICE");
   command->callback([options, &exit] {
     options->spec.device = options->on;
+    options->spec.path = find_spec(options->spec.path);
     const char* simulated = options->sensitivities ? "--sensitivities" : options->advice ? "--advice" : nullptr;
     if (simulated && !options->on.starts_with("sim:"))
       fail(ErrorKind::bad_input, simulated, "is of a simulated machine, got --on {}, need sim:<N>x<MACHINE>",

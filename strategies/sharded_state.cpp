@@ -56,6 +56,10 @@ std::vector<Choice> choices(const Point& p, std::int64_t) {
 }
 
 void write(const Point& p, Plan& plan) {
+  if (p.replicas == Replicas::single_process) {
+    plan.state = {R, R, S, StatePlan::Cut::first};
+    return;
+  }
   plan.state = p.fsdp_no_sync ? kNoSync : kPlans[static_cast<std::size_t>(p.zero)];
   if (p.offload != Offload::none) plan.state.optimizer_at = Residence::host;
   if (p.offload == Offload::all) plan.state.weights_at = Residence::host;

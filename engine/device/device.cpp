@@ -8,6 +8,11 @@ void Device::copy(const Tensor& from, const Tensor& to) {
   if (from.bytes() == 0 || from.data() == to.data()) return;
   check(!overlap(from, to), "copy", "{} into memory that it overlaps, need it apart or the same",
         from.shape());
+  if (recording_) recording_->add([this, from, to] { perform_copy(from, to); });
+  perform_copy(from, to);
+}
+
+void Device::perform_copy(const Tensor& from, const Tensor& to) {
   meter_.charge({0, 2 * static_cast<double>(from.bytes())});
   if (immediate()) {
     const double begin = now();
@@ -58,6 +63,18 @@ Meter Device::total_meter() const {
 void Device::reset_meters() {
   meter_.reset();
   if (host_) host_->reset_meters();
+}
+
+std::unique_ptr<RecordedStep> Device::record(const std::function<void()>& step) {
+  check(!recording_, "record", "a step within one that is recorded");
+  auto list = std::make_unique<CallList>();
+  struct Flag {
+    CallList*& list;
+    ~Flag() { list = nullptr; }
+  } const flag{recording_};
+  recording_ = list.get();
+  step();
+  return list;
 }
 
 }  // namespace mbench

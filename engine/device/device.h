@@ -9,6 +9,7 @@
 #include "engine/device/gauge.h"
 #include "engine/device/host_copy.h"
 #include "engine/device/meter.h"
+#include "engine/device/recorded_step.h"
 #include "engine/device/tensor.h"
 #include "engine/device/timeline.h"
 
@@ -20,6 +21,8 @@ class OpTable;  // engine/ops/ops.h
 enum class HostWork {
   micro_batch,  // a micro batch is fetched and unpacked
   recompute,    // a region of saved activations is computed again
+  replicas,     // what follows is done by all replicas of a process at once, a thread each
+  alone,        // and what follows that is not
   step,         // an optimizer step begins
   next_step     // a step has ended, and the inputs of the next are waited for
 };
@@ -72,6 +75,11 @@ class Device {
   virtual void host_work(HostWork) {}
   // Starts to read the device's sensors; null where it has none that can be read.
   virtual std::unique_ptr<Gauge> gauge() { return nullptr; }
+  // Runs `step` and remembers what it gives the device, to be replayed; it may neither read nor write values. Has been
+  // performed once when the stream gets there, as if it had not been recorded.
+  virtual std::unique_ptr<RecordedStep> record(const std::function<void()>& step);
+  // Where what is called is to be added; null where nothing is recorded, or the device does so by itself.
+  CallList* recording() const { return recording_; }
 
   // Null unless a trace is being taken.
   Timeline* timeline() const { return timeline_; }
@@ -87,12 +95,19 @@ class Device {
   virtual std::unique_ptr<HostCopy> do_start_copy(CopyWay way, const Tensor& from, const Tensor& to);
   // What copy() has checked, counted and found to be work; `from` and `to` are apart.
   virtual void do_copy(const Tensor& from, const Tensor& to) = 0;
+  // Of read() and write(): nothing of the host's can be part of a recorded step.
+  void need_no_recording(std::string_view call) const {
+    check(!recording_, "record", "a {} of values within a step that is recorded, need it before or after", call);
+  }
 
  private:
+  void perform_copy(const Tensor& from, const Tensor& to);
+
   Allocator memory_;
   Meter meter_;
   Timeline* timeline_ = nullptr;
   std::unique_ptr<Device> host_;
+  CallList* recording_ = nullptr;
 };
 
 // Records what is enqueued between its construction and its end as one span, if a trace is being taken.

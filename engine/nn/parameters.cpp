@@ -145,8 +145,13 @@ void ParameterStore::fetch_updated() {
     const StateLayout::Bucket& all = layout_.buckets()[static_cast<std::size_t>(b)];
     Group& peers = groups_.over(all.data);
     auto& arriving = bucket(b).arriving;
-    for (const StateLayout::Part& part : all.parts)
-      arriving.push_back(peers.start_broadcast(weights_.part(part.begin, {part.size()}), part.owner));
+    for (const StateLayout::Part& part : all.parts) {
+      const Tensor weights = weights_.part(part.begin, {part.size()});
+      if (state().cut == StatePlan::Cut::first)
+        peers.broadcast(weights, part.owner);
+      else
+        arriving.push_back(peers.start_broadcast(weights, part.owner));
+    }
     if (all.parts.empty())
       arriving.push_back(peers.start_all_gather(own_weights(layout_.own_of(b).front()),
                                                 weights_.part(all.begin, {all.size()})));

@@ -88,7 +88,10 @@ void StateLayout::add_bucket(const StatePlan& plan, const std::vector<Item>& ite
     owned_ += part;
   } else {
     bucket.end = size_;
-    give_to_owners(bucket, items, mine, peers);
+    if (plan.cut == StatePlan::Cut::first)
+      bucket.parts.push_back({bucket, 0});
+    else
+      give_to_owners(bucket, items, mine, peers);
     for (const Part& part : bucket.parts) {
       if (part.owner != peers.rank) continue;
       own_.push_back({part, index, owned_});

@@ -5,6 +5,7 @@
 // buckets: neighbouring parameters of the same ranks of data, which travel together. In even parts a bucket is padded to a
 // multiple of its ranks, and the i-th part is the i-th rank's. By whole parameters each has an owner, the rank that had
 // least when its turn came, as in FairScale; tensors of what is owned are as large on every rank as on the one with most.
+// Or all of it is the first rank's, and the others own nothing.
 #pragma once
 #include <cstdint>
 #include <functional>

@@ -11,6 +11,7 @@
 #include "engine/ops/bias_add.h"
 #include "engine/ops/bias_dropout_add.h"
 #include "engine/ops/bias_gelu.h"
+#include "engine/ops/clip_scale.h"
 #include "engine/ops/combine.h"
 #include "engine/ops/copy.h"
 #include "engine/ops/copy_blocks.h"
@@ -46,7 +47,7 @@ using AllOps =
            ops::BiasGeluGrad, ops::Dropout, ops::DropoutGrad, ops::BiasDropoutAdd, ops::AttentionMask,
            ops::Softmax, ops::SoftmaxGrad, ops::Attention, ops::AttentionGrad, ops::AttentionMerge,
            ops::Embedding, ops::EmbeddingGrad, ops::RowMax, ops::ExpSum, ops::CrossEntropyLoss,
-           ops::CrossEntropyGrad, ops::Adam, ops::SumSquares, ops::Add, ops::Copy, ops::Fill,
+           ops::CrossEntropyGrad, ops::Adam, ops::ClipScale, ops::SumSquares, ops::Add, ops::Copy, ops::Fill,
            ops::RandomNormal, ops::Tanh, ops::TanhGrad, ops::CopyBlocks, ops::RmsNorm, ops::RmsNormGrad,
            ops::Rotary, ops::SwiGlu, ops::SwiGluGrad, ops::SquaredRelu, ops::SquaredReluGrad, ops::GeluErf,
            ops::GeluErfGrad, ops::DispatchPlan, ops::DispatchGrad, ops::Combine, ops::CombineGrad, ops::Route,

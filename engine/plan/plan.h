@@ -77,6 +77,12 @@ struct PrecisionPlan {
 
 PrecisionPlan precision_plan(const Point& point);
 
+// Who makes samples ready on the host.
+struct LoaderPlan {
+  int workers = 0;      // threads that do so ahead of the step; 0: the step itself
+  bool pinned = false;  // samples lie in page-locked memory, where a device has any use for it
+};
+
 struct Plan {
   ModelSpec model;
   std::int64_t vocab = 0;  // rows of the tables of words, padding included
@@ -99,6 +105,11 @@ struct Plan {
   std::vector<std::vector<ChunkPlan>> chunks;  // [stage][chunk]
   std::vector<Schedule> schedule;              // [stage]
   StatePlan state;
+  LoaderPlan loader;
+  // Steps are recorded once and replayed: what they read of the host's is written to the device before.
+  bool capture = false;
+  // Replicas are threads of one process, of which the first alone has inputs, loss and optimizer (nn.DataParallel).
+  bool single_process = false;
   std::size_t gradient_bucket_bytes = 0;  // granularity of a gradient's reduction
 
   const LinearPlan& role(Role role) const { return linear[static_cast<std::size_t>(role)]; }

@@ -18,8 +18,9 @@ struct StatePlan {
   Placement weights, gradients, optimizer;
   // How what is sharded is cut.
   enum class Cut {
-    even,       // flat ranges in equal parts: a part may begin and end within a parameter
-    parameters  // whole parameters, each of which has an owner
+    even,        // flat ranges in equal parts: a part may begin and end within a parameter
+    parameters,  // whole parameters, each of which has an owner
+    first        // all of it is the first rank's
   } cut = Cut::even;
   // In whose memory they lie between their uses. Weights of the host are sharded, and optimizer state is the host's too.
   Residence weights_at = Residence::device, optimizer_at = Residence::device;

@@ -16,6 +16,7 @@
 #include "engine/comm/mpi/mpi_world.h"
 #include "engine/comm/nccl/nccl_world.h"
 #include "engine/comm/staged/staged_world.h"
+#include "engine/comm/threads/threads_world.h"
 #include "engine/platform/nvml/nvml.h"
 #include "engine/platform/nvml/sensors.h"
 
@@ -120,6 +121,15 @@ std::unique_ptr<Job> join_job(double collective_timeout) {
   return std::make_unique<MpiJob>(collective_timeout);
 }
 
+void run_replicas(int ranks, const std::function<void(World&)>& rank) {
+  const int cores = omp_get_max_threads();
+  run_on_threads(ranks, [&](World& world) {
+    omp_set_num_threads(std::max(1, cores / ranks));  // of this thread's loops
+    rank(world);
+  });
+  omp_set_num_threads(cores);
+}
+
 std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit, Precision precision) {
   if (kind == "cpu" && precision == Precision::tf32)
     fail(ErrorKind::unsupported, "device", "the CPU has no tf32, need f32");
@@ -153,6 +163,9 @@ std::optional<std::string> why_unsupported_on(const std::string& kind, const Poi
                        kind);
   if (kind == "cpu" && p.precision == Precision::tf32)
     return "precision tf32 is the arithmetic of a GPU's tensor cores, and the device is cpu, need f32";
+  if (kind == "cuda" && p.replicas == Replicas::single_process)
+    return "replicas single_process is not built into this binary for GPUs, whose ranks are processes, and the device is "
+           "cuda, need replicas ranks or device cpu";
   if (kind == "cuda" && p.attention == AttentionKind::flash)
     return cuda::why_no_flash(p.precision == Precision::f32, p.dropout);
   return std::nullopt;

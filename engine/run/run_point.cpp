@@ -270,6 +270,9 @@ PointResult run_point(const Point& p, const Plan& plan, Device& device, World& w
     figures.communication_fraction = mine.meter.communication_seconds / mine.seconds;
     figures.bubble_fraction = mine.meter.bubble_seconds / mine.seconds;
     figures.cpu_share = mine.cpu_seconds / mine.seconds;
+    // What a GPU does in a replayed step is not told apart.
+    if (plan.capture && device.real() && !device.immediate())
+      figures.communication_fraction = figures.bubble_fraction = std::numeric_limits<double>::quiet_NaN();
   }
   if (device.immediate() || !device.real()) {
     const double steps = std::max<double>(1, static_cast<double>(mine.step_seconds.size()));

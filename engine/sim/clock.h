@@ -20,6 +20,7 @@ namespace mbench {
 // What calls cost the host, in seconds.
 struct HostTimes {
   double launch = 0;            // a kernel
+  double launch_together = 0;   // the same while all replicas of a process enqueue theirs
   double collective = 0;        // a collective, its bookkeeping in
   double message = 0;           // a send or a receive
   double synchronize = 0;       // a wait for a stream that is idle already
@@ -49,6 +50,8 @@ class VirtualClock {
     host_ += seconds;
     charge(TimePart::host, before);
   }
+  // Whether all replicas of this process enqueue at once, from now on.
+  void together(bool yes) { together_ = yes; }
   // Where the time goes; to nowhere if null.
   void charge_to(TimeByPart* spent) { spent_ = spent; }
 
@@ -147,6 +150,7 @@ class VirtualClock {
   std::vector<Stream> streams_;   // beside the compute stream
   double copies_free_[2] = {};    // by way: when what the stream was given will be done
   double step_ = 0, loader_ = 0;  // when the step began; what its inputs take the loader
+  bool together_ = false;
   Interval beside_;               // the collective started last that the stream did not wait for
 };
 

@@ -177,6 +177,7 @@ void SimDevice::read(const Tensor&, std::span<std::byte>) {
 void SimDevice::host_work(HostWork work) {
   if (tape_) {
     constexpr ClockEvent::Kind kinds[] = {ClockEvent::Kind::micro_batch, ClockEvent::Kind::recompute,
+                                          ClockEvent::Kind::replicas,    ClockEvent::Kind::alone,
                                           ClockEvent::Kind::step, ClockEvent::Kind::next_step};
     (*tape_)->clock.push_back({kinds[static_cast<int>(work)]});
   }
@@ -186,6 +187,10 @@ void SimDevice::host_work(HostWork work) {
       return clock_->micro_batch();
     case HostWork::recompute:
       return clock_->host(clock_->times().recompute);
+    case HostWork::replicas:
+      return clock_->together(true);
+    case HostWork::alone:
+      return clock_->together(false);
     case HostWork::step:
       return clock_->begin_step();
     case HostWork::next_step:

@@ -299,6 +299,8 @@ Machine machine_from_json(const ordered_json& root, const std::string& file) {
     Figures f(top.require("host", "the host's figures"), top.path("host"));
     m.launch = f.get("launch_us", kMicro);
     m.synchronize = f.get("synchronize_us", kMicro);
+    m.graph_launch = f.get_or("graph_launch_us", m.launch, kMicro);
+    m.graph_node = f.get_or("graph_node_us", 0, kMicro);
     m.host_speed = f.get("speed");
     read_host_memory(f, m);
     f.end();
@@ -338,6 +340,8 @@ Framework framework_from_json(const ordered_json& root, const std::string& file)
   kernels.end();
   if (const json* block = top.find("tensor_collectives_block"))
     w.tensor_collectives_block = read_bool(*block, top.path("tensor_collectives_block"));
+  if (const json* lock = top.find("interpreter_lock"))
+    w.interpreter_lock = read_bool(*lock, top.path("interpreter_lock"));
   if (const json* memory = top.find("memory")) {
     Figures m(*memory, top.path("memory"));
     w.library_memory = static_cast<std::uint64_t>(m.get("libraries_mib", 1048576));

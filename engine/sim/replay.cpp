@@ -200,6 +200,12 @@ class Replay {
       case Kind::recompute:
         clock.host(clock.times().recompute);
         return true;
+      case Kind::replicas:
+        clock.together(true);
+        return true;
+      case Kind::alone:
+        clock.together(false);
+        return true;
       case Kind::step:
         clock.begin_step();
         return true;

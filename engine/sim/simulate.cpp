@@ -90,7 +90,9 @@ void add_host_memory(Simulation& simulation, const MemoryUse& peak, std::size_t 
 // Every op of every micro batch, a thread for each stage.
 Simulation run_all(const Point& p, const Plan& plan, const Machine& machine, const Framework& framework,
                    bool trace) {
-  const int stages = plan.mesh.size(Axis::pp), ranks_per_stage = plan.mesh.world() / stages;
+  // Of replicas of one process each is a stage here: they do different things.
+  const int stages = plan.single_process ? plan.mesh.world() : plan.mesh.size(Axis::pp),
+            ranks_per_stage = plan.mesh.world() / stages;
   const auto cluster = open_cluster(p, machine, framework, stages, ranks_per_stage);
   std::vector<Stage> stage(static_cast<std::size_t>(stages));
   const auto run_stage = [&](int s) {

@@ -29,6 +29,8 @@ struct ClockEvent {
     host_kernel,     // seconds, of the host's processor
     micro_batch,  // this and what follows: HostWork
     recompute,
+    replicas,
+    alone,
     step,
     next_step
   } kind;

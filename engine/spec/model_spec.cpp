@@ -24,7 +24,7 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 // Bounds that keep every product of sizes (parameters, FLOPs) inside 64 bits.
-constexpr std::int64_t kMaxCount = 16777216;
+constexpr std::int64_t kMaxSize = 16777216;
 
 struct Size {
   const char* key;
@@ -35,7 +35,7 @@ struct Size {
 constexpr Size kSizes[] = {
     {"layers", &ModelSpec::layers, 16384},   {"hidden", &ModelSpec::hidden, 1 << 20},
     {"heads", &ModelSpec::heads, 1 << 16},   {"ffn", &ModelSpec::ffn, 1 << 22},
-    {"vocab", &ModelSpec::vocab, kMaxCount}, {"positions", &ModelSpec::positions, kMaxCount}};
+    {"vocab", &ModelSpec::vocab, kMaxSize}, {"positions", &ModelSpec::positions, kMaxSize}};
 // A dense model with full attention does not have these.
 constexpr Size kOptionalSizes[] = {{"kv_heads", &ModelSpec::kv_heads, 1 << 16},
                                    {"head_dim", &ModelSpec::head_size, 1 << 16},
@@ -232,6 +232,21 @@ ModelSpec read_model(const json& value, const std::string& where) {
   object.refuse_unknown();
   check_heads(m, where);
   return m;
+}
+
+ordered_json model_schema() {
+  ordered_json presets = ordered_json::array(), properties = ordered_json::object();
+  for (const ModelSpec& m : model_presets()) presets.push_back(m.name);
+  properties["preset"] = {{"enum", presets}};
+  properties["name"] = {{"type", "string"}};
+  properties["family"] = {{"enum", family_names()}};
+  for (const Size& s : kSizes) properties[s.key] = {{"type", "integer"}, {"minimum", 1}, {"maximum", s.high}};
+  for (const Size& s : kOptionalSizes) properties[s.key] = {{"type", "integer"}, {"minimum", 0}, {"maximum", s.high}};
+  for (const PartField& field : part_fields()) properties[field.key] = ordered_json::object();  // each part's reader knows
+  const auto required = [](const char* key) { return ordered_json{{"required", ordered_json::array({key})}}; };
+  ordered_json object = {{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
+  object["anyOf"] = ordered_json::array({required("preset"), required("family")});
+  return {{"anyOf", ordered_json::array({ordered_json{{"enum", presets}}, object})}};
 }
 
 ordered_json write_model(const ModelSpec& m) {

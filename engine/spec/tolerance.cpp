@@ -42,6 +42,10 @@ double loss_tolerance(Precision precision, std::size_t step) {
   fail(ErrorKind::internal, "tolerance", "precision {} has no limit", name_of(precision));
 }
 
+double repeated_loss_tolerance(Precision precision, std::size_t step) {
+  return loss_tolerance(precision, step) * (precision == Precision::f32 ? 0.1 : 1);
+}
+
 std::optional<double> gradient_norm_tolerance(Precision precision, std::size_t step) {
   if (step >= kSharpSteps) return std::nullopt;
   return kNormFactor * loss_tolerance(precision, step);

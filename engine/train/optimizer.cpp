@@ -49,6 +49,8 @@ Optimizer::Optimizer(Device& device, const Plan& plan, const ParameterStore& sto
   norm_ = device.empty({1}, DType::f32, Category::optimizer, "gradient norm");
   run(home, ops::Fill{m_, 0});
   run(home, ops::Fill{v_, 0});
+  if (plan.capture)
+    by_step_ = device.empty({ops::kAdamStep}, DType::f32, Category::optimizer, "what the optimizer's step reads");
   make_pieces();
   if (plan.state.optimizer_at == Residence::host) open_host_update();
 }
@@ -103,13 +105,22 @@ void Optimizer::mark(const StateLayout::Own& own, Piece& piece, std::int64_t beg
   }
 }
 
-float Optimizer::global_norm(const std::vector<Tensor>& gradients, float scale) {
+void Optimizer::sum_squares(const std::vector<Tensor>& gradients) {
   run(device_, ops::Fill{norm_, 0});
   for (std::size_t i = 0; i < pieces_.size(); ++i)
     if (const auto& counted = pieces_[i].counted; !counted.empty())
       run(device_, ops::SumSquares{gradients[i], norm_, counted});
   norm_group_.all_reduce(norm_);
-  return std::sqrt(device_.read(norm_, 1.0f)) * scale;
+}
+
+std::vector<Tensor> Optimizer::in_f32(float scale) {
+  std::vector<Tensor> gradients;
+  const Tensor copy = device_.empty(m_.shape(), DType::f32, Category::gradients, "f32 copy of the gradients");
+  for (const Piece& piece : pieces_) {
+    gradients.push_back(copy.part(piece.at, piece.gradients.shape()));
+    run(device_, ops::Copy{piece.gradients, gradients.back(), scale});
+  }
+  return gradients;
 }
 
 float Optimizer::learning_rate() const {
@@ -124,19 +135,15 @@ Optimizer::Outcome Optimizer::step() {
   const TrainingPlan& p = plan_.training;
   float scale = 1 / scaler_.scale();
   std::vector<Tensor> gradients;  // by piece
-  for (const Piece& piece : pieces_) gradients.push_back(piece.gradients);
   if (plan_.graph.gradient_copy_in_f32 && !host_update_ && store_.gradients().dtype() != DType::f32) {
-    const Tensor copy =
-        device_.empty(m_.shape(), DType::f32, Category::gradients, "f32 copy of the gradients");
-    for (std::size_t i = 0; i < pieces_.size(); ++i) {
-      const Tensor place = copy.part(pieces_[i].at, gradients[i].shape());
-      run(device_, ops::Copy{gradients[i], place, scale});
-      gradients[i] = place;
-    }
+    gradients = in_f32(scale);
     scale = 1;
+  } else {
+    for (const Piece& piece : pieces_) gradients.push_back(piece.gradients);
   }
+  sum_squares(gradients);
   Outcome outcome;
-  outcome.gradient_norm = global_norm(gradients, scale);
+  outcome.gradient_norm = std::sqrt(device_.read(norm_, 1.0f)) * scale;
   const bool overflow = !std::isfinite(outcome.gradient_norm);
   outcome.skipped = overflow && plan_.precision.loss_scaling;
   scaler_.update(outcome.skipped);

@@ -36,6 +36,12 @@ class Optimizer {
   float loss_scale() const { return scaler_.scale(); }
   Outcome step();
 
+  // The same where steps are replayed, in three parts: what the host knows goes to the device before the step; the step
+  // decides there, and the host asks for nothing in it; what came of it is read after.
+  void prepare();
+  void enqueue();
+  Outcome settle();
+
  private:
   // A contiguous piece of what this rank updates: all of it where nothing is sharded.
   struct Piece {
@@ -50,7 +56,8 @@ class Optimizer {
   void mark(const StateLayout::Own& own, Piece& piece, std::int64_t begin) const;
   void open_host_update();
   void update_on_host(float learning_rate, float scale);
-  float global_norm(const std::vector<Tensor>& gradients, float scale);  // [piece]
+  void sum_squares(const std::vector<Tensor>& gradients);  // [piece], of the whole model
+  std::vector<Tensor> in_f32(float scale);                 // the gradients times that: of each piece
   float learning_rate() const;
 
   Device& device_;
@@ -61,6 +68,7 @@ class Optimizer {
   Group& norm_group_;  // the ranks that together own every gradient once
   LossScaler scaler_;
   Tensor m_, v_, norm_;
+  Tensor by_step_;  // ops::AdamStep, where steps are replayed
   std::vector<Piece> pieces_;
   std::optional<HostUpdate> host_update_;  // where state lives in host memory
   std::int64_t steps_taken_ = 0, steps_seen_ = 0;

@@ -9,7 +9,7 @@
 namespace mbench::reports {
 namespace {
 
-using Json = nlohmann::json;  // sorted keys
+using nlohmann::json;  // sorted keys
 
 // Of the environment not stored: the hardware, which is the machine's, and what differs with every run.
 const std::set<std::string>& not_stored() {
@@ -19,20 +19,20 @@ const std::set<std::string>& not_stored() {
   return keys;
 }
 
-bool is_flat(const Json& array) {
-  return std::none_of(array.begin(), array.end(), [](const Json& item) { return item.is_structured(); });
+bool is_flat(const json& array) {
+  return std::none_of(array.begin(), array.end(), [](const json& item) { return item.is_structured(); });
 }
 
 // Two spaces of indent; an array without arrays or objects in it is one line.
-void print(const Json& value, int indent, std::string& out) {
+void print(const json& value, int indent, std::string& out) {
   const std::string space(static_cast<std::size_t>(indent) + 2, ' ');
-  const auto scalar = [](const Json& item) {
-    return item.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const auto scalar = [](const json& item) {
+    return item.dump(-1, ' ', false, json::error_handler_t::replace);
   };
   if (value.is_object() && !value.empty()) {
     const char* separator = "{\n";
     for (const auto& [key, item] : value.items()) {
-      out += separator + space + scalar(Json(key)) + ": ";
+      out += separator + space + scalar(json(key)) + ": ";
       print(item, indent + 2, out);
       separator = ",\n";
     }
@@ -40,7 +40,7 @@ void print(const Json& value, int indent, std::string& out) {
   } else if (value.is_array() && !value.empty()) {
     const bool flat = is_flat(value);
     const char* separator = flat ? "[" : "[\n";
-    for (const Json& item : value) {
+    for (const json& item : value) {
       out += separator + (flat ? "" : space);
       print(item, indent + 2, out);
       separator = flat ? ", " : ",\n";
@@ -51,14 +51,14 @@ void print(const Json& value, int indent, std::string& out) {
   }
 }
 
-Json numbers(const std::vector<double>& values) {
-  Json out = Json::array();
-  for (const double x : values) out.push_back(std::isfinite(x) ? Json(x) : Json(nullptr));
+json numbers(const std::vector<double>& values) {
+  json out = json::array();
+  for (const double x : values) out.push_back(std::isfinite(x) ? json(x) : json(nullptr));
   return out;
 }
 
 // Numbers of at least `low`; null is NaN where that is allowed.
-std::vector<double> read_numbers(const Json& value, const std::string& where, double low, bool nan_is_null) {
+std::vector<double> read_numbers(const json& value, const std::string& where, double low, bool nan_is_null) {
   if (!value.is_array())
     fail(ErrorKind::bad_input, where, "wrong type, got {}, need an array of numbers", short_json(value));
   std::vector<double> out;
@@ -69,9 +69,9 @@ std::vector<double> read_numbers(const Json& value, const std::string& where, do
   return out;
 }
 
-Json entry_to_json(const BaselineEntry& entry) {
+json entry_to_json(const BaselineEntry& entry) {
   const PointResult& r = entry.result;
-  Json out = {{"date", entry.date},
+  json out = {{"date", entry.date},
               {"revision", entry.revision},
               {"sweep", entry.sweep},
               {"environment", entry.environment},
@@ -83,15 +83,16 @@ Json entry_to_json(const BaselineEntry& entry) {
   if (r.peak_memory_mib) out["peak_memory_mib"] = *r.peak_memory_mib;
   if (!r.losses.empty()) out["losses"] = numbers(r.losses);
   if (r.iteration_ms) out["samples_ms"] = numbers(r.iteration_ms->samples);
+  if (r.hosts.size() > 1) out["hosts"] = json(hosts_to_json(r.hosts));
   return out;
 }
 
 // As the result file has it, so that its reader checks the outcome and fills in what is missing.
-PointResult result_of(const Json& entry, const Json& point, const std::string& id, const std::string& where) {
-  Json row = point;
+PointResult result_of(const json& entry, const json& point, const std::string& id, const std::string& where) {
+  json row = point;
   row["id"] = id;
   for (const char* key :
-       {"outcome", "reason", "simulated", "device_name", "peak_memory_mib", "world", "losses"})
+       {"outcome", "reason", "simulated", "device_name", "peak_memory_mib", "world", "losses", "hosts"})
     if (entry.contains(key)) row[key] = entry.at(key);
   PointResult r = result_from_json(row, where);
   if (entry.contains("samples_ms")) {
@@ -101,7 +102,7 @@ PointResult result_of(const Json& entry, const Json& point, const std::string& i
   return r;
 }
 
-BaselineEntry entry_from_json(const Json& value, const Json& point, const std::string& id,
+BaselineEntry entry_from_json(const json& value, const json& point, const std::string& id,
                               const std::string& where) {
   ObjectReader reader(value, where);
   BaselineEntry entry;
@@ -110,8 +111,8 @@ BaselineEntry entry_from_json(const Json& value, const Json& point, const std::s
   };
   entry.date = text("date", "when it was measured");
   entry.revision = text("revision", "the revision of what was measured");
-  if (const Json* sweep = reader.find("sweep")) entry.sweep = read_string(*sweep, reader.path("sweep"));
-  if (const Json* environment = reader.find("environment")) {
+  if (const json* sweep = reader.find("sweep")) entry.sweep = read_string(*sweep, reader.path("sweep"));
+  if (const json* environment = reader.find("environment")) {
     ObjectReader(*environment, reader.path("environment"));
     entry.environment = *environment;
   }
@@ -122,7 +123,7 @@ BaselineEntry entry_from_json(const Json& value, const Json& point, const std::s
 }  // namespace
 
 BaselineFile read_baseline_file(const std::string& path) {
-  const Json root = parse_json(read_text_file(path), path);
+  const json root = parse_json(read_text_file(path), path);
   const std::string top = path + ": $";
   ObjectReader reader(root, top);
   const std::string schema = read_string(
@@ -134,9 +135,9 @@ BaselineFile read_baseline_file(const std::string& path) {
   file.id = read_string(reader.require("id", "the id of the point"), reader.path("id"));
   file.machine = reader.require("machine", "the hardware");
   ObjectReader(file.machine, reader.path("machine"));
-  const Json& point = reader.require("point", "its configuration");
+  const json& point = reader.require("point", "its configuration");
   ObjectReader(point, reader.path("point"));
-  const Json& history = reader.require("history", "an array of entries");
+  const json& history = reader.require("history", "an array of entries");
   if (!history.is_array() || history.empty())
     fail(ErrorKind::bad_input, reader.path("history"), "wrong type, got {}, need at least one entry",
          short_json(history));
@@ -150,11 +151,11 @@ BaselineFile read_baseline_file(const std::string& path) {
 
 std::string baseline_text(const BaselineFile& file) {
   check(!file.history.empty(), "baseline", "no entries to write");
-  Json root = {{"schema", BaselineFile::kSchema},
+  json root = {{"schema", BaselineFile::kSchema},
                {"id", file.id},
                {"machine", file.machine},
-               {"point", Json(point_to_json(file.newest().result.point))},
-               {"history", Json::array()}};
+               {"point", json(point_to_json(file.newest().result.point))},
+               {"history", json::array()}};
   for (const BaselineEntry& entry : file.history) root["history"].push_back(entry_to_json(entry));
   std::string text;
   print(root, 0, text);
@@ -165,7 +166,7 @@ void write_baseline_file(const std::string& path, const BaselineFile& file) {
   write_file_atomically(path, baseline_text(file));
 }
 
-BaselineEntry entry_of(const ResultFile& file, const PointResult& point, bool memory_only) {
+BaselineEntry entry_of(const ResultFile& file, const PointResult& point, bool memory_only, bool with_losses) {
   BaselineEntry entry;
   const auto text = [](const nlohmann::ordered_json& object, const char* key) {
     return object.is_object() && object.contains(key) && object[key].is_string()
@@ -181,15 +182,17 @@ BaselineEntry entry_of(const ResultFile& file, const PointResult& point, bool me
   entry.result = point;
   if (memory_only) {
     entry.result.iteration_ms.reset();
-    entry.result.losses.clear();
+    if (!with_losses) entry.result.losses.clear();
+    entry.result.hosts.clear();
     if (point.point.device == "cpu") entry.result.device = "cpu";  // any
   }
   return entry;
 }
 
 nlohmann::json machine_of_entry(const ResultFile& file, const PointResult& point, bool memory_only) {
-  Json machine = machine_of(file.environment, point);
-  if (memory_only) machine.erase("cpu"), machine.erase("cores");
+  json machine = machine_of(file.environment, point);
+  if (memory_only)
+    for (const char* key : {"cpu", "cores", "nodes", "ranks_per_node"}) machine.erase(key);
   return machine;
 }
 

@@ -15,7 +15,7 @@ namespace mbench::reports {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
+using nlohmann::json;
 
 std::vector<std::string> machines_in(const std::string& folder) {
   std::error_code error;
@@ -107,13 +107,14 @@ class Collector {
   }
   bool empty() const { return file_.points.empty(); }
   ResultFile finish() {
-    for (const auto& [key, value] : hardware_.items()) file_.environment[key] = value;
+    for (const auto& [key, value] : hardware_.items())
+      if (key != "nodes" && key != "ranks_per_node") file_.environment[key] = value;  // the rows say that
     return std::move(file_);
   }
 
  private:
   ResultFile file_;
-  Json hardware_ = Json::object();
+  json hardware_ = json::object();
   std::string newest_;
 };
 
@@ -156,7 +157,7 @@ namespace {
 // An entry and the file that it belongs into.
 struct Prepared {
   std::string path, id;
-  Json machine;
+  json machine;
   BaselineEntry entry;
 };
 
@@ -170,13 +171,13 @@ std::vector<Prepared> prepare(const std::string& folder, const ResultFile& resul
       refused.push_back(fmt::format("{}: {}", point.id, name_of(point.outcome)));
       continue;
     }
-    BaselineEntry entry = entry_of(results, point, options.memory_only);
+    BaselineEntry entry = entry_of(results, point, options.memory_only, options.with_losses);
     if (!options.revision.empty()) entry.revision = options.revision;
     if (!options.date.empty()) entry.date = options.date;
     if (entry.date.empty())
       fail(ErrorKind::bad_input, "baseline add", "the result does not say when it was measured, need --date");
     check_date(entry.date, options.date.empty() ? "environment.started" : "--date");
-    const Json machine = machine_of_entry(results, point, options.memory_only);
+    const json machine = machine_of_entry(results, point, options.memory_only);
     const std::string path = (fs::path(folder) / fingerprint_of(machine) / (point.id + ".json")).string();
     all.push_back({path, point.id, machine, std::move(entry)});
   }
@@ -223,7 +224,7 @@ ResultFile baseline_for(const std::string& folder, const ResultFile& now, bool m
   std::set<std::string> ids;
   for (const PointResult& point : now.points) {
     ids.insert(point.id);
-    const Json own = machine_of_entry(now, point, false);
+    const json own = machine_of_entry(now, point, false);
     std::vector<std::string> machines = {fingerprint_of(own)};
     if (memory_only) {
       machines.push_back(fingerprint_of(machine_of_entry(now, point, true)));
@@ -231,7 +232,7 @@ ResultFile baseline_for(const std::string& folder, const ResultFile& now, bool m
     }
     for (const std::string& machine : machines) {
       const BaselineFile* file = chooser.find(machine, point.id);
-      if (!file || file->machine.value("device", Json()) != own.value("device", Json())) continue;
+      if (!file || file->machine.value("device", json()) != own.value("device", json())) continue;
       const BaselineEntry* entry = entry_to_use(*file, revision);
       if (!entry) continue;
       baseline.take(*file, *entry);

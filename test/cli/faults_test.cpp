@@ -257,6 +257,42 @@ TEST_CASE("faults: ranks that others keep from their cores are named beside the 
   }
 }
 
+// A rank that waits in a collective for a stopped one is killed there: what the other then meets is its end.
+TEST_CASE("faults: a rank that dies within an exchange ends its point as a row, and the sweep goes on") {
+  struct Exchange {
+    const char* about;
+    const char* fields;
+  };
+  const Exchange exchanges[] = {
+      {"all-to-all of experts", R"("model": "mixtral-bytes-4m", "dp": 2, "ep": 2)"},
+      {"gather of sharded weights", R"("model": "gpt-bytes-tiny", "dp": 2, "zero": 3)"},
+      {"keys and values passed round", R"("model": "gpt-bytes-tiny", "cp": 2, "attention": "flash")"}};
+  for (const Exchange& e : exchanges) {
+    INFO(e.about);
+    const Room room;
+    room.put("s.json", std::string(R"({"seq": 64, "global_batch": 2, "dropout": 0, "warmup": 0, )") + e.fields +
+                           R"(, "sweep": {"iterations": [10000000, 1]}})");
+    // Of the ranks that were started in this folder.
+    room.put("rank.sh", R"SH(for p in /proc/[0-9]*; do
+  [ "$(readlink $p/cwd)" = "$PWD" ] || continue
+  tr '\0' '\n' 2>/dev/null <$p/environ | grep -qx -e OMPI_COMM_WORLD_RANK=$1 -e PMI_RANK=$1 && echo ${p#/proc/}
+done
+)SH");
+    const Run run = room.shell(
+        kOneThread +
+        "$M sweep s.json --out o & sweep=$!; until r1=$(sh rank.sh 1); [ -n \"$r1\" ]; do sleep 0.1; done; sleep 2; "
+        "r0=$(sh rank.sh 0); kill -STOP $r0; sleep 0.5; kill -9 $r1; sleep 0.2; kill -CONT $r0; wait $sweep; echo \"code $?\"");
+    INFO(run.out << run.err);
+    CHECK_THAT(run.out, Contains("code 3"));
+    const auto rows = read_result_file(room / "o/results.json").points;
+    REQUIRE(rows.size() == 2);
+    CHECK(rows[0].outcome == Outcome::crashed);
+    CHECK_THAT(rows[0].reason, Contains("rank 1 killed by signal 9"));
+    CHECK(rows[1].outcome == Outcome::ok);
+    CHECK(live_descendants(0).empty());
+  }
+}
+
 TEST_CASE("faults: Ctrl-C held down ends a sweep, and the drawing of its plots, with exit code 3") {
   const Room room;
   const std::string hold_down =

@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "test/fake_cuda/capture.h"
 #include "test/fake_cuda/handles.h"
 #include "test/fake_cuda/memory.h"
 #include "test/fake_cuda/settings.h"
@@ -51,18 +52,23 @@ using namespace fake_cuda;
 extern "C" {
 
 cudaError_t cudaMalloc(void** at, std::size_t bytes) {
+  if (breaks_capture("cudaMalloc")) return returned(cudaErrorStreamCaptureUnsupported);
   return allocate(Kind::device, at, bytes);
 }
 cudaError_t cudaFree(void* at) {
+  if (breaks_capture("cudaFree")) return returned(cudaErrorStreamCaptureUnsupported);
   return release(Kind::device, at, "cudaFree");
 }
 cudaError_t cudaMallocHost(void** at, std::size_t bytes) {
+  if (breaks_capture("cudaMallocHost")) return returned(cudaErrorStreamCaptureUnsupported);
   return allocate(Kind::pinned, at, bytes);
 }
 cudaError_t cudaHostAlloc(void** at, std::size_t bytes, unsigned) {
+  if (breaks_capture("cudaHostAlloc")) return returned(cudaErrorStreamCaptureUnsupported);
   return allocate(Kind::pinned, at, bytes);
 }
 cudaError_t cudaFreeHost(void* at) {
+  if (breaks_capture("cudaFreeHost")) return returned(cudaErrorStreamCaptureUnsupported);
   return release(Kind::pinned, at, "cudaFreeHost");
 }
 cudaError_t cudaHostRegister(void* at, std::size_t bytes, unsigned) {
@@ -82,11 +88,15 @@ cudaError_t cudaHostUnregister(void* at) {
 }
 cudaError_t cudaMallocAsync(void** at, std::size_t bytes, cudaStream_t stream) {
   if (!queue_of(stream)) return returned(cudaErrorInvalidResourceHandle);
+  if (queue_of(stream)->capture)
+    return refused(cudaErrorStreamCaptureUnsupported, "cudaMallocAsync", "memory of graphs is not emulated");
   return allocate(Kind::device, at, bytes);
 }
 cudaError_t cudaFreeAsync(void* at, cudaStream_t stream) {
   const auto queue = queue_of(stream);
   if (!queue) return returned(cudaErrorInvalidResourceHandle);
+  if (queue_of(stream)->capture)
+    return refused(cudaErrorStreamCaptureUnsupported, "cudaFreeAsync", "memory of graphs is not emulated");
   if (Memory::get().kind_of(at, 1) != Kind::device)
     return refused(cudaErrorInvalidValue, "cudaFreeAsync", "no allocation begins there");
   Engine::get().enqueue(queue, [at] {
@@ -116,6 +126,8 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   if ((target == Kind::pinned && !memory.in_one_range(to, bytes)) ||
       (source == Kind::pinned && !memory.in_one_range(from, bytes)))
     return refused(cudaErrorInvalidValue, "cudaMemcpyAsync", "a range goes from one locked piece to the next");
+  if (queue->capture && (source == Kind::pageable || target == Kind::pageable))
+    return refused(cudaErrorStreamCaptureUnsupported, "cudaMemcpyAsync", "pageable memory in a capture is not emulated");
   if (source == Kind::pageable && target == Kind::device) {
     const auto* begin = static_cast<const std::byte*>(from);
     Engine::get().enqueue(queue, [to, taken = std::vector<std::byte>(begin, begin + bytes)] {

@@ -73,6 +73,21 @@ TEST_CASE("recompute changes no bit") {
   }
 }
 
+TEST_CASE("a replayed step computes what one that is not does, to the bit") {
+  for (const Layout& layout : layouts()) {
+    if (!layout.point.capture) continue;
+    Point plain = layout.point;
+    plain.capture = false;
+    const PointResult replayed = run_layout(layout.point), as_it_is = run_layout(plain);
+    if (!first_rank()) continue;
+    INFO(describe(layout));
+    CHECK(replayed.losses == as_it_is.losses);
+    CHECK(replayed.gradient_norms == as_it_is.gradient_norms);
+    CHECK(replayed.auxiliary_losses == as_it_is.auxiliary_losses);
+    CHECK(replayed.skipped_steps == as_it_is.skipped_steps);
+  }
+}
+
 TEST_CASE("two runs of one point give the same bits") {
   const auto check = [](const Layout& layout) {
     const PointResult first = run_layout(layout.point), second = run_layout(layout.point);

@@ -1,6 +1,8 @@
 // What a rank allocates on the counting device, and on a simulated machine, is byte for byte and by category
 // what it allocates on the CPU, in the device's memory and in the host's; and after the first iteration no rank asks for raw
 // memory.
+#include <mutex>
+
 #include "engine/sim/counting.h"
 #include "engine/sim/simulate.h"
 #include "engine/train/data.h"
@@ -52,9 +54,10 @@ bool same(const Peaks& a, const Peaks& b) {
 void check_memory(const Layout& layout, const Machine& machine, const Framework& framework) {
   const Point point = layout.point;
   if (point.router.routing == Routing::learned && point.ep > 1) return;  // its sizes follow the data
-  MpiWorld world(static_cast<int>(point.world()));
+  MpiWorld processes(static_cast<int>(processes_of(point)));
+  std::mutex results;
   double different = 0, grew = 0, simulated_different = 0;
-  if (world.member()) {
+  const auto check_rank = [&](World& world) {
     const Plan plan = strategies::make_plan(point);
     const auto data = open_data(point.data, point.model.vocab, point.seq, point.seed);
     const auto real_device = open_device("cpu", 0);
@@ -62,17 +65,23 @@ void check_memory(const Layout& layout, const Machine& machine, const Framework&
     const auto counting = open_counting_device(0);
     const auto lone = lone_world(world.rank(), world.size());
     const Peaks counted = train(plan, *counting, *lone, nullptr);
-    different = !same(real, counted);
     const Simulation simulation = simulate_point(point, plan, machine, framework, world.size());
-    const auto stage = static_cast<std::size_t>(plan.mesh.coordinate(world.rank(), Axis::pp));
-    Peaks simulated{simulation.peak_by_stage.at(stage), {}, simulation.reserved_by_stage.at(stage)};
+    // Of replicas of one process each is a class of its own.
+    const auto rank_class = static_cast<std::size_t>(
+        plan.single_process ? world.rank() : plan.mesh.coordinate(world.rank(), Axis::pp));
+    Peaks simulated{simulation.peak_by_stage.at(rank_class), {}, simulation.reserved_by_stage.at(rank_class)};
     if (point.offload != Offload::none) {
-      simulated.host = simulation.host_peak_by_stage.at(stage);
-      simulated.host_reserved = simulation.host_reserved_by_stage.at(stage);
+      simulated.host = simulation.host_peak_by_stage.at(rank_class);
+      simulated.host_reserved = simulation.host_reserved_by_stage.at(rank_class);
     }
-    simulated_different = !same(real, simulated) || (real.host.total > 0) != (point.offload != Offload::none);
-    grew = real.raw_at_end != real.raw_after_first;
-  }
+    const std::lock_guard lock(results);
+    different += counted.peak.total == 0 || !same(real, counted);
+    simulated_different += !same(real, simulated) || (real.host.total > 0) != (point.offload != Offload::none);
+    grew += real.raw_at_end != real.raw_after_first;
+  };
+  if (processes.member())
+    point.replicas == Replicas::single_process ? run_replicas(static_cast<int>(point.world()), check_rank)
+                                               : check_rank(processes);
   double worst[3] = {different, grew, simulated_different};
   MPI_Allreduce(MPI_IN_PLACE, worst, 3, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
   INFO(describe(layout));

@@ -172,11 +172,13 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
   CHECK(why(R"("attention": "flash")") == "");
   CHECK(why(R"("precision": "fp8")") ==
         "precision fp8 is not built into this binary, need f32, bf16 or fp16");
-  for (const char* fields : {R"("capture": true)",
-                             R"("framework": "megatron")", R"("optimizer": "sgd")", R"("fused_optimizer": false)", R"("pinned": true)", R"("loader_workers": 1)", R"("replicas": "single_process")"}) {
+  for (const char* fields : {R"("offload": "optimizer", "optimizer": "sgd")", R"("capture": true, "optimizer": "sgd")",
+                             R"("framework": "megatron")", R"("optimizer": "sgd")", R"("fused_optimizer": false)",
+                             R"("replicas": "single_process", "device": "cuda")"}) {
     INFO(fields);
     CHECK(why(fields) != "");
   }
+  CHECK(why(R"("capture": true, "loader_workers": 2, "pinned": true)") == "");
   CHECK(why(R"("cp": 2)") ==
         "cp_communication ring with attention core, which keeps probabilities, is not built into this "
         "binary, need "
@@ -217,6 +219,38 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
   CHECK_THAT(of(R"({"preset": "bert-bytes-tiny", "causal": true})"),
              Contains("causal true with masked words"));
   CHECK(of(R"({"preset": "gpt-bytes-tiny", "bias": false, "tied_embedding": false})") == "");
+}
+
+TEST_CASE("a step whose host reads the device is not replayed: the reason, and what could") {
+  using Catch::Contains;
+  const auto why = [](const std::string& fields) {
+    const auto refusal =
+        strategies::why_not(point_of(R"({"model": "mixtral-bytes-tiny", "seq": 64, "capture": true, )" + fields + "}"));
+    if (refusal) CHECK(refusal->outcome == Outcome::infeasible);
+    return refusal ? refusal->reason : "";
+  };
+  CHECK(why(R"("router": "balanced")") == "");
+  CHECK(why(R"("router": "capacity:2")") == "");
+  CHECK_THAT(why(R"("router": "learned")"), Contains("need router balanced, capacity:F or capture false"));
+  CHECK_THAT(why(R"("offload": "optimizer")"), Contains("need offload none or capture false"));
+  CHECK(why(R"("precision": "bf16")") == "");
+  Point p = point_of(R"({"model": "mixtral-8x7b", "seq": 64, "capture": true, "precision": "fp16"})");
+  REQUIRE(p.model.parts().routing.balance_loss > 0);
+  CHECK_THAT(strategies::why_not(p)->reason, Contains("need precision bf16 or capture false"));
+}
+
+TEST_CASE("replicas of one process are whole models") {
+  using Catch::Contains;
+  const auto why = [](const std::string& fields) {
+    const auto refusal = strategies::why_not(point_of(
+        R"({"model": "gpt-bytes-tiny", "seq": 64, "global_batch": 8, "replicas": "single_process", )" + fields + "}"));
+    if (refusal) CHECK(refusal->outcome == Outcome::infeasible);
+    return refusal ? refusal->reason : "";
+  };
+  CHECK(why(R"("dp": 4)") == "");
+  CHECK_THAT(why(R"("dp": 4, "tp": 2)"), Contains("need all of them 1 or replicas ranks"));
+  CHECK_THAT(why(R"("dp": 4, "zero": 1)"), Contains("need zero 0 or replicas ranks"));
+  CHECK_THAT(why(R"("dp": 4, "capture": true)"), Contains("need replicas ranks or capture false"));
 }
 
 TEST_CASE("every field that decides what is trained or how it is laid out is one strategy's") {

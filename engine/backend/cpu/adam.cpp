@@ -19,10 +19,12 @@ auto first_ending_after(ops::ElementRanges ranges, std::int64_t element) {
 
 template <>
 void compute(CpuOps& cpu, const ops::Adam& op) {
-  const double t = static_cast<double>(op.step);
-  const auto m_scale = static_cast<float>(1 / (1 - std::pow(static_cast<double>(op.beta1), t)));
-  const auto v_scale = static_cast<float>(1 / (1 - std::pow(static_cast<double>(op.beta2), t)));
-  const float b1 = op.beta1, b2 = op.beta2, lr = op.lr, eps = op.eps, gs = op.grad_scale;
+  const float* const now = op.by_step ? op.by_step.as<float>() : nullptr;
+  if (now && std::isnan(now[ops::kStepGradScale])) return;
+  const float m_scale = now ? now[ops::kStepMScale] : op.m_scale(),
+              v_scale = now ? now[ops::kStepVScale] : op.v_scale(), lr = now ? now[ops::kStepRate] : op.lr,
+              gs = now ? now[ops::kStepGradScale] : op.grad_scale;
+  const float b1 = op.beta1, b2 = op.beta2, eps = op.eps;
   const auto step = [&](auto type, auto moments) {
     using T = decltype(type);
     using M = decltype(moments);

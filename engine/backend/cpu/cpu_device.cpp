@@ -94,12 +94,14 @@ std::string CpuDevice::name() const {
 }
 
 void CpuDevice::write(const Tensor& to, std::span<const std::byte> source) {
+  need_no_recording("write");
   check(source.size() == to.bytes(), "cpu", "write of {} bytes into a tensor of {}", source.size(),
         to.bytes());
   if (!source.empty()) std::memcpy(to.data(), source.data(), source.size());
 }
 
 float CpuDevice::read(const Tensor& scalar, float) {
+  need_no_recording("read");
   check(scalar.numel() == 1, "cpu", "read of a scalar from a tensor of shape {}", scalar.shape().str());
   switch (scalar.dtype()) {
     case DType::f32:
@@ -114,6 +116,7 @@ float CpuDevice::read(const Tensor& scalar, float) {
 }
 
 void CpuDevice::read(const Tensor& from, std::span<std::byte> to) {
+  need_no_recording("read");
   check(to.size() == from.bytes(), "cpu", "read of {} bytes from a tensor of {}", to.size(), from.bytes());
   if (!to.empty()) std::memcpy(to.data(), from.data(), to.size());
 }

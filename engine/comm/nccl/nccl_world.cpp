@@ -241,6 +241,9 @@ class NcclWorld final : public World {
         watch_(std::make_shared<Watch>(deadline)),
         lines_(watch_) {
     device.while_waiting([watch = watch_](double waited) { watch->check(waited); });
+    device.after_replay([watch = watch_, &device] {
+      watch->ends(static_cast<cudaStream_t>(device.stream()), "a replayed step with all its collectives");
+    });
   }
   int rank() const override { return host_.rank(); }
   int size() const override { return host_.size(); }

@@ -147,6 +147,38 @@ TEST_CASE("each stage lowers the peak") {
   }
 }
 
+TEST_CASE("the largest model that fits a limit on memory grows with the stage") {
+  for (const Precision precision : kPrecisions) {
+    INFO(name_of(precision));
+    // The bucket in which gradients are reduced is small beside this limit.
+    const auto fits = [&](Zero zero, std::int64_t layers) {
+      Point p = point_of(precision, zero);
+      p.model.layers = layers;
+      try {
+        forecast_memory(strategies::make_plan(p), std::size_t{400} << 20);
+        return true;
+      } catch (const OutOfMemory&) {
+        return false;
+      }
+    };
+    const auto most_layers = [&](Zero zero) {
+      std::int64_t most = 1, too_many = 512;
+      REQUIRE(fits(zero, most));
+      while (most + 1 < too_many) {
+        const std::int64_t between = (most + too_many) / 2;
+        (fits(zero, between) ? most : too_many) = between;
+      }
+      return most;
+    };
+    const std::int64_t none = most_layers(Zero::none), first = most_layers(Zero::stage_1),
+                       second = most_layers(Zero::stage_2), third = most_layers(Zero::stage_3);
+    INFO(none << ", " << first << ", " << second << ", " << third << " layers");
+    CHECK(first > none);
+    CHECK(second > first);
+    CHECK(third > second);
+  }
+}
+
 // Of what is gathered no more than two units are there at once, however many there are.
 TEST_CASE("at the peak of stage 3 more layers add their shards to the weights and no more") {
   for (const Precision precision : kPrecisions) {

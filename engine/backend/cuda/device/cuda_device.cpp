@@ -67,13 +67,23 @@ void CudaDevice::wait() {
   wait_until_ready([this] { return cudaStreamQuery(stream_.get()); });
 }
 
+void CudaDevice::need_no_capture(std::string_view call) const {
+  if (capturing_)
+    fail(ErrorKind::unsupported, "capture",
+         "a {} of values within a step that is recorded, as messages through host memory do, need capture false, or a "
+         "GPU for each rank",
+         call);
+}
+
 void CudaDevice::write(const Tensor& to, std::span<const std::byte> source) {
+  need_no_capture("write");
   check(source.size() == to.bytes(), "cuda", "write of {} bytes into a tensor of {}", source.size(),
         to.bytes());
   staging_.upload(to.data(), source);
 }
 
 void CudaDevice::read(const Tensor& from, std::span<std::byte> to) {
+  need_no_capture("read");
   check(to.size() == from.bytes(), "cuda", "read of {} bytes from a tensor of {}", to.size(), from.bytes());
   wait();
   staging_.download(from.data(), to);
@@ -117,6 +127,55 @@ float CudaDevice::read(const Tensor& scalar, float) {
     default:
       fail(ErrorKind::internal, "cuda", "read of a scalar of type {}", mbench::name_of(scalar.dtype()));
   }
+}
+
+// A graph and what of its step the meter counts.
+class CudaDevice::Captured final : public RecordedStep {
+ public:
+  Captured(CudaDevice& device, cudaGraph_t graph, const Meter& step) : device_(device), step_(step) {
+    const cudaError_t code = cudaGraphInstantiateWithFlags(&executable_, graph, 0);
+    static_cast<void>(cudaGraphDestroy(graph));
+    cuda_check("capture", code);
+  }
+  ~Captured() override { static_cast<void>(cudaGraphExecDestroy(executable_)); }
+  // The meter has the step already where it has just been recorded.
+  void launch() {
+    device_.last_op_ = "replayed step";
+    const int interval = device_.timeline() ? device_.timer_.begin() : -1;
+    cuda_check("replay", cudaGraphLaunch(executable_, device_.stream_.get()));
+    if (interval >= 0) device_.timer_.end(interval, Track::compute, "replayed step", nullptr);
+    if (device_.after_replay_) device_.after_replay_();
+  }
+  void replay() override {
+    launch();
+    device_.meter().add(step_);
+  }
+
+ private:
+  CudaDevice& device_;
+  Meter step_;
+  cudaGraphExec_t executable_ = nullptr;
+};
+
+std::unique_ptr<RecordedStep> CudaDevice::record(const std::function<void()>& step) {
+  need_no_capture("recording");
+  wait();
+  const Meter before = meter();
+  cuda_check("capture", cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal));
+  capturing_ = true;
+  cudaGraph_t graph = nullptr;
+  try {
+    step();
+  } catch (...) {
+    capturing_ = false;
+    if (cudaStreamEndCapture(stream_.get(), &graph) == cudaSuccess && graph) cudaGraphDestroy(graph);
+    throw;
+  }
+  capturing_ = false;
+  cuda_check("capture", cudaStreamEndCapture(stream_.get(), &graph));
+  auto captured = std::make_unique<Captured>(*this, graph, meter().since(before));
+  captured->launch();
+  return captured;
 }
 
 double CudaDevice::synchronize() {

@@ -32,11 +32,17 @@ class CudaDevice final : public StreamDevice {
   bool immediate() const override { return false; }
   std::unique_ptr<Gauge> gauge() override { return options_.gauge ? options_.gauge() : nullptr; }
 
+  // As a CUDA graph: `step` is captured from the stream, with all that waits for it and that it waits for, and launched.
+  // Streams must have been used before: what a library makes at its first call is not made while it is captured.
+  std::unique_ptr<RecordedStep> record(const std::function<void()>& step) override;
+
   void* stream() const override { return stream_.get(); }
-  int begin_interval() override { return timer_.begin(); }
+  // What a graph does takes no time that the device's events could tell apart.
+  int begin_interval() override { return capturing_ ? -1 : timer_.begin(); }
   void end_interval(int interval, Track track, std::string name, double& seconds) override {
-    timer_.end(interval, track, std::move(name), &seconds);
+    if (interval >= 0) timer_.end(interval, track, std::move(name), &seconds);
   }
+  void after_replay(std::function<void()> call) override { after_replay_ = std::move(call); }
   void while_waiting(std::function<void(double)> check) override { check_ = std::move(check); }
 
   // As a backend of the table: its ops, remembered for errors and timed for a trace.
@@ -54,6 +60,8 @@ class CudaDevice final : public StreamDevice {
   std::unique_ptr<HostCopy> do_start_copy(CopyWay way, const Tensor& from, const Tensor& to) override;
 
  private:
+  class Captured;
+  void need_no_capture(std::string_view call) const;
   void wait();  // until the stream is idle
   template <class Ask>
   void wait_until_ready(const Ask& ask);  // ask(): cudaErrorNotReady until what is waited for has come
@@ -68,6 +76,8 @@ class CudaDevice final : public StreamDevice {
   TableOf<CudaDevice> table_;
   std::string_view last_op_ = "start";
   std::function<void(double)> check_;
+  std::function<void()> after_replay_;
+  bool capturing_ = false;
 };
 
 }  // namespace mbench::cuda

@@ -1,0 +1,16 @@
+// A machine's file, and what can be set in it; a framework's file.
+#include "engine/base/json_reader.h"
+#include "engine/sim/machine.h"
+#include "engine/sim/what_if.h"
+#include "test/fuzz/target.h"
+
+void mbench::fuzz::read(const std::string& text) {
+  const auto json = parse_json(text, "m.json");
+  if (json.is_object() && json.contains("host_us")) {
+    framework_from_json(json, "m.json");
+    return;
+  }
+  const Machine m = machine_from_json(json, "m.json");
+  require(m.usable_memory() > 0 && m.devices_per_node > 0, "a machine that reads has memory and devices");
+  for (int ranks = 1; ranks <= m.devices_per_node; ++ranks) require(m.link(ranks).bandwidth > 0, "links of all devices");
+}
