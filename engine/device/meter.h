@@ -45,7 +45,7 @@ struct Meter {
     for (std::size_t i = 0; i < seconds.size(); ++i) seconds[i] += m.seconds[i];
   }
   void reset() { *this = Meter(); }
-  // What was counted since it was `before`, without seconds; and the same added again.
+  // What was counted since it was `before`, without seconds.
   Meter since(const Meter& before) const {
     Meter more;
     more.flops = flops - before.flops;
@@ -53,14 +53,8 @@ struct Meter {
     more.bytes = bytes - before.bytes;
     more.launches = launches - before.launches;
     more.communication_bytes = communication_bytes - before.communication_bytes;
+    more.host_copy_bytes = host_copy_bytes - before.host_copy_bytes;
     return more;
-  }
-  void add(const Meter& more) {
-    flops += more.flops;
-    matmul_flops += more.matmul_flops;
-    bytes += more.bytes;
-    launches += more.launches;
-    communication_bytes += more.communication_bytes;
   }
 };
 

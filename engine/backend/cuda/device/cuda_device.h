@@ -1,5 +1,6 @@
 // A GPU as a device: one compute stream, memory that grows in one range of addresses, copies through pinned
-// buffers. What is offloaded lies in page-locked memory and is copied on streams beside that. What fails while kernels run is found at the next wait; the error names the op enqueued last.
+// buffers. What is offloaded lies in page-locked memory and is copied on streams beside that one. What fails while kernels
+// run is found at the next wait; the error names the op enqueued last.
 #pragma once
 #include <cuda_runtime_api.h>
 
