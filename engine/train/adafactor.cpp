@@ -6,6 +6,7 @@
 #include "engine/ops/copy.h"
 #include "engine/ops/run.h"
 #include "engine/plan/optimizer_plan.h"
+#include "engine/spec/architecture.h"
 
 namespace mbench {
 namespace {
@@ -23,9 +24,11 @@ Axes that_cut(const Parameter& p, int dim, const Mesh& mesh) {
 // Rows for words that the vocabulary lacks have no gradient and no update; how many there are is the layout's, and so the mean
 // square of an update leaves them out.
 std::int64_t counted_rows(const WeightSpec& w, const Plan& plan) {
-  const Matrices m = matrices_of(w.shape);
-  const bool of_words = (w.role == Role::vocabulary || w.role == Role::column) && m.rows == plan.vocab;
-  return of_words ? plan.model.vocab : m.rows;
+  const TableSpec table = embedding_of(plan.model, plan.vocab).word;
+  const LinearSpec logits = head_of(plan.model, plan.vocab).logits;
+  for (const WeightSpec& of_words : {weight_of(table), weight_of(logits), bias_of(logits)})
+    if (w.name == of_words.name) return plan.model.vocab;
+  return matrices_of(w.shape).rows;
 }
 
 // Places among tensors of sums, one for each set of axes that they go over.

@@ -270,6 +270,7 @@ TEST_CASE("what cannot be or is not built in is refused with its reason") {
   CHECK(kind_of(layers) == ErrorKind::infeasible);
   Point precision = layout(1, 1, 2);
   precision.precision = Precision::fp8;
+  precision.capture = true;
   CHECK(kind_of(precision) == ErrorKind::unsupported);
 }
 
