@@ -56,7 +56,6 @@ Strategy tensor();
 Strategy expert();
 Strategy sharded_state();
 Strategy optimizer();
-Strategy fp8();
 Strategy recompute();
 Strategy pipeline();
 

@@ -14,9 +14,8 @@ struct Failure {
   std::string reason;                  // one line
 };
 
-// `progress` is what the ranks last said of themselves ("iteration 3 of 10"); empty if they never spoke. `hosts`: where they
-// are, if they told: a rank that is named then comes with its host.
+// `progress` is what the ranks last said of themselves ("iteration 3 of 10"); empty if they never spoke.
 Failure explain_failure(const ProcessEnd& end, const Launcher& launcher, const std::string& progress,
-                        double timeout_s, const std::vector<Host>& hosts = {});
+                        double timeout_s);
 
 }  // namespace mbench::sweeps
