@@ -1,5 +1,4 @@
-// Collectives of CPU ranks: the engine's beside MPI's own calls, and beside
-// what copies cost: memcpy by all ranks at once.
+// Collectives of CPU ranks: the engine's beside MPI's own calls, and beside what copies cost: memcpy by all ranks at once.
 //
 //   mpirun -np 2 comm_bench           f32; add --bf16 for bf16
 //
