@@ -28,10 +28,11 @@ void print(const std::string& text) {
 
 void add(const Arguments& args) {
   reports::AddOptions options = args.add;
-  if (!args.metric.empty() && args.metric != "memory")
-    fail(ErrorKind::bad_input, "--metric", "got \"{}\", need memory, or none to keep all that was measured",
+  if (!args.metric.empty() && args.metric != "memory" && args.metric != "memory,loss")
+    fail(ErrorKind::bad_input, "--metric", "got \"{}\", need memory, memory,loss, or none to keep all that was measured",
          args.metric);
-  options.memory_only = args.metric == "memory";
+  options.memory_only = !args.metric.empty();
+  options.with_losses = args.metric == "memory,loss";
   std::vector<ResultFile> results;  // all are read before anything is written
   for (const std::string& path : args.results)
     results.push_back(read_result_file(sweeps::results_file(path)));
@@ -174,7 +175,7 @@ void add_baseline(CLI::App& app, Exit&) {
       ->required();
   adding->add_option(
       "--metric", args->metric,
-      "memory: keep peak memory alone, for any machine with the same kind of device. Default: all");
+      "memory, or memory,loss: keep these alone, for any machine with the same kind of device. Default: all");
   adding->add_option("--revision", args->add.revision,
                      "Revision of what was measured; default: mbench's own, from the result");
   adding->add_option("--date", args->add.date, "When it was measured; default: from the result");

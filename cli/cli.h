@@ -24,6 +24,7 @@ int exit_code_of(ErrorKind kind);
 
 void add_sweep(CLI::App& app, Exit& exit);     // sweep.cpp
 void add_run(CLI::App& app, Exit& exit);       // run.cpp
+void add_hosts(CLI::App& app, Exit& exit);     // hosts.cpp
 void add_plan(CLI::App& app, Exit& exit);      // plan.cpp
 void add_search(CLI::App& app, Exit& exit);    // search.cpp
 void add_devices(CLI::App& app, Exit& exit);   // devices.cpp
@@ -31,6 +32,7 @@ void add_report(CLI::App& app, Exit& exit);    // report.cpp
 void add_compare(CLI::App& app, Exit& exit);   // compare.cpp
 void add_baseline(CLI::App& app, Exit& exit);  // baseline.cpp
 void add_trend(CLI::App& app, Exit& exit);     // trend.cpp
+void add_documents(CLI::App& app, Exit& exit);  // documents.cpp
 
 // What a point needs, told without running it: whether it fits and about how long it takes. preflight.cpp
 sweeps::Forecast preflight(const Point& point, const sweeps::Launcher& launcher);

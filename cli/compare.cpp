@@ -17,7 +17,7 @@ namespace mbench::cli {
 namespace {
 
 struct Arguments {
-  std::string result, baseline, revision, again, format = "md";
+  std::string result, baseline, revision, again, old_again, format = "md";
   std::vector<std::string> thresholds, metrics, fail_on;
 };
 
@@ -62,7 +62,7 @@ void add_compare(CLI::App& app, Exit& exit) {
       ->allow_extra_args(false);
   command
       ->add_option("--metric", args->metrics,
-                   "Compare this alone: time, memory or loss; may be repeated. Memory alone compares across "
+                   "Compare this alone: time, memory or loss; may be repeated. Memory and loss compare across "
                    "CPUs. Default: all")
       ->delimiter(',')
       ->allow_extra_args(false);
@@ -74,6 +74,8 @@ void add_compare(CLI::App& app, Exit& exit) {
   command->add_option(
       "--confirm", args->again,
       "A second measurement of NEW: slower is only what is slower there too. For shared machines");
+  command->add_option("--confirm-baseline", args->old_again,
+                      "A second measurement of OLD, to hold that of --confirm against; default OLD itself");
   command->add_option("--format", args->format, "md (for a pull request), json or junit")
       ->capture_default_str();
   command->footer(
@@ -102,12 +104,16 @@ void add_compare(CLI::App& app, Exit& exit) {
     for (const std::string& name : args->fail_on)
       options.fail_on.push_back(reports::verdict_named(name, "--fail-on"));
     reports::check_comparison_format(args->format);  // before the files are read
+    if (args->again.empty() && !args->old_again.empty())
+      fail(ErrorKind::bad_input, "--confirm-baseline", "is held against a second measurement, need --confirm too");
     const auto [now, baseline] = read_both(*args, options);
     reports::Comparison comparison = reports::compare_results(now, baseline, options);
-    if (!args->again.empty())
-      comparison = confirmed(
-          std::move(comparison),
-          reports::compare_results(read_result_file(sweeps::results_file(args->again)), baseline, options));
+    if (!args->again.empty()) {
+      const ResultFile again = read_result_file(sweeps::results_file(args->again));
+      const ResultFile old_again =
+          args->old_again.empty() ? baseline : read_result_file(sweeps::results_file(args->old_again));
+      comparison = confirmed(std::move(comparison), reports::compare_results(again, old_again, options));
+    }
     const std::string out = reports::render_comparison(comparison, args->format);
     std::fwrite(out.data(), 1, out.size(), stdout);
     if (comparison.fails()) exit.code = Exit::kRegression;

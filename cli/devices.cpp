@@ -53,6 +53,7 @@ void print_devices() {
                measured_peak_flops(precision, 0.5) * 1e-9, precision == Precision::f32 ? "an" : "a",
                name_of(precision));
   fmt::print("          bf16 products: {}\n", bf16_arithmetic());
+  fmt::print("          fp8 products: the values of e4m3 and e5m2, exactly, multiplied in f32\n");
   print_gpus();
   fmt::print("mpi       {}\n", text("mpi"));
   fmt::print("blas      {}\n", text("blas"));

@@ -6,6 +6,7 @@
 
 #include <fstream>
 
+#include "cli/revision.h"
 #include "engine/platform/registry.h"
 #include "engine/run/flops.h"
 
@@ -50,7 +51,7 @@ std::uint64_t available_memory() {
 std::string describe_version() {
   const std::string cuda = cuda_libraries();
   return fmt::format("mbench {}\nrevision  {}\ncompiler  {}\nmpi       {}\ncuda      {}\nblas      {}",
-                     MBENCH_VERSION, MBENCH_GIT_REVISION, MBENCH_COMPILER, mpi_library(),
+                     MBENCH_VERSION, git_revision(), MBENCH_COMPILER, mpi_library(),
                      cuda.empty() ? "not built in" : cuda, blas_library());
 }
 
@@ -63,7 +64,7 @@ nlohmann::ordered_json describe_environment(const std::string& device) {
                               {"mpi", mpi_library()},
                               {"blas", blas_library()},
                               {"compiler", MBENCH_COMPILER},
-                              {"git_revision", MBENCH_GIT_REVISION},
+                              {"git_revision", git_revision()},
                               {"mbench_version", MBENCH_VERSION},
                               {"flop_formula", kFlopFormula},
                               {"flop_formula_version", kFlopFormulaVersion}};

@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "cli/cli.h"
+#include "cli/cpu_check.h"
 #include "cli/environment.h"
 #include "cli/resource_limits.h"
 #include "engine/base/text.h"
@@ -86,6 +87,8 @@ int run(int argc, char** argv) {
   add_baseline(app, exit);
   add_trend(app, exit);
   add_devices(app, exit);
+  add_hosts(app, exit);
+  add_documents(app, exit);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -107,8 +110,7 @@ int run(int argc, char** argv) {
 }
 
 // The loader runs what stands here before it initialises the libraries.
-[[gnu::section(".preinit_array"), gnu::used]] void (*check_first)(int, char**,
-                                                                  char**) = check_resource_limits;
+[[gnu::section(".preinit_array"), gnu::used]] void (*check_first[])(int, char**, char**) = {check_cpu, check_resource_limits};
 
 }  // namespace
 }  // namespace mbench::cli

@@ -9,6 +9,7 @@
 
 #include "cli/cli.h"
 #include "cli/environment.h"
+#include "cli/launch.h"
 #include "engine/base/atomic_file.h"
 #include "engine/base/json_reader.h"
 #include "engine/process/process.h"
@@ -77,12 +78,18 @@ Measured measure_best(const search::Space& space, const search::SearchEnd& end, 
   options.device = immediate ? "cpu" : "cuda";
   const sweeps::Spec spec = sweeps::read_spec(options);
   sweeps::RunnerOptions runner;
-  runner.program = fs::read_symlink("/proc/self/exe").string();
+  runner.program = this_program();
   runner.out = out;
-  runner.launcher = sweeps::find_launcher(sweeps::default_launcher());
+  runner.launcher = find_launcher(LaunchOptions{});
+  std::optional<sweeps::ToldHosts> hosts;
+  if (runner.launcher.allocated) {
+    hosts = sweeps::probe_hosts(runner.launcher, runner.program, options.device);
+    runner.launcher = sweeps::on_hosts(runner.launcher, hosts->hosts);
+  }
   runner.quiet = quiet;
   runner.resume_command = fmt::format("mbench sweep {} --on {} --out {} --resume", path, options.device, out);
   runner.environment = describe_environment(options.device);
+  if (hosts) runner.environment.update(hosts->environment);
   runner.environment["spec_file"] = path;
   runner.environment["launcher"] = runner.launcher.describe();
   runner.preflight = [&](const Point& point) { return preflight(point, runner.launcher); };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cli/cli.h"
+#include "cli/find_spec.h"
 #include "cli/sensitivity.h"
 #include "cli/simulation.h"
 #include "engine/base/text.h"
@@ -82,6 +83,9 @@ void print_layout(const Point& p, const Plan& plan) {
                plan.mesh.size({Axis::cp, Axis::dp}));
   if (plan.state.sharded() && p.model.experts > 0)
     fmt::print("               of experts over {} ranks\n", plan.mesh.size(Axis::edp));
+  if (plan.state.optimizer_at == Residence::host)
+    fmt::print("  offload      {} in host memory, updated there\n",
+               plan.state.weights_at == Residence::host ? "weights and optimizer state" : "optimizer state");
   fmt::print(
       "  weights      of the first layer of a kind for all {}{}; collectives before / after the product\n",
       p.model.layers,
@@ -114,8 +118,10 @@ void print_schedule(const Plan& plan) {
   }
 }
 
-void print_memory(const std::vector<MemoryUse>& peaks, const std::vector<std::size_t>& reserved, int world) {
-  fmt::print("  peak memory, MiB a rank\n    {:<12}{:>12}", "ranks", "total");
+void print_memory(const std::vector<MemoryUse>& peaks, const std::vector<std::size_t>& reserved, int world,
+                  std::string_view of = "peak memory") {
+  if (peaks.empty()) return;
+  fmt::print("  {}, MiB a rank\n    {:<12}{:>12}", of, "ranks", "total");
   for (int c = 0; c < kCategories; ++c) fmt::print("{:>13}", name_of(static_cast<Category>(c)));
   fmt::print("{:>12}\n", "reserved");
   const int ranks = world / static_cast<int>(peaks.size());
@@ -131,14 +137,18 @@ void print_memory(const std::vector<MemoryUse>& peaks, const std::vector<std::si
   }
 }
 
+constexpr std::string_view kHostMemory = "peak of host memory";
+
 void print_forecast(const Point& point, const Plan& plan, Simulator& simulator, const Options& options) {
   if (!point.simulated()) {
     const MemoryForecast f = forecast_memory(plan, point.memory_limit);
     print_memory(f.peak_by_stage, f.reserved_by_stage, plan.mesh.world());
+    print_memory(f.host_peak_by_stage, f.host_reserved_by_stage, plan.mesh.world(), kHostMemory);
     return;
   }
   const Simulation s = simulator.simulate(point);
   print_memory(s.peak_by_stage, s.reserved_by_stage, plan.mesh.world());
+  print_memory(s.host_peak_by_stage, s.host_reserved_by_stage, plan.mesh.world(), kHostMemory);
   const Machine& machine = simulator.machine_of(point);
   fmt::print("  device       {}: {} for the allocator of {}\n", machine.name,
              format_bytes(machine.usable_memory()), format_bytes(machine.memory_bytes));
@@ -204,6 +214,7 @@ void add_plan(CLI::App& app, Exit& exit) {
       ->type_name("DEVICE");
   command->callback([options, &exit] {
     options->spec.device = options->on;
+    options->spec.path = find_spec(options->spec.path);
     const char* simulated = options->sensitivities ? "--sensitivities" : options->advice ? "--advice" : nullptr;
     if (simulated && !options->on.starts_with("sim:"))
       fail(ErrorKind::bad_input, simulated, "is of a simulated machine, got --on {}, need sim:<N>x<MACHINE>",

@@ -48,7 +48,7 @@ sweeps::Forecast preflight_on_gpus(const Point& point, const Plan& plan, const s
   const std::vector<Gpu> all = gpus();
   if (all.empty()) return {};
   const std::int64_t n = static_cast<std::int64_t>(all.size());
-  const std::int64_t on_node = (point.world() + launcher.nodes - 1) / launcher.nodes;
+  const std::int64_t on_node = sweeps::spread_of(launcher, point).per_node;
   const auto sharing = static_cast<std::uint64_t>((on_node + n - 1) / n);
   const std::size_t share = all.front().memory_bytes / sharing;
   const std::size_t limit =
@@ -71,18 +71,20 @@ sweeps::Forecast preflight(const Point& point, const sweeps::Launcher& launcher)
     if (const auto why = why_unsupported_on(point.device, point)) return {Outcome::unsupported, *why, {}};
     if (point.device == "cuda") return preflight_on_gpus(point, plan, launcher);
     Machine machine = this_machine();
-    machine.devices_per_node = static_cast<int>((point.world() + launcher.nodes - 1) / launcher.nodes);
+    machine.devices_per_node = static_cast<int>(sweeps::spread_of(launcher, point).per_node);
     // What fits is judged for all ranks together below, as they share the memory.
     machine.memory_bytes = std::numeric_limits<std::uint64_t>::max() / 2;
     static const Framework framework = find_framework("mbench", "preflight");
     const Simulation simulation =
         simulate_point(point, plan, machine, framework, static_cast<int>(point.world()));
-    const auto on_this_node = simulation.total_reserved / static_cast<std::uint64_t>(launcher.nodes);
-    const std::uint64_t available = available_memory();
+    const auto on_this_node = simulation.total_reserved / static_cast<std::uint64_t>(sweeps::spread_of(launcher, point).nodes);
+    const bool elsewhere = launcher.memory_bytes > 0;
+    const std::uint64_t available = elsewhere ? launcher.memory_bytes : available_memory();
     if (on_this_node > available)
       return {Outcome::oom,
-              fmt::format("[memory] the {} ranks need {} of memory on this machine, got {} available",
-                          point.world(), format_bytes(on_this_node), format_bytes(available)),
+              fmt::format("[memory] the {} ranks need {} of memory on {}, got {} {}", point.world(),
+                          format_bytes(on_this_node), elsewhere ? "each node" : "this machine", format_bytes(available),
+                          elsewhere ? "of it" : "available"),
               {}};
     return {{}, {}, seconds_of(point, simulation.result.iteration_ms->mean * 1e-3)};
   } catch (const Error& e) {

@@ -6,6 +6,7 @@
 
 #include "cli/cli.h"
 #include "cli/environment.h"
+#include "cli/hosts.h"
 #include "cli/seconds.h"
 #include "cli/simulation.h"
 #include "cli/trace_file.h"
@@ -14,6 +15,7 @@
 #include "engine/platform/registry.h"
 #include "engine/run/gpu_peaks.h"
 #include "engine/run/run_point.h"
+#include "engine/spec/processes.h"
 #include "engine/spec/result.h"
 #include "reports/tables/report.h"
 #include "strategies/strategies.h"
@@ -121,6 +123,33 @@ int simulate(const Options& options, const Point& point) {
   return hand_over(options, traced.result, traced.unwritten);
 }
 
+// All ranks as threads of this process. `unwritten`: why a trace could not be.
+PointResult run_in_process(const Options& options, const Point& point, const Plan& plan, std::string& unwritten) {
+  PointResult result;
+  run_replicas(static_cast<int>(point.world()), [&](World& world) {
+    try {
+      const auto device = open_device(point.device, point.memory_limit, point.precision);
+      RunOptions run_options;
+      run_options.progress = [&](const Progress& p) { print_progress(options, p); };
+      set_peak(point, *device, run_options);
+      Timeline timeline;
+      if (!options.trace.empty()) run_options.timeline = &timeline;
+      PointResult mine = run_point(point, plan, *device, world, run_options);
+      std::string trace;
+      if (!options.trace.empty()) {
+        const auto all = world.group(*device, "trace", plan.mesh.members(0, kDenseAxes));
+        trace = write_trace(options.trace, timeline, 0, *all);
+      }
+      if (world.rank() != 0) return;
+      result = std::move(mine);
+      unwritten = std::move(trace);
+    } catch (const Error& e) {
+      fail(e.kind(), fmt::format("rank {}", world.rank()), "{}", e.what());
+    }
+  });
+  return result;
+}
+
 int run(const Options& options) {
   if (const Point point = read_point(options.point); point.simulated()) return simulate(options, point);
   const auto job = join_job(options.collective_timeout);
@@ -131,10 +160,11 @@ int run(const Options& options) {
   // What every rank finds wrong alike, one of them says.
   try {
     point = read_point(options.point);
-    if (world.size() != point.world())
-      fail(ErrorKind::bad_input, options.point,
-           "ranks, got {} from the launcher, need tp {} x pp {} x dp {} = {}", world.size(), point.tp,
-           point.pp, point.dp, point.world());
+    if (world.size() != processes_of(point))
+      fail(ErrorKind::bad_input, options.point, "ranks, got {} from the launcher, need {}", world.size(),
+           processes_of(point) == point.world()
+               ? fmt::format("tp {} x pp {} x dp {} x cp {} = {}", point.tp, point.pp, point.dp, point.cp, point.world())
+               : "1, whose threads are the replicas");
     if (const auto why = why_not_built(point.device)) fail(ErrorKind::unsupported, "device", "{}", *why);
     plan = strategies::make_plan(point);
     if (const auto why = why_unsupported_on(point.device, point))
@@ -154,8 +184,22 @@ int run(const Options& options) {
   // device outlives what is thrown, since its end waits for the device, and one that hangs must not keep the
   // error from being told.
   std::unique_ptr<Device> device;
+  JobHosts where;
+  const auto told = [&](PointResult r) {  // with where it ran
+    r.hosts = where.hosts;
+    r.variables = where.variables;
+    return r;
+  };
   try {
     if (first) check_paths(options);
+    where = gather_hosts(*job, point.device);
+    if (first && options.progress) print_line(told_hosts(where, point.device));
+    if (first) check_ranks_per_node(where.hosts, point.ranks_per_node);
+    if (plan.single_process) {
+      std::string unwritten;
+      const PointResult result = run_in_process(options, point, plan, unwritten);
+      return hand_over(options, told(result), unwritten);
+    }
     device = job->open_device(point.device, point.memory_limit, point.precision);
     World& devices = job->world_of(*device);
     RunOptions run_options;
@@ -163,7 +207,7 @@ int run(const Options& options) {
     set_peak(point, *device, run_options);
     Timeline timeline;
     if (!options.trace.empty()) run_options.timeline = &timeline;
-    const PointResult result = run_point(point, plan, *device, devices, run_options);
+    const PointResult result = told(run_point(point, plan, *device, devices, run_options));
     std::string unwritten;
     if (!options.trace.empty()) {
       const auto all = devices.group(*device, "trace", plan.mesh.members(0, kDenseAxes));
@@ -179,7 +223,7 @@ int run(const Options& options) {
     const Outcome outcome = outcome_of(e.kind()).value_or(Outcome::crashed);
     const std::string reason =
         world.size() > 1 ? fmt::format("rank {}: {}", world.rank(), e.what()) : e.what();
-    const int code = hand_over(options, not_run(point, outcome, reason));
+    const int code = hand_over(options, told(not_run(point, outcome, reason)));
     if (world.size() > 1) job->abort(code);  // the other ranks wait for this one
     return code;
   }

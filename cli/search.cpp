@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "cli/cli.h"
+#include "cli/find_spec.h"
 #include "cli/environment.h"
 #include "cli/measure.h"
 #include "cli/search_report.h"
@@ -92,6 +93,7 @@ std::string draw(const search::Space& space, const search::SearchEnd& end, const
 }
 
 int run(Options options) {
+  options.space.path = find_spec(options.space.path);
   Simulator simulator;
   const search::Objective objective = search::read_objective(options.objective, "--objective");
   if (objective == search::Objective::devices && options.rate <= 0)

@@ -14,6 +14,8 @@
 
 #include "cli/cli.h"
 #include "cli/environment.h"
+#include "cli/find_spec.h"
+#include "cli/launch.h"
 #include "cli/seconds.h"
 #include "cli/simulation.h"
 #include "cli/trace_file.h"
@@ -57,16 +59,16 @@ struct Options {
   sweeps::SpecOptions spec;
   std::string on;  // empty: default_device()
   std::string out;
-  std::string launcher;
+  LaunchOptions launch;
   std::string trace;
   double timeout = 0;
   bool resume = false, dry_run = false, quiet = false;
 };
 
-// The GPUs of this machine if every rank of every point gets one of its own, else the CPU. A simulation is
+// The GPUs of the nodes if every rank of every point gets one of its own, else the CPU. A simulation is
 // never run unasked.
 std::string default_device(sweeps::SpecOptions spec, const sweeps::Launcher& launcher) {
-  const auto have = static_cast<std::int64_t>(gpus().size());
+  const auto have = static_cast<std::int64_t>(launcher.gpus);
   if (have == 0) return "cpu";
   spec.device = "cpu";
   const std::int64_t nodes = launcher.nodes;
@@ -140,7 +142,7 @@ std::string resume_command(const Options& options, const std::string& out) {
   for (const std::string& text : options.spec.set) command.argv.insert(command.argv.end(), {"--set", text});
   for (const std::string& text : options.spec.filter)
     command.argv.insert(command.argv.end(), {"--filter", text});
-  if (!options.launcher.empty()) command.argv.insert(command.argv.end(), {"--launcher", options.launcher});
+  options.launch.append_to(command.argv);
   if (options.timeout > 0)
     command.argv.insert(command.argv.end(), {"--timeout", fmt::format("{}", options.timeout)});
   if (options.quiet) command.argv.push_back("--quiet");
@@ -168,16 +170,22 @@ void add_plots(const ResultFile& file, const std::string& out, Interrupt& interr
 }
 
 int run(Options options) {
-  const sweeps::Launcher launcher =
-      sweeps::find_launcher(options.launcher.empty() ? sweeps::default_launcher()
-                                                     : sweeps::read_launcher(options.launcher, "--launcher"));
+  options.spec.path = find_spec(options.spec.path);
+  sweeps::Launcher launcher = find_launcher(options.launch);
+  std::optional<sweeps::ToldHosts> hosts;
+  launcher.gpus = static_cast<int>(gpus().size());
+  // Ranks that may be on other hosts say themselves what these have; a simulation has none.
+  if (launcher.allocated && !options.dry_run && !options.on.starts_with("sim:")) {
+    hosts = sweeps::probe_hosts(launcher, this_program(), options.on == "cpu" || why_not_built("cuda") ? "cpu" : "cuda");
+    launcher = sweeps::on_hosts(std::move(launcher), hosts->hosts);
+  }
   if (options.on.empty()) options.on = default_device(options.spec, launcher);
   check_device(options.on);
   options.spec.device = options.on;
   const sweeps::Spec spec = sweeps::read_spec(options.spec);
   reports::check_tables(spec.json);  // before anything runs, not when results.md is written
   sweeps::RunnerOptions runner;
-  runner.program = fs::read_symlink("/proc/self/exe").string();
+  runner.program = this_program();
   runner.out = folder_of(options, spec);
   runner.launcher = launcher;
   if (!options.dry_run) check_gpus(options.on, runner.launcher);
@@ -208,6 +216,9 @@ int run(Options options) {
     return options.trace.empty() ? std::string() : trace_path(options.trace, spec, point);
   };
   runner.environment = describe_environment(options.on);
+  if (hosts)
+    for (const auto& [key, value] : hosts->environment.items())
+      if (key != "device") runner.environment[key] = value;
   runner.environment["spec_file"] = spec.path;
   if (spec.points.front().point.simulated()) {
     const Point& first = spec.points.front().point;
@@ -285,11 +296,7 @@ void add_sweep(CLI::App& app, Exit& exit) {
   command->add_flag("--resume", options->resume, "Go on with the sweep in --out");
   command->add_flag("--dry-run", options->dry_run,
                     "List the points and their commands; run and write nothing");
-  command
-      ->add_option(
-          "--launcher", options->launcher,
-          "mpirun, srun, or local (one rank, no launcher); default srun inside a Slurm job, else mpirun")
-      ->type_name("NAME");
+  options->launch.add_to(*command);
   command
       ->add_option("--timeout", options->timeout,
                    "Kill a point after so many seconds; default 20 times its estimate, at least 600")

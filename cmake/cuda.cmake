@@ -1,5 +1,7 @@
-# The CUDA device: finds the toolkit, its compiler, and NCCL. MBENCH_CUDA says how: AUTO takes what is there, ON needs it, OFF
-# leaves it out.
+# The CUDA device: finds the toolkit, its compiler, and NCCL. MBENCH_CUDA says how: AUTO compiles it where this machine has a GPU
+# and the toolkit, for that GPU's architecture; ON needs the toolkit, and compiles for every GPU that it knows; OFF leaves it out.
+# CMAKE_CUDA_ARCHITECTURES names others. To compile kernels takes a third of a whole build, so nobody does it unasked who
+# cannot run them.
 #
 # Sets mbench_with_cuda, and left_out to the sources that do not belong to this build; mbench_add_cuda() then adds what
 # nvcc compiles.
@@ -28,9 +30,47 @@ function(mbench_find_cuda why_not)
   endif()
 endfunction()
 
+# Sets `archs` to the architectures of this machine's GPUs ("90"), and `seen` to what tells of a GPU; both empty where there is
+# none. A container may have the device and not the tool: then no architecture is known.
+function(mbench_find_gpus archs seen)
+  set(${archs} "" PARENT_SCOPE)
+  set(${seen} "" PARENT_SCOPE)
+  find_program(NVIDIA_SMI nvidia-smi)
+  if(NVIDIA_SMI)
+    execute_process(COMMAND ${NVIDIA_SMI} -L OUTPUT_VARIABLE list RESULT_VARIABLE failed ERROR_QUIET)
+    if(NOT failed AND list MATCHES "GPU [0-9]+: ([^\n(]+)")
+      string(STRIP "${CMAKE_MATCH_1}" name)
+      set(${seen} "nvidia-smi -L names ${name}" PARENT_SCOPE)
+      execute_process(COMMAND ${NVIDIA_SMI} --query-gpu=compute_cap --format=csv,noheader OUTPUT_VARIABLE capabilities
+                      RESULT_VARIABLE failed ERROR_QUIET)
+      if(NOT failed)
+        string(REGEX MATCHALL "[0-9]+\\.[0-9]+" capabilities "${capabilities}")
+        list(REMOVE_DUPLICATES capabilities)
+        string(REPLACE "." "" capabilities "${capabilities}")
+        set(${archs} "${capabilities}" PARENT_SCOPE)
+      endif()
+      return()
+    endif()
+  endif()
+  if(EXISTS /dev/nvidia0)
+    set(${seen} "there is /dev/nvidia0" PARENT_SCOPE)
+  endif()
+endfunction()
+
+set(gpu_archs "")
+set(why_cuda "asked for by MBENCH_CUDA=${MBENCH_CUDA}")
+if(MBENCH_CUDA STREQUAL "AUTO")
+  mbench_find_gpus(gpu_archs gpu_seen)
+  set(why_cuda "${gpu_seen}")
+endif()
 if(MBENCH_CUDA STREQUAL "AUTO" AND MBENCH_SANITIZE)
   message(STATUS "CUDA: left out, since sanitizers cannot see what nvcc compiles")
-elseif(MBENCH_CUDA)
+elseif(MBENCH_CUDA STREQUAL "AUTO" AND NOT gpu_seen)
+  message(STATUS "CUDA: left out, since this machine has no GPU (nvidia-smi -L names none, and there is no /dev/nvidia0); "
+                 "-DMBENCH_CUDA=ON compiles it all the same")
+elseif(NOT MBENCH_CUDA)
+  message(STATUS "CUDA: left out, MBENCH_CUDA=${MBENCH_CUDA}")
+else()
   mbench_find_cuda(why_not)
   if(NOT why_not)
     set(mbench_with_cuda ON)
@@ -43,10 +83,14 @@ endif()
 
 if(mbench_with_cuda)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-    set(CMAKE_CUDA_ARCHITECTURES 75 80 90)
-    find_package(CUDAToolkit 12 QUIET)
-    if(CUDAToolkit_VERSION VERSION_LESS 13)
-      list(PREPEND CMAKE_CUDA_ARCHITECTURES 70)  # Volta: CUDA 13 no longer compiles for it
+    if(gpu_archs)
+      set(CMAKE_CUDA_ARCHITECTURES ${gpu_archs})
+    else()
+      set(CMAKE_CUDA_ARCHITECTURES 75 80 90)
+      find_package(CUDAToolkit 12 QUIET)
+      if(CUDAToolkit_VERSION VERSION_LESS 13)
+        list(PREPEND CMAKE_CUDA_ARCHITECTURES 70)  # Volta: CUDA 13 no longer compiles for it
+      endif()
     endif()
     set(CMAKE_CUDA_ARCHITECTURES "${CMAKE_CUDA_ARCHITECTURES}" CACHE STRING "GPUs to compile for")
   endif()
@@ -61,7 +105,7 @@ if(mbench_with_cuda)
     set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
   endif()
   find_package(CUDAToolkit 12 REQUIRED)
-  message(STATUS "CUDA: ${CUDAToolkit_VERSION}, for compute capabilities ${CMAKE_CUDA_ARCHITECTURES}")
+  message(STATUS "CUDA: ${CUDAToolkit_VERSION}, for compute capabilities ${CMAKE_CUDA_ARCHITECTURES}: ${why_cuda}")
 
   find_path(NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
   find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR} ${CUDAToolkit_LIBRARY_DIR}/../lib)

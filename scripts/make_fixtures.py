@@ -6,6 +6,7 @@ The tests read the files and need no Python; this is run by hand when a fixture 
 The reference computes in float64 from float32 inputs and initial weights.
 """
 import argparse
+import importlib.metadata
 import importlib.util
 import pathlib
 import sys
@@ -13,7 +14,7 @@ import sys
 import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from fixtures import draw_cases, model_cases, op_cases, text  # noqa: E402
+from fixtures import draw_cases, model_cases, op_cases, optimizer_cases, text  # noqa: E402
 
 HAS_TRANSFORMERS = importlib.util.find_spec("transformers") is not None
 if HAS_TRANSFORMERS:
@@ -29,6 +30,13 @@ def main():
     for name, make in op_cases.OPS.items():
         jobs[name] = lambda name=name, make=make: (
             f"ops/{name}.json", f"PyTorch {torch.__version__.split('+')[0]}, float64", {"cases": make()})
+    for name, make in optimizer_cases.OPS.items():
+        need = optimizer_cases.NEEDS[name]
+        if importlib.util.find_spec(need) is None:
+            print(f"{name} is left as it is: {sys.executable} has no {need}", file=sys.stderr)
+            continue
+        jobs[name] = lambda name=name, make=make, need=need: (
+            f"ops/{name}.json", f"{need} {importlib.metadata.version(need).split('+')[0]}", {"cases": make()})
     for name in model_cases.MODELS:
         jobs[name] = lambda name=name: (f"models/{name}.json",
                                         f"PyTorch {torch.__version__.split('+')[0]}, float64, Philox weights and data",

@@ -246,6 +246,7 @@ struct Bounds::Memo {
     Point p = small(point, 2, 2, dense);
     p.zero = Zero::none;
     p.fsdp_no_sync = false;
+    p.offload = Offload::none;
     without_experts(p, dense);
     const std::int64_t experts = p.model.experts == 0 ? 1 : p.expert_tp() * p.ep;
     for (const std::int64_t dp : strategies::divisors(p.dp, p.dp)) {

@@ -5,15 +5,32 @@
 namespace mbench::strategies {
 namespace {
 
+// nn.DataParallel copies whole models.
+MaybeRefusal why_not_one_process(const Point& p) {
+  if (p.tp * p.pp * p.cp * p.ep != 1)
+    return infeasible(
+        "replicas single_process of models that are cut up by tp {} x pp {} x cp {} x ep {}, need all of them 1 or replicas "
+        "ranks",
+        p.tp, p.pp, p.cp, p.ep);
+  if (p.zero != Zero::none)
+    return infeasible("replicas single_process with zero {}, whose ranks own parts, need zero 0 or replicas ranks",
+                      name_of(p.zero));
+  if (p.offload != Offload::none)
+    return not_built_in(fmt::format("replicas single_process with offload {}", name_of(p.offload)),
+                        "offload none or replicas ranks");
+  if (p.model.experts > 0 || p.model.mtp_layers > 0)
+    return not_built_in(fmt::format("replicas single_process of a model with {}",
+                                    p.model.experts > 0 ? "experts" : "multi-token prediction"),
+                        "replicas ranks");
+  return std::nullopt;
+}
+
 MaybeRefusal refuse(const Point& p) {
   const std::int64_t samples = p.micro_batch * p.dp;
   if (p.global_batch % samples != 0)
     return infeasible("global_batch {} is no multiple of micro_batch {} x dp {}, need {}", p.global_batch,
                       p.micro_batch, p.dp, nearest_multiples(p.global_batch, samples));
-  if (p.replicas == Replicas::single_process)
-    return not_built_in("data parallelism in a single process", "replicas ranks");
-  if (p.loader_workers != 0) return not_built_in(fmt::format("loader_workers {}", p.loader_workers), "0");
-  if (p.pinned) return not_built_in("pinned true", "false");
+  if (p.replicas == Replicas::single_process) return why_not_one_process(p);
   return std::nullopt;
 }
 
@@ -28,6 +45,8 @@ std::vector<Choice> choices(const Point& p, std::int64_t devices) {
 void write(const Point& point, Plan& plan) {
   plan.mesh.resize(Axis::dp, static_cast<int>(point.dp));
   plan.hidden = plan.hidden.with(Axis::dp, shard(1), shard(1));
+  plan.loader = {static_cast<int>(point.loader_workers), point.pinned};
+  plan.single_process = point.replicas == Replicas::single_process;
   // PyTorch DDP's default of 25 MiB: large enough to amortise a collective's latency, small enough to start
   // early.
   plan.gradient_bucket_bytes = std::size_t{25} << 20;

@@ -1,11 +1,40 @@
-// What the graph of a step keeps and fuses (plan/plan.h: GraphStyle), and how attention is computed.
+// What the graph of a step keeps and fuses (plan/plan.h: GraphStyle), how attention is computed, and whether steps are
+// recorded once and replayed.
 #include "strategies/strategies.h"
 
 namespace mbench::strategies {
 namespace {
 
+// A replayed step does what the recorded one did: nothing in it may follow what the host reads of the device.
+MaybeRefusal why_not_captured(const Point& p) {
+  const bool experts = p.model.experts > 0;
+  if (experts && p.router.routing == Routing::learned)
+    return infeasible(
+        "capture true with router learned, whose experts have as many rows as the data say, need router balanced, "
+        "capacity:F or capture false");
+  const RoutingSpec& routing = p.model.parts().routing;
+  if (experts && p.precision == Precision::fp16 && (routing.balance_loss > 0 || routing.z_loss > 0))
+    return infeasible(
+        "capture true with the router's losses in fp16, whose scale the host decides, need precision bf16 or capture "
+        "false");
+  if (p.offload != Offload::none)
+    return infeasible("capture true with offload {}, whose step is the host's, need offload none or capture false",
+                      name_of(p.offload));
+  if (p.replicas == Replicas::single_process)
+    return infeasible(
+        "capture true with replicas single_process, whose threads meet within a step, need replicas ranks or capture "
+        "false");
+  if (p.optimizer != OptimizerKind::adamw)
+    return not_built_in(fmt::format("capture true with optimizer {}", name_of(p.optimizer)),
+                        "optimizer adamw or capture false");
+  if (p.precision == Precision::fp8)
+    return not_built_in("capture true with precision fp8", "precision bf16 or capture false");
+  return std::nullopt;
+}
+
 MaybeRefusal refuse(const Point& p) {
-  if (p.capture) return not_built_in("capture true", "false");
+  if (p.capture)
+    if (auto why = why_not_captured(p)) return why;
   if (p.graph == Graph::megatron_core) return std::nullopt;
   if (p.cross_entropy_fusion != CrossEntropyFusion::te)
     return infeasible(
@@ -22,6 +51,7 @@ MaybeRefusal refuse(const Point& p) {
 void write(const Point& p, Plan& plan) {
   plan.graph = graph_style(p.graph, p.cross_entropy_fusion, p.gradient_accumulation_fusion);
   plan.attention = p.attention;
+  plan.capture = p.capture;
 }
 
 }  // namespace

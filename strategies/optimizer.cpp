@@ -1,20 +1,52 @@
-// What updates weights from gradients, and in how many launches.
+// What updates weights from gradients, what it keeps for that, and in how many launches.
 #include "strategies/strategies.h"
 
 namespace mbench::strategies {
 namespace {
 
+using enum StateExtent;
+
+std::vector<OptimizerState> states_of(const Point& p) {
+  switch (p.optimizer) {
+    case OptimizerKind::adamw: {
+      const DType moments = precision_plan(p).moments;
+      return {{"Adam first moment", moments, element}, {"Adam second moment", moments, element}};
+    }
+    case OptimizerKind::sgd:
+      return {{"SGD velocity", DType::f32, element}};
+    case OptimizerKind::adamw8bit:
+      return {{"Adam first moment in 8 bits", DType::u8, element},
+              {"scales of Adam's first moment", DType::f32, block},
+              {"Adam second moment in 8 bits", DType::u8, element},
+              {"scales of Adam's second moment", DType::f32, block}};
+    case OptimizerKind::adafactor:
+      return {{"Adafactor second moment by rows", DType::f32, row},
+              {"Adafactor second moment by columns", DType::f32, column}};
+  }
+  return {};
+}
+
 MaybeRefusal refuse(const Point& p) {
-  if (p.optimizer != OptimizerKind::adamw)
-    return not_built_in(fmt::format("optimizer {}", name_of(p.optimizer)), "adamw");
-  if (!p.fused_optimizer) return not_built_in("fused_optimizer false", "true");
+  // Sums over the rows and columns of a matrix want all of it: not a part that begins and ends anywhere.
+  const bool whole_parameters = p.zero == Zero::none || p.zero == Zero::oss || p.zero == Zero::oss_sdp;
+  if (p.optimizer == OptimizerKind::adafactor && !whole_parameters)
+    return infeasible(
+        "optimizer adafactor with zero {}, which cuts parameters anywhere, need zero 0, oss or oss+sdp",
+        name_of(p.zero));
+  if (p.moments_in_bf16 && p.optimizer != OptimizerKind::adamw)
+    return infeasible("moments_in_bf16 with optimizer {}, need optimizer adamw or moments_in_bf16 false",
+                      name_of(p.optimizer));
   return std::nullopt;
+}
+
+void write(const Point& p, Plan& plan) {
+  plan.optimizer = {p.optimizer, states_of(p), p.fused_optimizer};
 }
 
 }  // namespace
 
 Strategy optimizer() {
-  return {"optimizer", {"optimizer", "fused_optimizer"}, refuse, nullptr, nullptr};
+  return {"optimizer", {"optimizer", "fused_optimizer"}, refuse, nullptr, write};
 }
 
 }  // namespace mbench::strategies

@@ -19,10 +19,23 @@ constexpr StatePlan kPlans[] = {
 // Under no_sync() gradients accumulate whole.
 constexpr StatePlan kNoSync{S, R, S};
 
+bool weights_are_sharded(const Point& p) {
+  return kPlans[static_cast<std::size_t>(p.zero)].weights.sharded();
+}
+
 MaybeRefusal refuse(const Point& p) {
   if (p.fsdp_no_sync && p.zero != Zero::fsdp)
     return infeasible("fsdp_no_sync with zero {}, need zero fsdp or fsdp_no_sync false", name_of(p.zero));
-  if (p.offload != Offload::none) return not_built_in(fmt::format("offload {}", name_of(p.offload)), "none");
+  if (p.offload == Offload::none) return std::nullopt;
+  const std::string_view offload = name_of(p.offload);
+  if (p.offload == Offload::all && !weights_are_sharded(p))
+    return infeasible("offload all with zero {}, need zero 3 or fsdp, whose weights come unit by unit, or offload optimizer",
+                      name_of(p.zero));
+  if (p.capture)
+    return infeasible("offload {} with capture true, need capture false or offload none: no device replays what its host does",
+                      offload);
+  if (p.optimizer != OptimizerKind::adamw)
+    return not_built_in(fmt::format("offload {} with optimizer {}", offload, name_of(p.optimizer)), "optimizer adamw");
   return std::nullopt;
 }
 
@@ -37,11 +50,19 @@ std::vector<Choice> choices(const Point& p, std::int64_t) {
       zero.values.push_back(json::array({stage, false}));
     zero.values.push_back(json::array({"fsdp", true}));
   }
-  return {zero};
+  Choice offload{"offload", {"none", "optimizer"}};
+  if (weights_are_sharded(p)) offload.values.push_back("all");
+  return {zero, offload};
 }
 
 void write(const Point& p, Plan& plan) {
+  if (p.replicas == Replicas::single_process) {
+    plan.state = {R, R, S, StatePlan::Cut::first};
+    return;
+  }
   plan.state = p.fsdp_no_sync ? kNoSync : kPlans[static_cast<std::size_t>(p.zero)];
+  if (p.offload != Offload::none) plan.state.optimizer_at = Residence::host;
+  if (p.offload == Offload::all) plan.state.weights_at = Residence::host;
 }
 
 }  // namespace

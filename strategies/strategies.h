@@ -56,6 +56,7 @@ Strategy tensor();
 Strategy expert();
 Strategy sharded_state();
 Strategy optimizer();
+Strategy fp8();
 Strategy recompute();
 Strategy pipeline();
 

@@ -38,7 +38,7 @@ void check_losses(PointResult& result, const std::vector<PointResult>& before) {
         agreement_key(other.point) == key && (!reference || other.world < reference->world))
       reference = &other;
   if (!reference) return;
-  const Precision precision = result.point.precision;
+  const Precision precision = tolerance_of(result.point);
   const auto apart = [&](const char* what, std::size_t step, double mine, double theirs, double tolerance) {
     const double difference = relative_difference(mine, theirs, 1e-3);
     if (difference <= tolerance) return false;

@@ -31,8 +31,31 @@ constexpr std::array kNotLaunched = {
     "More processors requested than permitted",
     "Requested node configuration is not available",
     "task launch for",
+    "Task launch for",
+    "Application launch failed",
+    "Unable to confirm allocation",
+    "Invalid MPI plugin",
+    "Couldn't find the specified plugin name for mpi",
+    "invalid MPI type",
+    "OMPI was not built with SLURM",
+    "PMI server was not found",
+    "PMIX ERROR: UNREACH",
     "error: execve()",
     "(ulimit -",
+};
+
+// Lines that name the host or the daemon that was lost, whether or not ranks had spoken: ssh, Open MPI, Slurm, Hydra.
+constexpr std::array kHostLost = {
+    "ssh: connect to host",
+    "ssh: Could not resolve hostname",
+    "Host key verification failed",
+    "Permission denied (publickey",
+    "Node failure on",
+    "An ORTE daemon has unexpectedly failed",
+    "PRTE has lost communication with a remote daemon",
+    "ORTE has lost communication with a remote daemon",
+    "HYDU_sock_connect",
+    "unable to get host address",
 };
 
 // What launchers print around the ranks' own words.
@@ -52,9 +75,16 @@ constexpr std::array kBoilerplate = {
     "BAD TERMINATION OF ONE",
     "CLEANING UP REMAINING",
     "YOU CAN IGNORE THE BELOW",
+    "prterun noticed that process",
     "srun: Job step aborted",
-    "srun: error:",
+    "srun: Terminating StepId",
 };
+
+// Of srun's lines those that tell of single tasks are read by rank_end; the others are its own reasons.
+bool is_task_line(const std::string& line) {
+  static const std::regex task(R"(srun: error: .*tasks? [\d,\-]+: )");
+  return std::regex_search(line, task);
+}
 
 template <std::size_t N>
 bool mentions(const std::string& line, const std::array<const char*, N>& phrases) {
@@ -77,8 +107,11 @@ std::optional<std::smatch> match(const std::string& line, const std::regex& patt
 }
 
 // "rank 1 killed by signal 9 (Killed)", as the launcher tells it; empty if it tells nothing.
-std::string rank_end(const Lines& lines) {
+std::string rank_end(const Lines& lines, const std::vector<Host>& hosts) {
   static const std::regex open_mpi_signal(R"(process rank (\d+) with PID .* exited on signal (\d{1,3}))");
+  // Open MPI 5 breaks the line behind "exited on".
+  static const std::regex open_mpi_rank(R"(process rank (\d+) with PID .* exited on\s*$)");
+  static const std::regex open_mpi_next(R"(^\s*signal (\d{1,3}))");
   static const std::regex abort(R"(MPI_ABORT was invoked on rank (\d+))");
   static const std::regex open_mpi_name(R"(Process name: \[\[\d+,\d+\],(\d+)\])");
   static const std::regex exit_code(R"(Exit code:\s+(\d+))");
@@ -86,16 +119,25 @@ std::string rank_end(const Lines& lines) {
   static const std::regex hydra_code(R"(EXIT CODE: (\d+))");
   static const std::regex slurm(R"(srun: error: .*tasks? ([\d,\-]+): (.+))");
   std::string rank, text;
-  for (const std::string& line : lines) {
+  const auto named = [&](const std::string& number) {
+    return number.size() < 10 && number.find_first_not_of("0123456789") == std::string::npos
+               ? rank_text(std::stoll(number), hosts)
+               : "rank " + number;
+  };
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::string& line = lines[i];
     if (const auto m = match(line, open_mpi_signal))
-      return fmt::format("rank {} {}", (*m)[1].str(), signal_text(std::stoi((*m)[2])));
+      return fmt::format("{} {}", named((*m)[1]), signal_text(std::stoi((*m)[2])));
+    if (const auto m = match(line, open_mpi_rank); m && i + 1 < lines.size())
+      if (const auto next = match(lines[i + 1], open_mpi_next))
+        return fmt::format("{} {}", named((*m)[1]), signal_text(std::stoi((*next)[1])));
     if (const auto m = match(line, hydra_string)) return "a rank was " + signal_text(std::stoi((*m)[1]));
-    if (const auto m = match(line, abort)) text = fmt::format("rank {} called MPI_Abort", (*m)[1].str());
-    if (const auto m = match(line, slurm)) text = fmt::format("rank {}: {}", (*m)[1].str(), (*m)[2].str());
+    if (const auto m = match(line, abort)) text = fmt::format("{} called MPI_Abort", named((*m)[1]));
+    if (const auto m = match(line, slurm)) text = fmt::format("{}: {}", named((*m)[1]), (*m)[2].str());
     if (const auto m = match(line, open_mpi_name)) rank = (*m)[1];
     if (const auto m = match(line, exit_code); m && text.empty())
       text = rank.empty() ? fmt::format("a rank exited with code {}", (*m)[1].str())
-                          : fmt::format("rank {} exited with code {}", rank, (*m)[1].str());
+                          : fmt::format("{} exited with code {}", named(rank), (*m)[1].str());
     if (const auto m = match(line, hydra_code); m && text.empty())
       text = fmt::format("a rank exited with code {}", (*m)[1].str());
   }
@@ -108,7 +150,7 @@ std::string last_words(const Lines& lines) {
   Lines words;
   for (const std::string& line : lines) {
     if (const auto m = match(line, own_message)) return printable(std::string((*m)[1]));
-    if (!is_ruler(line) && !mentions(line, kBoilerplate)) words.push_back(line);
+    if (!is_ruler(line) && !mentions(line, kBoilerplate) && !is_task_line(line)) words.push_back(line);
   }
   std::string text;
   for (std::size_t i = words.size() > 3 ? words.size() - 3 : 0; i < words.size(); ++i) {
@@ -126,7 +168,7 @@ std::string with_words(std::string reason, const Lines& lines) {
 }  // namespace
 
 Failure explain_failure(const ProcessEnd& end, const Launcher& launcher, const std::string& progress,
-                        double timeout_s) {
+                        double timeout_s, const std::vector<Host>& hosts) {
   const std::string reached = progress.empty() ? "before its first sign of life" : "after " + progress;
   switch (end.how) {
     case ProcessEnd::How::not_started:
@@ -144,6 +186,10 @@ Failure explain_failure(const ProcessEnd& end, const Launcher& launcher, const s
       break;
   }
   if (progress.empty()) {
+    // The line that names a host tells more than what the launcher concludes from it.
+    const auto lost = std::find_if(end.tail.begin(), end.tail.end(),
+                                   [](const std::string& line) { return mentions(line, kHostLost); });
+    if (lost != end.tail.end()) return {Outcome::launch_failed, printable(*lost)};
     const auto told = std::find_if(end.tail.begin(), end.tail.end(),
                                    [](const std::string& line) { return mentions(line, kNotLaunched); });
     if (told != end.tail.end()) {
@@ -157,10 +203,15 @@ Failure explain_failure(const ProcessEnd& end, const Launcher& launcher, const s
         else if (!reason.ends_with(':'))
           break;
       }
+      if (told->find("OMPI was not built with SLURM") != std::string::npos)
+        reason += "; need --mpi=pmix (SLURM_MPI_TYPE=pmix), or --launcher mpirun";
       return {Outcome::launch_failed, printable(reason)};
     }
   }
-  std::string how = rank_end(end.tail);
+  std::string how = rank_end(end.tail, hosts);
+  if (how.empty())
+    for (const std::string& line : end.tail)
+      if (how.empty() && mentions(line, kHostLost)) how = "a host was lost: " + printable(line);
   const bool signalled = end.how == ProcessEnd::How::signalled;
   if (how.empty() && signalled) how = signal_text(end.code);
   // The ranks may die by a signal and a shell between them and the launcher may say it as a code above 128.

@@ -14,8 +14,9 @@ struct Failure {
   std::string reason;                  // one line
 };
 
-// `progress` is what the ranks last said of themselves ("iteration 3 of 10"); empty if they never spoke.
+// `progress` is what the ranks last said of themselves ("iteration 3 of 10"); empty if they never spoke. `hosts`: where they
+// are, if they told: a rank that is named then comes with its host.
 Failure explain_failure(const ProcessEnd& end, const Launcher& launcher, const std::string& progress,
-                        double timeout_s);
+                        double timeout_s, const std::vector<Host>& hosts = {});
 
 }  // namespace mbench::sweeps

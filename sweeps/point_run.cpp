@@ -42,6 +42,10 @@ class Told {
       if (run_.on_progress) run_.on_progress(*message);
       return true;
     }
+    if (auto hosts = read_told_hosts(line)) {
+      hosts_ = std::move(hosts);
+      return true;
+    }
     auto record = read_unwritten(line);
     if (record) unwritten_ = std::move(record);
     return record.has_value();
@@ -49,6 +53,8 @@ class Told {
 
   const std::string& reached() const { return reached_; }
   const std::optional<UnwrittenRecord>& unwritten() const { return unwritten_; }
+  const std::optional<ToldHosts>& where() const { return hosts_; }
+  std::vector<Host> hosts() const { return hosts_ ? hosts_->hosts : std::vector<Host>(); }
   // A point whose record has no samples keeps those that were told.
   void add_partial(PointResult& result) const {
     if (result.iteration_ms || result.outcome == Outcome::ok) return;
@@ -61,6 +67,7 @@ class Told {
   std::string reached_;
   std::vector<double> ms_, losses_;
   std::optional<UnwrittenRecord> unwritten_;
+  std::optional<ToldHosts> hosts_;
 };
 
 }  // namespace
@@ -125,7 +132,7 @@ PointEnd run_point(const SpecPoint& p, const PointRun& run) {
     command = command_for(run.launcher, p.point, run_arguments(run, p.id));
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::launch_failed) throw;
-    return {not_run(p.point, Outcome::launch_failed, e.what())};
+    return {not_run(p.point, Outcome::launch_failed, e.what()), false, {}};
   }
   Point as_run = p.point;
   as_run.data = p.data;
@@ -155,19 +162,23 @@ PointEnd run_point(const SpecPoint& p, const PointRun& run) {
   if (!result || (!clean && result->outcome == Outcome::ok)) {
     // A run that wrote "ok" and then failed to end is no success: its other ranks may never have got that
     // far.
-    const Failure failure = explain_failure(end, run.launcher, told.reached(), run.timeout_s);
+    const Failure failure = explain_failure(end, run.launcher, told.reached(), run.timeout_s, told.hosts());
     const bool had_result = result.has_value();
     result = not_run(p.point, failure.outcome, failure.reason);
     if (had_result) result->reason += "; its result was written, but it did not end well";
     add_reason(*result, trouble);
   }
   told.add_partial(*result);
+  if (told.where() && result->hosts.empty()) {
+    result->hosts = told.where()->hosts;
+    result->variables = told.where()->variables;
+  }
   // The run knew the data by where it was found; the row knows it as the spec has it.
   result->point = p.point;
   result->id = p.id;
   if (unwritten) add_reason(*result, told.unwritten()->why);
   add_reason(*result, end.trouble);
-  return {std::move(result), unwritten};
+  return {std::move(result), unwritten, told.where()};
 }
 
 }  // namespace mbench::sweeps

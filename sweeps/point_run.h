@@ -11,6 +11,7 @@
 #include "engine/process/process.h"
 #include "engine/spec/result.h"
 #include "sweeps/launcher.h"
+#include "sweeps/probe.h"
 #include "sweeps/spec.h"
 
 namespace mbench::sweeps {
@@ -53,6 +54,7 @@ struct PointEnd {
   std::optional<PointResult> result;  // nothing if it was interrupted before it was done
   // Whether it was measured but a file could not be written, as the row's reason says.
   bool unwritten = false;
+  std::optional<ToldHosts> told;  // where it ran, if its ranks came so far
 };
 
 // A point that was cut short keeps the steps that it had told of (partial_ms). Throws Error only if its own files cannot be

@@ -52,8 +52,10 @@ std::string heading(const Spec& spec, const RunnerOptions& options, const std::v
   std::string text = fmt::format("{}: {} point{} on {}", spec.name, spec.points.size(),
                                  spec.points.size() == 1 ? "" : "s", first.device);
   if (first.simulated()) return text + ", simulated";
-  text += fmt::format(" of {} ({}, {} cores), launched by {}", text_of("host"), text_of("cpu"),
-                      options.launcher.cores, options.launcher.describe());
+  text += fmt::format(" of {} ({}, {} cores), launched by {}",
+                      options.launcher.nodes > 1 ? fmt::format("{} nodes as {}", options.launcher.nodes, text_of("host"))
+                                                 : text_of("host"),
+                      text_of("cpu"), options.launcher.cores, options.launcher.describe());
   if (kept > 0) text += fmt::format("\n  {} of them are done already", kept);
   const std::string cannot = count_outcomes(forecasts);
   if (!cannot.empty()) text += "\n  cannot run, and are recorded as such: " + cannot;
@@ -145,6 +147,7 @@ class Sweep {
         PointEnd end = store_.in_folder([&] { return run_one(p, forecasts_[i]); });
         result = std::move(end.result);
         end_.failed = end_.failed || end.unwritten;
+        if (end.told) store_.learn(end.told->environment);
         if (!result) {
           end_.interrupted = true;
           break;

@@ -33,7 +33,7 @@ struct Dimension {
 };
 
 std::vector<std::string> spec_keys() {
-  std::vector<std::string> keys = {"name", "sweep", "tables", "published"};
+  std::vector<std::string> keys = {"$schema", "name", "sweep", "tables", "published"};
   for (const std::string& key : point_keys())
     if (key != "device") keys.push_back(key);
   return keys;
@@ -157,7 +157,7 @@ class Reader {
     for (const auto& [key, value] : spec_.json.items()) {
       const std::string where = top_ + "." + key;
       require_field(key, where, keys);
-      if (key == "name" || key == "sweep" || key == "tables" || key == "published") continue;
+      if (key == "$schema" || key == "name" || key == "sweep" || key == "tables" || key == "published") continue;
       fixed_.push_back({key, json(value), where});
     }
   }

@@ -176,6 +176,11 @@ void ResultStore::insert(const PointResult& result) {
     file_.points.insert(at, result);
 }
 
+void ResultStore::learn(const nlohmann::ordered_json& environment) {
+  if (std::exchange(learnt_, true)) return;
+  for (const auto& [key, value] : environment.items()) file_.environment[key] = value;
+}
+
 void ResultStore::keep(const PointResult& result) {
   insert(result);
   in_folder([&] {

@@ -47,6 +47,9 @@ class ResultStore {
   // The same for a row that costs nothing to make again: on disk now and then, and with the next write().
   void keep_simulated(const PointResult& result);
   void write();
+  // What the ranks of a point say of their host, which takes the place of what the sweep had said of its own: the first of them
+  // counts, since rows have the hosts of each.
+  void learn(const nlohmann::ordered_json& environment);
   const ResultFile& file() const { return file_; }
   // What is to be told since the last call.
   std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
@@ -74,6 +77,7 @@ class ResultStore {
   std::unordered_map<std::string, std::size_t> place_;  // of every id, in the order in which the spec expands
   std::vector<std::string> notes_;
   std::optional<FolderLock> lock_;
+  bool learnt_ = false;  // from ranks
   WriteSchedule schedule_{WriteSchedule::Clock::now()};
 };
 

@@ -6,7 +6,7 @@
 
 namespace mbench {
 
-enum class DType : std::uint8_t { f32, bf16, f16, u8, i64 };
+enum class DType : std::uint8_t { f32, bf16, f16, e4m3, e5m2, u8, i64 };
 
 constexpr std::size_t size_of(DType t) {
   switch (t) {
@@ -15,6 +15,8 @@ constexpr std::size_t size_of(DType t) {
     case DType::bf16:
     case DType::f16:
       return 2;
+    case DType::e4m3:
+    case DType::e5m2:
     case DType::u8:
       return 1;
     case DType::i64:
@@ -31,6 +33,10 @@ constexpr std::string_view name_of(DType t) {
       return "bf16";
     case DType::f16:
       return "f16";
+    case DType::e4m3:
+      return "e4m3";
+    case DType::e5m2:
+      return "e5m2";
     case DType::u8:
       return "u8";
     case DType::i64:
@@ -39,6 +45,7 @@ constexpr std::string_view name_of(DType t) {
   return "?";
 }
 
+// One that every op computes with; the 8-bit ones are of products alone (fp8.h).
 constexpr bool is_float(DType t) {
   return t == DType::f32 || t == DType::bf16 || t == DType::f16;
 }

@@ -56,35 +56,68 @@ class NothingPending final : public Pending {
   void wait() override {}
 };
 
+// Does it, and adds it to a step that is recorded.
+template <class Call>
+void enqueue(Device& device, const Call& call) {
+  if (CallList* list = device.recording()) list->add(call);
+  call();
+}
+
+// What is under way in a step that is recorded: what starts it anew in a replay leaves it here for what waits for it.
+class RecordedPending final : public Pending {
+ public:
+  template <class Start>
+  RecordedPending(Device& device, const Start& start) : device_(device) {
+    enqueue(device, [start, cell = cell_] { *cell = start(); });
+  }
+  void wait() override {
+    enqueue(device_, [cell = cell_] { std::exchange(*cell, nullptr)->wait(); });
+  }
+
+ private:
+  Device& device_;
+  std::shared_ptr<std::unique_ptr<Pending>> cell_ = std::make_shared<std::unique_ptr<Pending>>();
+};
+
+template <class Start>
+std::unique_ptr<Pending> begin(Device& device, const Start& start) {
+  if (!device.recording()) return start();
+  return std::make_unique<RecordedPending>(device, start);
+}
+
 }  // namespace
 
-// The whole of a collective, charged and timed.
+// The whole of a collective, charged and timed. What is called holds its arguments: it may be called again.
 template <class Call>
 void Group::collective(std::string_view what, std::size_t bytes, const Call& call) {
-  Meter& meter = device_.meter();
-  meter.communication_bytes += static_cast<double>(bytes);
-  Stopwatch watch(device_, meter.communication_seconds, part_, name_, what);
-  call();
+  enqueue(device_, [this, what, bytes, call] {
+    Meter& meter = device_.meter();
+    meter.communication_bytes += static_cast<double>(bytes);
+    Stopwatch watch(device_, meter.communication_seconds, part_, name_, what);
+    call();
+  });
 }
 
 // Its start, as what is waited for later. Both names outlive it.
 template <class Start>
 std::unique_ptr<Pending> Group::started(std::string_view start, std::string_view wait, std::size_t bytes,
                                         const Start& call) {
-  Meter& meter = device_.meter();
-  meter.communication_bytes += static_cast<double>(bytes);
-  Stopwatch watch(device_, meter.communication_seconds, part_, name_, start);
-  return std::make_unique<TimedPending>(call(), device_, meter.communication_seconds, part_, name_, wait);
+  return begin(device_, [this, start, wait, bytes, call]() -> std::unique_ptr<Pending> {
+    Meter& meter = device_.meter();
+    meter.communication_bytes += static_cast<double>(bytes);
+    Stopwatch watch(device_, meter.communication_seconds, part_, name_, start);
+    return std::make_unique<TimedPending>(call(), device_, meter.communication_seconds, part_, name_, wait);
+  });
 }
 
 void Group::all_reduce(const Tensor& x, ReduceOp op) {
   if (size_ == 1) return;
-  collective("all_reduce", x.bytes(), [&] { do_all_reduce(x, op); });
+  collective("all_reduce", x.bytes(), [this, x, op] { do_all_reduce(x, op); });
 }
 
 std::unique_ptr<Pending> Group::start_all_reduce(const Tensor& x) {
   if (size_ == 1) return std::make_unique<NothingPending>();
-  return started("start all_reduce", "wait all_reduce", x.bytes(), [&] { return do_start_all_reduce(x); });
+  return started("start all_reduce", "wait all_reduce", x.bytes(), [this, x] { return do_start_all_reduce(x); });
 }
 
 // `part` is apart from `whole`, or this rank's place in it.
@@ -101,7 +134,7 @@ void Group::check_parts(std::string_view what, const Tensor& part, const Tensor&
 void Group::all_gather(const Tensor& in, const Tensor& out) {
   check_parts("all_gather", in, out);
   if (size_ == 1) return device_.copy(in, out);
-  collective("all_gather", out.bytes(), [&] { do_all_gather(in, out); });
+  collective("all_gather", out.bytes(), [this, in, out] { do_all_gather(in, out); });
 }
 
 std::unique_ptr<Pending> Group::start_all_gather(const Tensor& in, const Tensor& out) {
@@ -111,13 +144,13 @@ std::unique_ptr<Pending> Group::start_all_gather(const Tensor& in, const Tensor&
     return std::make_unique<NothingPending>();
   }
   return started("start all_gather", "wait all_gather", out.bytes(),
-                 [&] { return do_start_all_gather(in, out); });
+                 [this, in, out] { return do_start_all_gather(in, out); });
 }
 
 void Group::reduce_scatter(const Tensor& in, const Tensor& out) {
   check_parts("reduce_scatter", out, in);
   if (size_ == 1) return device_.copy(in, out);
-  collective("reduce_scatter", in.bytes(), [&] { do_reduce_scatter(in, out); });
+  collective("reduce_scatter", in.bytes(), [this, in, out] { do_reduce_scatter(in, out); });
 }
 
 std::unique_ptr<Pending> Group::start_reduce_scatter(const Tensor& in, const Tensor& out) {
@@ -127,7 +160,7 @@ std::unique_ptr<Pending> Group::start_reduce_scatter(const Tensor& in, const Ten
     return std::make_unique<NothingPending>();
   }
   return started("start reduce_scatter", "wait reduce_scatter", in.bytes(),
-                 [&] { return do_start_reduce_scatter(in, out); });
+                 [this, in, out] { return do_start_reduce_scatter(in, out); });
 }
 
 std::unique_ptr<Pending> Group::do_start_all_gather(const Tensor& in, const Tensor& out) {
@@ -183,7 +216,7 @@ Group::Rows Group::checked_rows(const Tensor& in, const Tensor& out, std::span<c
 
 void Group::exchange(const Tensor& in, const Tensor& out, const Rows& rows) {
   if (size_ == 1) return device_.copy(in, out);
-  collective("all_to_all", in.bytes(), [&] { do_all_to_all(in, out, rows); });
+  collective("all_to_all", in.bytes(), [this, in, out, rows] { do_all_to_all(in, out, rows); });
 }
 
 std::unique_ptr<Pending> Group::start_exchange(const Tensor& in, const Tensor& out, const Rows& rows) {
@@ -192,7 +225,7 @@ std::unique_ptr<Pending> Group::start_exchange(const Tensor& in, const Tensor& o
     return std::make_unique<NothingPending>();
   }
   return started("start all_to_all", "wait all_to_all", in.bytes(),
-                 [&] { return do_start_all_to_all(in, out, rows); });
+                 [this, in, out, rows] { return do_start_all_to_all(in, out, rows); });
 }
 
 void Group::all_to_all(const Tensor& in, const Tensor& out) {
@@ -219,7 +252,7 @@ std::unique_ptr<Pending> Group::start_shift(const Tensor& in, const Tensor& out)
     device_.copy(in, out);
     return std::make_unique<NothingPending>();
   }
-  return started("start shift", "wait shift", in.bytes(), [&] { return do_start_shift(in, out); });
+  return started("start shift", "wait shift", in.bytes(), [this, in, out] { return do_start_shift(in, out); });
 }
 
 std::unique_ptr<Pending> Group::do_start_shift(const Tensor& in, const Tensor& out) {
@@ -232,22 +265,22 @@ std::unique_ptr<Pending> Group::do_start_shift(const Tensor& in, const Tensor& o
 
 void Group::broadcast(const Tensor& x, int root) {
   if (size_ == 1) return;
-  collective("broadcast", x.bytes(), [&] { do_broadcast(x, root); });
+  collective("broadcast", x.bytes(), [this, x, root] { do_broadcast(x, root); });
 }
 
 std::unique_ptr<Pending> Group::start_broadcast(const Tensor& x, int root) {
   if (size_ == 1) return std::make_unique<NothingPending>();
-  return started("start broadcast", "wait broadcast", x.bytes(), [&] { return do_start_broadcast(x, root); });
+  return started("start broadcast", "wait broadcast", x.bytes(), [this, x, root] { return do_start_broadcast(x, root); });
 }
 
 void Group::reduce(const Tensor& x, int root) {
   if (size_ == 1) return;
-  collective("reduce", x.bytes(), [&] { do_reduce(x, root); });
+  collective("reduce", x.bytes(), [this, x, root] { do_reduce(x, root); });
 }
 
 std::unique_ptr<Pending> Group::start_reduce(const Tensor& x, int root) {
   if (size_ == 1) return std::make_unique<NothingPending>();
-  return started("start reduce", "wait reduce", x.bytes(), [&] { return do_start_reduce(x, root); });
+  return started("start reduce", "wait reduce", x.bytes(), [this, x, root] { return do_start_reduce(x, root); });
 }
 
 void Group::check_peer(std::string_view what, int peer) const {
@@ -258,28 +291,35 @@ void Group::check_peer(std::string_view what, int peer) const {
 
 std::unique_ptr<Pending> Group::start_send(const Tensor& x, int to, int tag) {
   check_peer("send", to);
-  Meter& meter = device_.meter();
-  meter.communication_bytes += static_cast<double>(x.bytes());
-  Stopwatch watch(device_, meter.communication_seconds, part_, name_, "start send");
-  return std::make_unique<TimedPending>(do_start_send(x, to, tag), device_, meter.bubble_seconds,
-                                        TimePart::bubble, name_, "wait send");
+  return begin(device_, [this, x, to, tag]() -> std::unique_ptr<Pending> {
+    Meter& meter = device_.meter();
+    meter.communication_bytes += static_cast<double>(x.bytes());
+    Stopwatch watch(device_, meter.communication_seconds, part_, name_, "start send");
+    return std::make_unique<TimedPending>(do_start_send(x, to, tag), device_, meter.bubble_seconds,
+                                          TimePart::bubble, name_, "wait send");
+  });
 }
 
 std::unique_ptr<Pending> Group::start_receive(const Tensor& x, int from, int tag) {
   check_peer("receive", from);
-  double& seconds = device_.meter().bubble_seconds;
-  Stopwatch watch(device_, seconds, TimePart::bubble, name_, "start receive");
-  return std::make_unique<TimedPending>(do_start_receive(x, from, tag), device_, seconds, TimePart::bubble,
-                                        name_, "wait receive");
+  return begin(device_, [this, x, from, tag]() -> std::unique_ptr<Pending> {
+    double& seconds = device_.meter().bubble_seconds;
+    Stopwatch watch(device_, seconds, TimePart::bubble, name_, "start receive");
+    return std::make_unique<TimedPending>(do_start_receive(x, from, tag), device_, seconds, TimePart::bubble,
+                                          name_, "wait receive");
+  });
 }
 
 void Group::receive(const Tensor& x, int from, int tag) {
   check_peer("receive", from);
-  Stopwatch watch(device_, device_.meter().bubble_seconds, TimePart::bubble, name_, "receive");
-  do_start_receive(x, from, tag)->wait();
+  enqueue(device_, [this, x, from, tag] {
+    Stopwatch watch(device_, device_.meter().bubble_seconds, TimePart::bubble, name_, "receive");
+    do_start_receive(x, from, tag)->wait();
+  });
 }
 
 void Group::barrier() {
+  check(!device_.recording(), name_, "a barrier of hosts within a step that is recorded");
   if (size_ > 1) do_barrier();
 }
 

@@ -7,7 +7,9 @@
 #include <string>
 
 #include "engine/device/gauge.h"
+#include "engine/device/host_copy.h"
 #include "engine/device/meter.h"
+#include "engine/device/recorded_step.h"
 #include "engine/device/tensor.h"
 #include "engine/device/timeline.h"
 
@@ -19,6 +21,8 @@ class OpTable;  // engine/ops/ops.h
 enum class HostWork {
   micro_batch,  // a micro batch is fetched and unpacked
   recompute,    // a region of saved activations is computed again
+  replicas,     // what follows is done by all replicas of a process at once, a thread each
+  alone,        // and what follows that is not
   step,         // an optimizer step begins
   next_step     // a step has ended, and the inputs of the next are waited for
 };
@@ -31,6 +35,7 @@ class Device {
   Device& operator=(const Device&) = delete;
 
   Allocator& memory() { return memory_; }
+  const Allocator& memory() const { return memory_; }
   // The most that libraries and scratch of kernels held outside the arena (library_memory.h).
   std::size_t library_bytes() const { return memory_.library_peak(); }
   Meter& meter() { return meter_; }
@@ -50,6 +55,17 @@ class Device {
   // Device to device, in stream order: the same elements at another place, counted and traced as an op is.
   // Nothing is done where both are the same memory already; ranges that overlap otherwise are refused.
   void copy(const Tensor& from, const Tensor& to);
+  // What lives in the memory of its host: an arena of its own, with ops that the host's processor computes. They have ended
+  // when their call returns. Opened at the first call; it ends with the device.
+  Device& host();
+  // Null until it is opened.
+  Device* opened_host() const { return host_.get(); }
+  // Copies the bytes of one tensor to another, of which one is the host's, beside what is enqueued on the device: it begins
+  // when all that was enqueued before it is done.
+  [[nodiscard]] std::unique_ptr<HostCopy> start_copy(CopyWay way, const Tensor& from, const Tensor& to);
+  // What was spent on the device and on its host.
+  Meter total_meter() const;
+  void reset_meters();
   // Waits for everything enqueued; returns the device's time in seconds since an arbitrary start.
   virtual double synchronize() = 0;
   // When everything enqueued so far will have been done, on the clock of synchronize().
@@ -59,19 +75,39 @@ class Device {
   virtual void host_work(HostWork) {}
   // Starts to read the device's sensors; null where it has none that can be read.
   virtual std::unique_ptr<Gauge> gauge() { return nullptr; }
+  // Runs `step` and remembers what it gives the device, to be replayed; it may neither read nor write values. Has been
+  // performed once when the stream gets there, as if it had not been recorded.
+  virtual std::unique_ptr<RecordedStep> record(const std::function<void()>& step);
+  // Where what is called is to be added; null where nothing is recorded, or the device does so by itself.
+  CallList* recording() const { return recording_; }
 
   // Null unless a trace is being taken.
   Timeline* timeline() const { return timeline_; }
-  void trace(Timeline* timeline) { timeline_ = timeline; }
+  void trace(Timeline* timeline) {
+    timeline_ = timeline;
+    if (host_) host_->trace(timeline);
+  }
 
  protected:
+  // Unsupported, unless a device says otherwise.
+  virtual std::unique_ptr<Device> open_host();
+  // What start_copy() has checked and counted. Where ops have ended when their calls return, so has this.
+  virtual std::unique_ptr<HostCopy> do_start_copy(CopyWay way, const Tensor& from, const Tensor& to);
   // What copy() has checked, counted and found to be work; `from` and `to` are apart.
   virtual void do_copy(const Tensor& from, const Tensor& to) = 0;
+  // Of read() and write(): nothing of the host's can be part of a recorded step.
+  void need_no_recording(std::string_view call) const {
+    check(!recording_, "record", "a {} of values within a step that is recorded, need it before or after", call);
+  }
 
  private:
+  void perform_copy(const Tensor& from, const Tensor& to);
+
   Allocator memory_;
   Meter meter_;
   Timeline* timeline_ = nullptr;
+  std::unique_ptr<Device> host_;
+  CallList* recording_ = nullptr;
 };
 
 // Records what is enqueued between its construction and its end as one span, if a trace is being taken.

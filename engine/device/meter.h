@@ -21,6 +21,7 @@ struct Meter {
   double bytes = 0;
   std::uint64_t launches = 0;
   double communication_bytes = 0;    // handed to collectives and messages by this rank
+  double host_copy_bytes = 0;        // between the device's memory and its host's, both ways
   double communication_seconds = 0;  // host time spent in collectives
   double bubble_seconds = 0;         // host time a pipeline stage waited for its neighbours' messages
   // By what it was spent on, where ops have ended when their calls return, or time is virtual. Of a real device without
@@ -32,7 +33,29 @@ struct Meter {
     bytes += c.bytes;
     ++launches;
   }
+  void add(const Meter& m) {
+    flops += m.flops;
+    matmul_flops += m.matmul_flops;
+    bytes += m.bytes;
+    launches += m.launches;
+    communication_bytes += m.communication_bytes;
+    host_copy_bytes += m.host_copy_bytes;
+    communication_seconds += m.communication_seconds;
+    bubble_seconds += m.bubble_seconds;
+    for (std::size_t i = 0; i < seconds.size(); ++i) seconds[i] += m.seconds[i];
+  }
   void reset() { *this = Meter(); }
+  // What was counted since it was `before`, without seconds.
+  Meter since(const Meter& before) const {
+    Meter more;
+    more.flops = flops - before.flops;
+    more.matmul_flops = matmul_flops - before.matmul_flops;
+    more.bytes = bytes - before.bytes;
+    more.launches = launches - before.launches;
+    more.communication_bytes = communication_bytes - before.communication_bytes;
+    more.host_copy_bytes = host_copy_bytes - before.host_copy_bytes;
+    return more;
+  }
 };
 
 }  // namespace mbench

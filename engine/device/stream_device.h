@@ -19,6 +19,8 @@ class StreamDevice : public Device {
   // `check` is called now and then while the host waits for the device, with the seconds it has waited so
   // far; it throws where there is nothing left to wait for. Empty: none.
   virtual void while_waiting(std::function<void(double)> check) = 0;
+  // Is called when a recorded step has been enqueued again.
+  virtual void after_replay(std::function<void()> call) = 0;
 };
 
 }  // namespace mbench

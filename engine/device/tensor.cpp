@@ -2,11 +2,17 @@
 
 namespace mbench {
 
+constinit thread_local int Borrowing::depth_ = 0;
+
 Tensor::Tensor(Allocator& memory, Shape shape, DType dtype, Category category, std::string_view what)
     : storage_(std::make_shared<Storage>(memory, static_cast<std::size_t>(shape.numel()) * size_of(dtype),
                                          category, what)),
       dtype_(dtype),
       shape_(shape) {}
+
+std::shared_ptr<Tensor::Storage> Tensor::borrowed(const std::shared_ptr<Storage>& of) {
+  return of ? std::make_shared<Storage>(of) : nullptr;
+}
 
 Tensor Tensor::view(const Shape& shape) const {
   check(shape.numel() == numel(), "tensor", "view of {} as {}", shape_, shape);

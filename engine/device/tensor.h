@@ -1,5 +1,8 @@
 // A typed view of device memory. Copies share the memory; it returns to the allocator with the last of them.
 // data() is an address of the device, not of the host: only backends follow it.
+//
+// Copies made while a Borrowing lives on their thread share nothing: they name the memory, and do not keep it. For what is
+// remembered beyond the tensors that it was given, as a recorded step is.
 #pragma once
 #include <memory>
 #include <string_view>
@@ -10,10 +13,31 @@
 
 namespace mbench {
 
+class Borrowing {
+ public:
+  Borrowing() { ++depth_; }
+  ~Borrowing() { --depth_; }
+  Borrowing(const Borrowing&) = delete;
+  Borrowing& operator=(const Borrowing&) = delete;
+  static bool now() { return depth_ > 0; }
+
+ private:
+  static constinit thread_local int depth_;
+};
+
 class Tensor {
  public:
   Tensor() = default;
   Tensor(Allocator& memory, Shape shape, DType dtype, Category category, std::string_view what);
+  Tensor(const Tensor& other)
+      : storage_(Borrowing::now() ? borrowed(other.storage_) : other.storage_),
+        offset_(other.offset_),
+        dtype_(other.dtype_),
+        shape_(other.shape_) {}
+  Tensor(Tensor&&) noexcept = default;
+  Tensor& operator=(const Tensor& other) { return *this = Tensor(other); }
+  Tensor& operator=(Tensor&&) noexcept = default;
+  ~Tensor() = default;
 
   explicit operator bool() const { return storage_ != nullptr; }
   std::byte* data() const { return storage_->data + offset_; }
@@ -38,12 +62,18 @@ class Tensor {
   struct Storage {
     Storage(Allocator& m, std::size_t bytes, Category c, std::string_view what)
         : memory(m), data(m.allocate(bytes, c, what)) {}
-    ~Storage() { memory.release(data); }
+    // The same place, that another one holds.
+    explicit Storage(const std::shared_ptr<Storage>& of) : memory(of->memory), data(of->data), owned(false) {}
+    ~Storage() {
+      if (owned) memory.release(data);
+    }
     Storage(const Storage&) = delete;
     Storage& operator=(const Storage&) = delete;
     Allocator& memory;
     std::byte* data;
+    bool owned = true;
   };
+  static std::shared_ptr<Storage> borrowed(const std::shared_ptr<Storage>& of);
   std::shared_ptr<Storage> storage_;
   std::size_t offset_ = 0;  // bytes
   DType dtype_ = DType::f32;

@@ -9,10 +9,10 @@
 namespace mbench {
 
 struct Track {
-  enum Kind { phase, compute, communication };
+  enum Kind { phase, compute, communication, copies, host };
   Kind kind;
-  // Of communication: whose collectives these are, since each group has a stream of its own. Empty where it is the
-  // compute stream that waits for them.
+  // Of communication: whose collectives these are, since each group has a stream of its own; empty where it is the
+  // compute stream that waits for them. Of copies: which way, to the host or to the device.
   std::string group;
 
   Track(Kind k, std::string_view of = {}) : kind(k), group(of) {}
@@ -20,7 +20,7 @@ struct Track {
     return group.empty() ? std::string(name_of(kind)) : std::string(name_of(kind)) + " " + group;
   }
   static std::string_view name_of(Kind kind) {
-    constexpr std::string_view names[] = {"phase", "compute", "communication"};
+    constexpr std::string_view names[] = {"phase", "compute", "communication", "copies", "host"};
     return names[kind];
   }
   bool operator==(const Track&) const = default;

@@ -11,14 +11,12 @@ namespace {
 
 CrossEntropy::Targets word_targets(const MicroBatch& b) {
   const std::int64_t rows = b.labels.numel();
-  return {b.labels.view({rows}), b.weights.view({rows}), b.inv_weight_sum, b.gradient_scale};
+  return {b.labels.view({rows}), b.weights.view({rows}), b.inv_weight_sum, b.gradient_scale, b.factors_of(0)};
 }
 
-// The loss is of the first position alone: along cp it is a sum to which the other ranks add nothing.
-CrossEntropy::Targets order_targets(const Context& c, const MicroBatch& b) {
-  const bool has_first = c.share().position(0) == 0;
-  return {b.order_labels, Tensor(), has_first ? 1.0f / static_cast<float>(b.order_labels.numel()) : 0.0f,
-          b.gradient_scale};
+CrossEntropy::Targets order_targets(const MicroBatch& b) {
+  return {b.order_labels, Tensor(), b.order_inv_weight_sum, b.gradient_scale,
+          b.factors_of(static_cast<std::int64_t>(b.ahead.size()) + 1)};
 }
 
 // The table that a tied head takes: the embedding's, or a copy of it.
@@ -74,12 +72,12 @@ void OrderHead::forward(Context& c, const MicroBatch& batch, const Tensor& x, co
   saved.pooled = pooler_.forward_with_bias(c, first, saved.pooler);
   run(c.device, ops::Tanh{saved.pooled, saved.pooled});
   Tensor logits = classifier_.forward_with_bias(c, saved.pooled, saved.classifier);
-  loss_.forward(c, std::move(logits), order_targets(c, batch), loss, saved.loss);
+  loss_.forward(c, std::move(logits), order_targets(batch), loss, saved.loss);
 }
 
 void OrderHead::backward(Context& c, const MicroBatch& batch, const Tensor& dx, Saved& saved) const {
   const Tensor dpooled =
-      classifier_.backward(c, loss_.backward(c, order_targets(c, batch), saved.loss), saved.classifier);
+      classifier_.backward(c, loss_.backward(c, order_targets(batch), saved.loss), saved.classifier);
   run(c.device, ops::TanhGrad{dpooled, saved.pooled, dpooled});
   saved.pooled.reset();
   const Tensor dfirst = pooler_.backward(c, dpooled, saved.pooler);

@@ -40,7 +40,8 @@ ModelChunk::ModelChunk(ParameterStore& store, const Plan& plan, const ChunkPlan&
 
 ParameterStore::Use ModelChunk::use(std::size_t i, ParameterStore::Gradients gradients,
                                     std::size_t next) const {
-  return store_.use(parts_[i], gradients, next < parts_.size() ? parts_[next] : std::vector<int>());
+  const auto units = [&](std::size_t part) { return part < parts_.size() ? parts_[part] : std::vector<int>(); };
+  return store_.use(parts_[i], gradients, units(next), units(next + (next - i)));
 }
 
 Tensor ModelChunk::forward(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {

@@ -45,12 +45,11 @@ const Tensor& PredictionDepth::words_of(const MicroBatch& batch) const {
   return depth_ == 0 ? batch.labels : batch.ahead[depth_ - 1].labels;
 }
 
-CrossEntropy::Targets PredictionDepth::targets(const Context& c, const MicroBatch& batch) const {
+CrossEntropy::Targets PredictionDepth::targets(const MicroBatch& batch) const {
   const MicroBatch::Ahead& own = batch.ahead[depth_];
   const std::int64_t rows = own.labels.numel();
-  const double share = c.plan.model.parts().mtp_loss_scaling_factor / static_cast<double>(batch.ahead.size());
-  return {own.labels.view({rows}), own.weights.view({rows}), own.inv_weight_sum,
-          batch.gradient_scale * static_cast<float>(share)};
+  return {own.labels.view({rows}), own.weights.view({rows}), own.inv_weight_sum, own.gradient_scale,
+          batch.factors_of(static_cast<std::int64_t>(depth_) + 1)};
 }
 
 Tensor PredictionDepth::forward(Context& c, const MicroBatch& batch, const Tensor& hidden,
@@ -65,13 +64,13 @@ Tensor PredictionDepth::forward(Context& c, const MicroBatch& batch, const Tenso
   run(c.device, ops::CopyBlocks{all_of(hidden_norm_.forward(c, hidden, saved.hidden)), half_of(joined, 1)});
   const Tensor x = join_.forward(c, joined, saved.join);
   const Tensor normed = norm_.forward(c, layer_.forward(c, batch, x, saved.layer), saved.norm);
-  head_.forward(c, targets(c, batch), batch.ahead[depth_].loss, normed, saved.head);
+  head_.forward(c, targets(batch), batch.ahead[depth_].loss, normed, saved.head);
   return normed;
 }
 
 Tensor PredictionDepth::backward(Context& c, const MicroBatch& batch, const Tensor& dused,
                                  Saved& saved) const {
-  Tensor d = head_.backward(c, targets(c, batch), saved.head);
+  Tensor d = head_.backward(c, targets(batch), saved.head);
   if (dused) run(c.device, ops::Add{d, dused, d});
   d = layer_.backward(c, batch, norm_.backward(c, d, Tensor(), saved.norm), saved.layer);
   const Tensor djoined = join_.backward(c, d, saved.join);

@@ -29,7 +29,7 @@ class PredictionDepth {
   PredictionDepth(ParameterStore& store, const Plan& plan, std::int64_t depth, const DepthSpec& spec,
                   const Parameter* word, const WordHead& head);
   const Tensor& words_of(const MicroBatch& batch) const;
-  CrossEntropy::Targets targets(const Context& context, const MicroBatch& batch) const;
+  CrossEntropy::Targets targets(const MicroBatch& batch) const;
 
   std::size_t depth_;
   WordLookup lookup_;

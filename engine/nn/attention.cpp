@@ -57,7 +57,12 @@ Attention::Attention(ParameterStore& store, const Plan& plan, const AttentionSpe
       proj_(store, plan, spec.proj),
       dropout_site_(site_of(spec.name + ".dropout")),
       core_(make_attention_core(plan)),
-      core_checkpoint_(drop.has(Region::core_attention)) {}
+      core_checkpoint_(drop.has(Region::core_attention)) {
+  const bool norm = drop.has(Region::norm);
+  if (kv_) kv_->use_fp8(store, plan, norm);
+  qkv_.use_fp8(store, plan, norm);
+  proj_.use_fp8(store, plan);
+}
 
 AttentionSizes Attention::sizes(const Context& c, const Shape& s) const {
   const std::int64_t heads = s[2] * group_;

@@ -97,7 +97,7 @@ class EagerCore final : public AttentionCore {
 
  private:
   static ops::DropoutSpec dropout(const Context& c, std::uint64_t site) {
-    return {c.dropout(), rng_key(c, site)};
+    return dropout_at(c, site);
   }
 };
 
@@ -136,7 +136,7 @@ class FusedCore final : public AttentionCore {
             n.scale(),
             n.causal,
             n.causal ? Tensor() : keys_of(batch),
-            {c.dropout(), rng_key(c, site)},
+            dropout_at(c, site),
             head_map(batch, n),
             n.group,
             n.v_dim};

@@ -83,7 +83,7 @@ class Blocks {
             n_.scale(),
             n_.causal && b.query0 == b.key0,
             n_.causal ? Tensor() : keys_of(batch_, b.key0),
-            {c_.dropout(), rng_key(c_, site_)},
+            dropout_at(c_, site_),
             map,
             n_.group,
             n_.v_dim};

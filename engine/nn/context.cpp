@@ -58,8 +58,10 @@ Tensor keys_of(const MicroBatch& batch, std::int64_t chunk) {
   return batch.keep.slice(chunk, 1).view({s[1], s[2]});
 }
 
-RngKey rng_key(const Context& context, std::uint64_t site) {
-  return {context.plan.training.seed, site, static_cast<std::uint32_t>(context.step)};
+ops::DropoutSpec dropout_at(const Context& context, std::uint64_t site) {
+  return {context.dropout(),
+          {context.plan.training.seed, site, static_cast<std::uint32_t>(context.step)},
+          context.step_on_device};
 }
 
 std::uint64_t site_of(const std::string& name) {

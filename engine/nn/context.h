@@ -5,8 +5,10 @@
 #include <utility>
 
 #include "engine/base/philox.h"
+#include "engine/nn/fp8_tensor.h"
 #include "engine/nn/groups.h"
 #include "engine/nn/rotary.h"
+#include "engine/ops/arguments.h"
 #include "engine/plan/plan.h"
 
 namespace mbench {
@@ -43,10 +45,13 @@ struct Context {
   GlobalBuffer buffer;
   std::int64_t step = 0;  // optimizer steps since the start: which dropout masks are drawn
   RotaryAngles angles{};
-  std::map<std::pair<std::int64_t, std::int64_t>, Tensor> placeholders{};  // of weights' gradients, by [out, in]
+  std::map<std::pair<std::int64_t, std::int64_t>, Tensor>
+      placeholders{};  // of weights' gradients, by [out, in]
+  Fp8Weights fp8_weights{};
   RouterLoad router_load{};
   // [1] f32, where routers have losses and somebody asks: their sum over the layers and micro batches of a step.
   Tensor router_losses{};
+  Tensor step_on_device{};  // [1] i64, where steps are replayed: the same as `step`
 
   const GraphStyle& graph() const { return plan.graph; }
   const TrainingPlan& training() const { return plan.training; }
@@ -69,18 +74,27 @@ struct MicroBatch {
   std::int64_t sample0 = 0;  // first sample within the global batch
   Tensor tokens, labels, positions, weights;
   float inv_weight_sum = 1;
+  // Where steps are replayed, [losses, 2] f32: of each loss (words, words further on by depth, order of sentences) its
+  // inv_weight_sum, and that times its gradient's scale. Else empty: the numbers beside it are the step's.
+  Tensor factors;
   Tensor token_types, order_labels;  // where the model's parts need them
+  float order_inv_weight_sum = 1;    // of the order of sentences
   Tensor keep;                       // likewise, [chunks of the sequence, batch, their keys]; see keys_of()
   Tensor attention_mask;             // where the graph keeps one
   // Of multi-token prediction, by depth: the words that it predicts. It reads those that the depth before predicts.
   struct Ahead {
     Tensor labels, weights;
     float inv_weight_sum = 1;
+    float gradient_scale = 1;
     Tensor loss;
   };
   std::vector<Ahead> ahead;
   Tensor loss;               // [1] f32, written by the head
   float gradient_scale = 1;  // of d(loss): loss scale over the number of micro batches
+
+  Tensor factors_of(std::int64_t loss) const {
+    return factors ? factors.slice(loss, 1).view({2}) : Tensor();
+  }
 };
 
 // 1 = a real key, [batch, keys]: of the whole sequence, or of a chunk of it, counted along the sequence. Empty where the model
@@ -88,8 +102,8 @@ struct MicroBatch {
 Tensor keys_of(const MicroBatch& batch);
 Tensor keys_of(const MicroBatch& batch, std::int64_t chunk);
 
-// The key of a random draw at a named site of the model, e.g. "layers.3.attention.dropout".
-RngKey rng_key(const Context& context, std::uint64_t site);
+// Dropout at a named site of the model, e.g. "layers.3.attention.dropout".
+ops::DropoutSpec dropout_at(const Context& context, std::uint64_t site);
 std::uint64_t site_of(const std::string& name);
 
 }  // namespace mbench

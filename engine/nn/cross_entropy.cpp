@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/nn/replicas.h"
 #include "engine/ops/copy.h"
 #include "engine/ops/cross_entropy.h"
 #include "engine/ops/run.h"
@@ -21,6 +22,24 @@ std::int64_t CrossEntropy::first_column(const Context& c, std::int64_t n) const 
 
 void CrossEntropy::forward(Context& c, Tensor logits, const Targets& t, const Tensor& loss,
                            Saved& saved) const {
+  if (!is_replicated(c)) return compute(c, std::move(logits), t, loss, saved);
+  saved.own = logits.shape();
+  const Tensor all = gather_to_first(c, logits, Category::activations, "logits of all replicas");
+  logits.reset();
+  if (!all) return run(c.device, ops::Fill{loss, 0});
+  const std::int64_t n = saved.own.cols();
+  compute(c, all.view({all.numel() / n, n}), t, loss, saved);
+}
+
+Tensor CrossEntropy::backward(Context& c, const Targets& t, Saved& saved) const {
+  if (!is_replicated(c)) return compute_gradient(c, t, saved);
+  const Tensor own = c.activation(saved.own, "logits gradient of a replica");
+  scatter_from_first(c, is_first_replica(c) ? compute_gradient(c, t, saved) : Tensor(), own);
+  saved = {};
+  return own;
+}
+
+void CrossEntropy::compute(Context& c, Tensor logits, const Targets& t, const Tensor& loss, Saved& saved) const {
   const std::int64_t rows = logits.shape().rows(), n = logits.shape().cols();
   const std::int64_t first = first_column(c, n);
   const std::int64_t valid = std::clamp<std::int64_t>(columns_ - first, 0, n);
@@ -32,7 +51,7 @@ void CrossEntropy::forward(Context& c, Tensor logits, const Targets& t, const Te
     const Tensor copy = c.device.empty(logits.shape(), DType::f32, Category::activations, "logits in f32");
     run(c.device, ops::Copy{logits, copy});
     // The 16-bit logits live on until the loss is known, as the caller's output does in Megatron.
-    forward(c, copy, t, loss, saved);
+    compute(c, copy, t, loss, saved);
     return;
   }
   const Tensor max = row_values("row maxima"), target = row_values("target logits");
@@ -47,20 +66,20 @@ void CrossEntropy::forward(Context& c, Tensor logits, const Targets& t, const Te
   run(c.device, ops::ExpSum{logits, max, t.labels, first, valid, saved.sum, target, saved.exp});
   others.all_reduce(target);
   others.all_reduce(saved.sum);
-  run(c.device, ops::CrossEntropyLoss{saved.sum, target, t.weights, t.inv_weight_sum, loss});
+  run(c.device, ops::CrossEntropyLoss{saved.sum, target, t.weights, t.inv_weight_sum, loss, t.loss_factor()});
   if (keep_exp) return;
   run(c.device, ops::CrossEntropyGrad{logits, Tensor(), max, saved.sum, t.labels, t.weights,
-                                      t.gradient_scale * t.inv_weight_sum, first, valid, logits});
+                                      t.gradient_scale * t.inv_weight_sum, first, valid, logits, t.gradient_factor()});
   saved.sum.reset();
   saved.dlogits = logits;
 }
 
-Tensor CrossEntropy::backward(Context& c, const Targets& t, Saved& saved) const {
+Tensor CrossEntropy::compute_gradient(Context& c, const Targets& t, Saved& saved) const {
   if (saved.dlogits) return std::exchange(saved.dlogits, Tensor());
   const std::int64_t n = saved.exp.shape().cols(), first = first_column(c, n);
   const std::int64_t valid = std::clamp<std::int64_t>(columns_ - first, 0, n);
   run(c.device, ops::CrossEntropyGrad{Tensor(), saved.exp, Tensor(), saved.sum, t.labels, t.weights,
-                                      t.gradient_scale * t.inv_weight_sum, first, valid, saved.exp});
+                                      t.gradient_scale * t.inv_weight_sum, first, valid, saved.exp, t.gradient_factor()});
   Tensor dlogits = saved.exp;
   if (c.dtype() != DType::f32) {
     dlogits = c.activation(saved.exp.shape(), "logits gradient");

@@ -1,4 +1,5 @@
-// Cross entropy of logits that are whole, or whose columns are split over the ranks of an axis.
+// Cross entropy of logits that are whole, or whose columns are split over the ranks of an axis. Of replicas of one process
+// (replicas.h) the first computes that of all: its targets are those of all.
 #pragma once
 #include "engine/nn/context.h"
 
@@ -9,12 +10,17 @@ class CrossEntropy {
   struct Saved {
     Tensor exp, sum;  // eager: exponentials and their sums, for the gradient
     Tensor dlogits;   // fused: the gradient itself, computed in place of the logits
+    Shape own;        // of this replica's logits, where the first one computes the loss of all
   };
   struct Targets {
     Tensor labels;             // [rows]
     Tensor weights;            // optional [rows] f32
     float inv_weight_sum = 1;  // loss = inv_weight_sum * sum of weight * loss of the row
     float gradient_scale = 1;
+    // [2] f32, where steps are replayed: inv_weight_sum, and that times gradient_scale.
+    Tensor factors{};
+    Tensor loss_factor() const { return factors ? factors.slice(0, 1) : Tensor(); }
+    Tensor gradient_factor() const { return factors ? factors.slice(1, 1) : Tensor(); }
   };
   // `columns`: real columns of the whole vocabulary; those beyond pad it.
   // `logits`: how they lie; their last dim is 2.
@@ -26,6 +32,8 @@ class CrossEntropy {
   Tensor backward(Context& context, const Targets& targets, Saved& saved) const;
 
  private:
+  void compute(Context& context, Tensor logits, const Targets& targets, const Tensor& loss, Saved& saved) const;
+  Tensor compute_gradient(Context& context, const Targets& targets, Saved& saved) const;
   // The first of this rank's columns, of n.
   std::int64_t first_column(const Context& context, std::int64_t n) const;
   std::int64_t columns_;

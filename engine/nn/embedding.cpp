@@ -62,14 +62,14 @@ Tensor InputEmbedding::forward(Context& c, const MicroBatch& batch, Saved& saved
   if (p == 0) return y;
   if (c.graph().stored_masks)
     saved.mask = c.device.empty(y.shape(), DType::u8, Category::activations, "embedding dropout mask");
-  run(c.device, ops::Dropout{y, y, saved.mask, {p, rng_key(c, site_)}, hidden_map(c, batch)});
+  run(c.device, ops::Dropout{y, y, saved.mask, dropout_at(c, site_), hidden_map(c, batch)});
   return y;
 }
 
 void InputEmbedding::backward(Context& c, const MicroBatch& batch, Tensor dy, Saved& saved) const {
   const float p = c.dropout();
   if (p > 0)
-    run(c.device, ops::DropoutGrad{dy, dy, saved.mask, {p, rng_key(c, site_)}, hidden_map(c, batch)});
+    run(c.device, ops::DropoutGrad{dy, dy, saved.mask, dropout_at(c, site_), hidden_map(c, batch)});
   if (norm_) dy = norm_->backward(c, dy, Tensor(), saved.norm);
   saved = {};
   const auto add = [&](const Tensor& ids, const Parameter& table) {

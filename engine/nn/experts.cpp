@@ -79,9 +79,14 @@ Tensor in_order(Context& c, const Tensor& x, const Tensor& order) {
 }  // namespace
 
 Experts::Experts(ParameterStore& store, const Plan& plan, const MlpSpec& spec)
-    : activation_(spec.activation), fc1_(add(store, plan, spec.fc1)), fc2_(add(store, plan, spec.fc2)) {}
+    : activation_(spec.activation), fc1_(add(store, plan, spec.fc1)), fc2_(add(store, plan, spec.fc2)) {
+  if (!plan.precision.fp8) return;
+  fp8_1_.emplace(store.scales(), plan);
+  fp8_2_.emplace(store.scales(), plan);
+}
 
 Tensor Experts::forward(Context& c, const ExpertRows& rows, Tensor x, Saved& saved) const {
+  if (fp8_1_) return forward_in_fp8(c, rows.each, std::move(x), saved);
   saved.x = std::move(x);
   const std::int64_t n = saved.x.shape()[0];
   saved.wide = c.activation({n, fc1_->local[1]}, "experts' first product");
@@ -93,6 +98,7 @@ Tensor Experts::forward(Context& c, const ExpertRows& rows, Tensor x, Saved& sav
 }
 
 Tensor Experts::backward(Context& c, const ExpertRows& rows, Tensor dy, Saved& saved) const {
+  if (fp8_1_) return backward_in_fp8(c, rows.each, std::move(dy), saved);
   Tensor dwide;
   {
     const Tensor dnarrow = c.activation(saved.narrow.shape(), "gradient of the activation");
@@ -106,6 +112,67 @@ Tensor Experts::backward(Context& c, const ExpertRows& rows, Tensor dy, Saved& s
   multiply(c, Product::input_gradient, dx, fc1_->value, dwide, rows);
   add_weight_gradient(c, saved.x, fc1_->gradient, dwide, rows);
   saved.x.reset();
+  return dx;
+}
+
+namespace {
+
+// y = x W^T of every expert, [rows of all, width]; returns the inputs as backward wants them.
+std::vector<ops::Fp8Operand> multiply_in_fp8(Context& c, const Fp8Products& products, const Tensor& x,
+                                             const Tensor& w, const Tensor& y, std::int64_t rows) {
+  std::vector<ops::Fp8Operand> kept;
+  for (std::int64_t e = 0; e < w.shape()[0]; ++e) {
+    const Tensor weight = w.slice(e, 1).view({w.shape()[1], w.shape()[2]});
+    const Fp8Tensor in = products.input(c, x.slice(e * rows, rows), Fp8Ways::both);
+    Fp8Products::multiply(c, in.straight, products.weight(c, weight, Fp8Ways::straight, e).straight,
+                          y.slice(e * rows, rows));
+    kept.push_back(in.transposed);
+  }
+  return kept;
+}
+
+// The gradients of that: dx, and the weights' added to `gradient`.
+void gradients_in_fp8(Context& c, const Fp8Products& products, const Tensor& dy, const Tensor& w,
+                      std::vector<ops::Fp8Operand> inputs, const Tensor& dx, const Tensor& gradient,
+                      std::int64_t rows) {
+  WeightGradient made(c, gradient, false);
+  const Shape one{w.shape()[1], w.shape()[2]};
+  for (std::int64_t e = 0; e < w.shape()[0]; ++e) {
+    const Fp8Tensor out = products.gradient(c, dy.slice(e * rows, rows));
+    const Tensor weight = w.slice(e, 1).view(one);
+    Fp8Products::multiply(c, out.straight, products.weight(c, weight, Fp8Ways::transposed, e).transposed,
+                          dx.slice(e * rows, rows));
+    Fp8Products::multiply(c, out.transposed, inputs[static_cast<std::size_t>(e)],
+                          made.target().slice(e, 1).view(one), made.beta());
+  }
+  made.finish();
+}
+
+}  // namespace
+
+Tensor Experts::forward_in_fp8(Context& c, std::int64_t rows, Tensor x, Saved& saved) const {
+  const std::int64_t n = x.shape()[0];
+  saved.wide = c.activation({n, fc1_->local[1]}, "experts' first product");
+  saved.fp8_x = multiply_in_fp8(c, *fp8_1_, x, fc1_->value, saved.wide, rows);
+  x.reset();
+  const Tensor narrow = activate(c, activation_, saved.wide, Tensor());
+  const Tensor y = c.activation({n, fc2_->local[1]}, "experts' output");
+  saved.fp8_narrow = multiply_in_fp8(c, *fp8_2_, narrow, fc2_->value, y, rows);
+  return y;
+}
+
+Tensor Experts::backward_in_fp8(Context& c, std::int64_t rows, Tensor dy, Saved& saved) const {
+  const std::int64_t n = dy.shape()[0];
+  Tensor dwide;
+  {
+    const Tensor dnarrow = c.activation({n, fc2_->local[2]}, "gradient of the activation");
+    gradients_in_fp8(c, *fp8_2_, dy, fc2_->value, std::exchange(saved.fp8_narrow, {}), dnarrow,
+                     fc2_->gradient, rows);
+    dy.reset();
+    dwide = activation_gradient(c, activation_, dnarrow, std::exchange(saved.wide, Tensor()), Tensor());
+  }
+  const Tensor dx = c.activation({n, fc1_->local[2]}, "gradient of the experts' input");
+  gradients_in_fp8(c, *fp8_1_, dwide, fc1_->value, std::exchange(saved.fp8_x, {}), dx, fc1_->gradient, rows);
   return dx;
 }
 

@@ -1,6 +1,7 @@
 // The experts of a mixture that are on this rank, and the way of the rows to them and back.
 #pragma once
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/nn/activation.h"
@@ -18,6 +19,8 @@ class Experts {
  public:
   struct Saved {
     Tensor x, wide, narrow;  // the input, fc1's output, the activation's
+    // In FP8 in place of the input and the activation's output: of each expert, transposed.
+    std::vector<ops::Fp8Operand> fp8_x, fp8_narrow;
   };
   Experts(ParameterStore& store, const Plan& plan, const MlpSpec& spec);
   // x: [rows, hidden], the rows of an expert one after the other, experts in order.
@@ -27,8 +30,12 @@ class Experts {
   std::int64_t count() const { return fc1_->local[0]; }  // on this rank
 
  private:
+  Tensor forward_in_fp8(Context& context, std::int64_t rows, Tensor x, Saved& saved) const;
+  Tensor backward_in_fp8(Context& context, std::int64_t rows, Tensor dy, Saved& saved) const;
+
   Activation activation_;
   Parameter *fc1_, *fc2_;
+  std::optional<Fp8Products> fp8_1_, fp8_2_;
 };
 
 // How the rows of a micro batch are shared out where the data decide. Where every expert has as many, all of it is empty.

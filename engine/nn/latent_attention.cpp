@@ -58,7 +58,14 @@ LatentAttention::LatentAttention(ParameterStore& store, const Plan& plan, const 
       dropout_site_(site_of(spec.name + ".dropout")),
       core_(make_attention_core(plan)),
       core_checkpoint_(drop.has(Region::core_attention)),
-      up_checkpoint_(drop.has(Region::mla_up_proj)) {}
+      up_checkpoint_(drop.has(Region::mla_up_proj)) {
+  // Queries straight from the input are made from it again where they are dropped.
+  const bool norm = drop.has(Region::norm), straight = !q_norm_;
+  down_.use_fp8(store, plan, norm || (straight && up_checkpoint_.dropped()));
+  q_.use_fp8(store, plan, norm && straight);
+  kv_.use_fp8(store, plan);
+  proj_.use_fp8(store, plan);
+}
 
 AttentionSizes LatentAttention::sizes(const Context& c, const Shape& s) const {
   return {s[0],           s[1],        spec_.heads, s[2], c.groups.over(head_axes_).rank() * s[2],

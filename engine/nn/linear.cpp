@@ -20,6 +20,11 @@ Spread bias_spread(const Spread& weight) {
   return spread;
 }
 
+// [seq, batch, width] as a matrix.
+Tensor matrix(const Tensor& t) {
+  return t.view({t.shape().rows(), t.shape().cols()});
+}
+
 }  // namespace
 
 Linear::Linear(ParameterStore& store, const Plan& plan, const LinearSpec& spec)
@@ -48,11 +53,11 @@ Linear::Linear(ParameterStore& store, const Plan& plan, const LinearSpec& spec, 
 }
 
 bool Linear::fuses_output(const Context& c) const {
-  return c.graph().fused_epilogues && output_.forward.empty();
+  return !fp8_ && c.graph().fused_epilogues && output_.forward.empty();
 }
 
 bool Linear::fuses_input_gradient(const Context& c) const {
-  return c.graph().fused_epilogues && input_.backward.empty();
+  return !fp8_ && c.graph().fused_epilogues && input_.backward.empty();
 }
 
 Tensor Linear::forward(Context& c, const Tensor& x, Saved& saved) const {
@@ -60,6 +65,7 @@ Tensor Linear::forward(Context& c, const Tensor& x, Saved& saved) const {
 }
 
 Tensor Linear::forward(Context& c, const Tensor& x, Saved& saved, const Epilogue& epilogue) const {
+  if (fp8_) return forward_in_fp8(c, x, saved);
   saved.x = x;
   const Tensor whole = communicate_briefly(c, input_.forward, x);
   const Shape &s = whole.shape(), wide = {s[0], s[1], rows(weight_->value).shape()[0]};
@@ -80,6 +86,7 @@ Tensor Linear::forward_with_bias(Context& c, const Tensor& x, Saved& saved) cons
 }
 
 Tensor Linear::backward(Context& c, Tensor dy, Saved& saved, Tensor gelu_input) const {
+  if (fp8_) return backward_in_fp8(c, std::move(dy), saved);
   // The bias belongs to the output: what the weight's gradient sees of it is the same only if nothing
   // travelled.
   const bool fused_bias = c.graph().fused_epilogues && output_.backward.empty();
@@ -104,6 +111,72 @@ Tensor Linear::backward(Context& c, Tensor dy, Saved& saved, Tensor gelu_input) 
   run(c.device, weight_gradient);
   made.finish();
   saved.x.reset();
+  return travelling.finish();
+}
+
+void Linear::use_fp8(ParameterStore& store, const Plan& plan, bool keep_input) {
+  if (!plan.precision.fp8) return;
+  fp8_.emplace(store.scales(), plan);
+  keep_input_ = keep_input;
+}
+
+Tensor Linear::forward_in_fp8(Context& c, const Tensor& x, Saved& saved) const {
+  std::vector<Axis> gathered;
+  bool gathers = true;
+  for (const Exchange& e : input_.forward) {
+    gathers = gathers && e.what == Collective::all_gather && e.dim == 0;
+    gathered.push_back(e.axis);
+  }
+  saved.shape = x.shape();
+  ops::Fp8Operand in;
+  if (gathered.empty()) {
+    const Fp8Tensor q = fp8_->input(c, matrix(x), keep_input_ ? Fp8Ways::straight : Fp8Ways::both);
+    in = q.straight;
+    if (keep_input_) saved.x = x;
+    saved.quantised.transposed = q.transposed;
+  } else if (gathers && fp8_->travels() && !keep_input_) {
+    saved.quantised = fp8_->input(c, matrix(x), Fp8Ways::straight, gathered);
+    in = saved.quantised.straight;
+    in.codes = matrix(communicate_briefly(c, input_.forward, in.codes.view(x.shape())));
+  } else {
+    saved.x = x;
+    in = fp8_->input(c, matrix(communicate_briefly(c, input_.forward, x)), Fp8Ways::straight).straight;
+  }
+  const Tensor w = rows(weight_->value);
+  const std::int64_t tokens = in.codes.shape()[0], batch = x.shape()[1];
+  const Tensor y = c.activation({tokens / batch, batch, w.shape()[0]}, "linear output");
+  Fp8Products::multiply(c, in, fp8_->weight(c, w, Fp8Ways::straight).straight, matrix(y));
+  in = {};
+  return communicate(c, output_.forward, y);
+}
+
+Tensor Linear::backward_in_fp8(Context& c, Tensor dy, Saved& saved) const {
+  if (bias_) run(c.device, ops::BiasGrad{dy, rows(bias_->gradient)});
+  const Tensor dproduct = communicate(c, output_.backward, dy);
+  const Fp8Tensor gradient = fp8_->gradient(c, matrix(dproduct));
+  // What is there of the input travels while its gradient is computed, and that while the weight's is.
+  ops::Fp8Operand& kept = saved.quantised.straight;
+  std::optional<Communication> input;
+  if (saved.x || kept.codes)
+    input.emplace(c, input_.forward, saved.x ? saved.x : kept.codes.view(saved.shape),
+                  Communication::Use::brief);
+  const Shape& s = dproduct.shape();
+  const Tensor w = rows(weight_->value);
+  Tensor dx = c.activation({s[0], s[1], w.shape()[1]}, "linear input gradient");
+  Fp8Products::multiply(c, gradient.straight, fp8_->weight(c, w, Fp8Ways::transposed).transposed, matrix(dx));
+  Communication travelling(c, input_.backward, dx);
+  dx.reset();
+  ops::Fp8Operand x = saved.quantised.transposed;
+  if (saved.x) {
+    x = fp8_->input(c, matrix(input->finish()), Fp8Ways::transposed).transposed;
+  } else if (kept.codes) {
+    kept.codes = matrix(input->finish());
+    x = Fp8Products::transpose(c, kept);
+  }
+  WeightGradient made(c, rows(weight_->gradient), table_);
+  Fp8Products::multiply(c, gradient.transposed, x, made.target(), made.beta());
+  made.finish();
+  saved = {};
   return travelling.finish();
 }
 

@@ -1,6 +1,9 @@
 // y = x W^T (+ b): column parallel, row parallel or whole, as its LinearPlan says; it does not know which.
 #pragma once
+#include <optional>
+
 #include "engine/nn/context.h"
+#include "engine/nn/fp8.h"
 #include "engine/nn/parameters.h"
 
 namespace mbench {
@@ -9,6 +12,9 @@ class Linear {
  public:
   struct Saved {
     Tensor x;  // as it arrived: under sequence parallelism this rank's part
+    // In its place in FP8: transposed, or where it is gathered this rank's part as it is.
+    Fp8Tensor quantised{};
+    Shape shape{};  // of x then
   };
   // What a forward's product does besides, where fuses_output() says that it can.
   struct Epilogue {
@@ -36,6 +42,10 @@ class Linear {
   // saved and returns dx. `gelu_input`, where fuses_input_gradient(): x was its GELU, and dx is the gradient of it.
   Tensor backward(Context& context, Tensor dy, Saved& saved, Tensor gelu_input = {}) const;
 
+  // Computes in FP8, if the plan has it: a linear part of a layer. `keep_input`: the input is kept as it arrives, since it is
+  // dropped and made again beside the layer (Transformer Engine's save_original_input), and quantised again in backward.
+  void use_fp8(ParameterStore& store, const Plan& plan, bool keep_input = false);
+
   // Whether a product can apply an epilogue to its output: not if that is yet to be summed over ranks.
   bool fuses_output(const Context& context) const;
   // Whether backward's product can apply what came before the layer to the gradient of its input.
@@ -47,11 +57,16 @@ class Linear {
   // Of a weight or a bias, or of its gradient, the rows that make this rank's outputs.
   Tensor rows(const Tensor& t) const { return count_ == 0 ? t : t.slice(begin_, count_); }
 
+  Tensor forward_in_fp8(Context& context, const Tensor& x, Saved& saved) const;
+  Tensor backward_in_fp8(Context& context, Tensor dy, Saved& saved) const;
+
   Parameter* weight_;
   Parameter* bias_ = nullptr;
   std::int64_t begin_ = 0, count_ = 0;  // 0: all of the parameter's
   bool table_ = false;                  // the weight is a table of words
   Transition input_, output_;
+  std::optional<Fp8Products> fp8_;
+  bool keep_input_ = false;
 };
 
 }  // namespace mbench

@@ -13,8 +13,9 @@ std::unique_ptr<Mixer> make_mixer(ParameterStore& store, const Plan& plan, const
     return std::make_unique<Attention>(store, plan, *attention, drop);
   if (const auto* attention = std::get_if<LatentAttentionSpec>(&branch.mixer))
     return std::make_unique<LatentAttention>(store, plan, *attention, drop);
-  if (const auto* mlp = std::get_if<MlpSpec>(&branch.mixer)) return std::make_unique<Mlp>(store, plan, *mlp);
-  return std::make_unique<Moe>(store, plan, std::get<MoeSpec>(branch.mixer));
+  if (const auto* mlp = std::get_if<MlpSpec>(&branch.mixer))
+    return std::make_unique<Mlp>(store, plan, *mlp, drop);
+  return std::make_unique<Moe>(store, plan, std::get<MoeSpec>(branch.mixer), drop);
 }
 
 }  // namespace mbench

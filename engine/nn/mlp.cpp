@@ -2,8 +2,11 @@
 
 namespace mbench {
 
-Mlp::Mlp(ParameterStore& store, const Plan& plan, const MlpSpec& spec)
-    : fc1_(store, plan, spec.fc1), fc2_(store, plan, spec.fc2), activation_(spec.activation) {}
+Mlp::Mlp(ParameterStore& store, const Plan& plan, const MlpSpec& spec, Regions drop)
+    : fc1_(store, plan, spec.fc1), fc2_(store, plan, spec.fc2), activation_(spec.activation) {
+  fc1_.use_fp8(store, plan, drop.has(Region::norm));
+  fc2_.use_fp8(store, plan);
+}
 
 Tensor Mlp::forward(Context& c, const MicroBatch&, Tensor x, std::unique_ptr<Mixer::Saved>& keep) const {
   auto owned = std::make_unique<Saved>();

@@ -12,7 +12,7 @@ class Mlp final : public Mixer {
     ActivationFunction::Saved activation;
     std::vector<Tensor*> inputs() override { return {&fc1.x}; }
   };
-  Mlp(ParameterStore& store, const Plan& plan, const MlpSpec& spec);
+  Mlp(ParameterStore& store, const Plan& plan, const MlpSpec& spec, Regions drop = {});
   Tensor forward(Context& context, const MicroBatch& batch, Tensor x,
                  std::unique_ptr<Mixer::Saved>& saved) const override;
   Tensor bias() const override { return fc2_.bias(); }

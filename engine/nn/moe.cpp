@@ -31,7 +31,7 @@ std::int64_t capacity_of(const RouterMode& mode, std::int64_t tokens, std::int64
 
 }  // namespace
 
-Moe::Moe(ParameterStore& store, const Plan& plan, const MoeSpec& spec)
+Moe::Moe(ParameterStore& store, const Plan& plan, const MoeSpec& spec, Regions drop)
     : experts_number_(spec.experts),
       active_(spec.active),
       mode_(plan.router),
@@ -43,7 +43,7 @@ Moe::Moe(ParameterStore& store, const Plan& plan, const MoeSpec& spec)
       router_(store, plan, spec),
       experts_(store, plan, spec.expert),
       exchange_(plan) {
-  if (spec.shared) shared_.emplace(store, plan, *spec.shared);
+  if (spec.shared) shared_.emplace(store, plan, *spec.shared, drop);
 }
 
 void Moe::plan_dispatch(Context& c, const Tensor& experts, Saved& saved) const {

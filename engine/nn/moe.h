@@ -28,7 +28,7 @@ class Moe final : public Mixer {
       return all;
     }
   };
-  Moe(ParameterStore& store, const Plan& plan, const MoeSpec& spec);
+  Moe(ParameterStore& store, const Plan& plan, const MoeSpec& spec, Regions drop = {});
   Tensor forward(Context& context, const MicroBatch& batch, Tensor x,
                  std::unique_ptr<Mixer::Saved>& saved) const override;
   Tensor bias() const override { return {}; }

@@ -50,10 +50,11 @@ void ParameterStore::lay_out() {
     items.push_back({p->local.numel(), p->reduce_over & kDataAxes, p->unit, p->shared_by_ends});
   const auto bucket_elements =
       static_cast<std::int64_t>(plan_.gradient_bucket_bytes / size_of(plan_.precision.gradients));
-  layout_ = StateLayout(state(), items, {unit_count(), chunk_starts_}, bucket_elements, [&](Axes data) {
-    const Group& group = groups_.over(data);
-    return StateLayout::Peers{group.rank(), group.size()};
-  });
+  layout_ = StateLayout(state(), items, {unit_count(), chunk_starts_}, bucket_elements,
+                        plan_.optimizer.alignment(), [&](Axes data) {
+                          const Group& group = groups_.over(data);
+                          return StateLayout::Peers{group.rank(), group.size()};
+                        });
   for (const auto& p : parameters_) p->offset = layout_.range(p->index).begin;
   buckets_.resize(layout_.buckets().size());
   if (!state().sharded()) return;
@@ -65,11 +66,14 @@ void ParameterStore::lay_out() {
 }
 
 ParameterStore::Use ParameterStore::use(std::vector<int> units, Gradients gradients,
-                                        const std::vector<int>& next) {
+                                        const std::vector<int>& next, const std::vector<int>& then) {
   for (const int unit : units) begin_use(unit, gradients);
   if (state().weights.sharded())
     for (const int unit : next)
       for (const int b : layout_.buckets_of(unit)) fetch(b);
+  if (state().weights_at == Residence::host)
+    for (const int unit : then)
+      for (const int b : layout_.buckets_of(unit)) bring(b);
   return Use(*this, std::move(units), gradients);
 }
 
@@ -105,15 +109,31 @@ Tensor ParameterStore::within(const Tensor& whole, const Parameter& p) const {
   return whole.part(p.offset - layout_.buckets()[static_cast<std::size_t>(bucket_of(p))].begin, p.local);
 }
 
+// Starts to copy this rank's part of a bucket from the host, unless that or the bucket is there or under way.
+void ParameterStore::bring(int b) {
+  Bucket& mine = bucket(b);
+  if (mine.weights || mine.shard) return;
+  const Tensor own = own_weights(layout_.own_of(b).front());
+  mine.shard = device_.empty(own.shape(), own.dtype(), Category::weights, "weights of a unit from the host");
+  mine.copy = device_.start_copy(CopyWay::to_device, own, mine.shard);
+}
+
+void ParameterStore::wait_for_copy(int b) {
+  if (const auto copy = std::move(bucket(b).copy)) copy->wait();
+}
+
 // Starts to gather a bucket of sharded weights, unless it is there or under way.
 void ParameterStore::fetch(int b) {
   Bucket& mine = bucket(b);
   if (mine.weights) return;
-  const Tensor own = own_weights(layout_.own_of(b).front());
+  const bool from_host = state().weights_at == Residence::host;
+  if (from_host) bring(b);
+  const Tensor own = from_host ? mine.shard : own_weights(layout_.own_of(b).front());
   if (alone(b)) {
     mine.weights = own;
     return;
   }
+  wait_for_copy(b);
   const StateLayout::Bucket& all = layout_.buckets()[static_cast<std::size_t>(b)];
   mine.weights = device_.empty({all.size()}, own.dtype(), Category::weights, "gathered weights of a unit");
   mine.arriving.push_back(groups_.over(all.data).start_all_gather(own, mine.weights));
@@ -126,8 +146,13 @@ void ParameterStore::fetch_updated() {
     const StateLayout::Bucket& all = layout_.buckets()[static_cast<std::size_t>(b)];
     Group& peers = groups_.over(all.data);
     auto& arriving = bucket(b).arriving;
-    for (const StateLayout::Part& part : all.parts)
-      arriving.push_back(peers.start_broadcast(weights_.part(part.begin, {part.size()}), part.owner));
+    for (const StateLayout::Part& part : all.parts) {
+      const Tensor weights = weights_.part(part.begin, {part.size()});
+      if (state().cut == StatePlan::Cut::first)
+        peers.broadcast(weights, part.owner);
+      else
+        arriving.push_back(peers.start_broadcast(weights, part.owner));
+    }
     if (all.parts.empty())
       arriving.push_back(peers.start_all_gather(own_weights(layout_.own_of(b).front()),
                                                 weights_.part(all.begin, {all.size()})));
@@ -135,8 +160,10 @@ void ParameterStore::fetch_updated() {
 }
 
 void ParameterStore::wait_for(int b) {
+  wait_for_copy(b);
   for (auto& pending : bucket(b).arriving) pending->wait();
   bucket(b).arriving.clear();
+  bucket(b).shard.reset();
 }
 
 void ParameterStore::open_gradients(int b) {
@@ -169,23 +196,26 @@ Tensor ParameterStore::own_gradient(const Parameter& p) const {
 
 void ParameterStore::allocate_and_initialise() {
   lay_out();
+  scales_.allocate(device_);
   const PrecisionPlan& precision = plan_.precision;
   const auto elements = [&](const Placement& place) {
     return Shape{place.sharded() ? layout_.owned() : layout_.size()};
   };
-  weights_ = device_.empty(elements(state().weights), precision.model, Category::weights, "weights");
+  Device &weights_home = at(state().weights_at), &optimizer_home = at(state().optimizer_at);
+  weights_ = weights_home.empty(elements(state().weights), precision.model, Category::weights, "weights");
   gradients_ =
       device_.empty(elements(state().gradients), precision.gradients, Category::gradients, "gradients");
-  main_ = precision.main_weights() ? device_.empty(elements(state().optimizer), DType::f32,
-                                                   Category::optimizer, "f32 main weights")
-                                   : weights_;
-  run(device_, ops::Fill{main_, 0});
+  main_ = main_apart() ? optimizer_home.empty(elements(state().optimizer), DType::f32, Category::optimizer,
+                                              "f32 main weights")
+                       : weights_;
+  run(optimizer_home, ops::Fill{main_, 0});
   run(device_, ops::Fill{gradients_, 0});
-  // Where the f32 originals are all here, and in one place, values are drawn there.
-  const bool whole = main_.numel() == layout_.size() && !state().weights.sharded();
-  if (!whole && precision.main_weights()) run(device_, ops::Fill{weights_, 0});
+  // Where the f32 originals are all on the device, and in one place, values are drawn there.
+  const bool whole = main_.numel() == layout_.size() && !state().weights.sharded() &&
+                     state().optimizer_at == Residence::device;
+  if (!whole && main_apart()) run(weights_home, ops::Fill{weights_, 0});
   for (const auto& p : parameters_) whole ? initialise(*p) : initialise_by_blocks(*p);
-  if (whole && precision.main_weights()) run(device_, ops::Copy{main_, weights_});
+  if (whole && main_apart()) run(device_, ops::Copy{main_, weights_});
 }
 
 void ParameterStore::initialise(const Parameter& p) {
@@ -223,8 +253,13 @@ void ParameterStore::keep_block(const Tensor& block, const Parameter& p, std::in
     if (from >= to) continue;
     const Tensor values = block.part(from - begin, {to - from});
     const auto place = [&](const Tensor& flat) { return flat.part(own.at + from - own.begin, {to - from}); };
-    if (state().weights.sharded()) run(device_, ops::Copy{values, place(weights_)});
-    if (plan_.precision.main_weights()) run(device_, ops::Copy{values, place(main_)});
+    const bool on_device = state().weights_at == Residence::device;
+    if (state().weights.sharded() && on_device) run(device_, ops::Copy{values, place(weights_)});
+    if (state().optimizer_at == Residence::host)
+      device_.start_copy(CopyWay::to_host, values, place(main_))->wait_on_host();
+    else if (main_apart())
+      run(device_, ops::Copy{values, place(main_)});
+    if (!on_device && main_apart()) run(device_.host(), ops::Copy{place(main_), place(weights_)});
   }
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/nn/fp8.h"
 #include "engine/nn/groups.h"
 #include "engine/nn/state_layout.h"
 #include "engine/plan/plan.h"
@@ -48,6 +49,8 @@ class ParameterStore {
   int close_unit();
   // A tensor of zeros that a module keeps from step to step and no gradient moves.
   Tensor add_state(const Shape& shape, std::string_view what);
+  // Of delayed scaling; a layer adds its tensors while the model is built.
+  ScaleHistory& scales() { return scales_; }
   // The units to come are of another chunk: their gradients become ready apart from those before.
   void begin_chunk() { chunk_starts_.push_back(unit_count()); }
   // Once it is built: memory for weights, gradients and, with 16-bit weights, their f32 originals; initial values
@@ -77,8 +80,10 @@ class ParameterStore {
     std::vector<int> units_;
     Gradients gradients_;
   };
-  // `next`: what is used next, whose weights may be fetched meanwhile.
-  [[nodiscard]] Use use(std::vector<int> units, Gradients gradients, const std::vector<int>& next = {});
+  // `next`: what is used next, whose weights may be fetched meanwhile; `then`: after that, whose weights may come from the
+  // host.
+  [[nodiscard]] Use use(std::vector<int> units, Gradients gradients, const std::vector<int>& next = {},
+                        const std::vector<int>& then = {});
   [[nodiscard]] Use use(int unit) { return use(std::vector<int>{unit}, Gradients::yes); }
 
   // Weights that other ranks have updated are fetched from them: before the step that reads them. A use waits for its own.
@@ -94,7 +99,12 @@ class ParameterStore {
   // The flat tensors, one unit after the other: of the whole space, or where they are sharded of what this rank owns.
   const Tensor& weights() const { return weights_; }
   const Tensor& gradients() const { return gradients_; }
-  const Tensor& main() const { return main_; }  // f32; the weights themselves where they are f32
+  const Tensor& main() const { return main_; }  // f32; the weights themselves where they are f32 and in the same memory
+  bool main_apart() const {
+    return plan_.precision.main_weights() || state().weights_at != state().optimizer_at;
+  }
+  // In whose memory that is.
+  Device& at(Residence where) const { return where == Residence::host ? device_.host() : device_; }
 
   // Of a parameter whose gradient is whole.
   Tensor gradient_of(const Parameter& p) const { return gradients_.part(p.offset, p.local); }
@@ -121,6 +131,8 @@ class ParameterStore {
     int users = 0, gradient_users = 0;
   };
   struct Bucket {
+    Tensor shard;                                    // of weights of the host: this rank's own, on the device
+    std::unique_ptr<HostCopy> copy;                  // of it, until it is waited for
     Tensor weights;                                  // gathered, where they are sharded
     Tensor gradients;                                // being filled, where they are sharded
     std::vector<std::unique_ptr<Pending>> arriving;  // weights
@@ -130,11 +142,13 @@ class ParameterStore {
   void begin_use(int unit, Gradients gradients);
   void end_use(int unit, Gradients gradients);
   void fetch(int bucket);
+  void bring(int bucket);
+  void wait_for_copy(int bucket);
   void wait_for(int bucket);
   void open_gradients(int bucket);
   // The parameter in the tensor of its bucket, which begins where that does.
   Tensor within(const Tensor& bucket, const Parameter& p) const;
-  int bucket_of(const Parameter& p) const { return bucket_of_[p.index]; }
+  int bucket_of(const Parameter& p) const { return bucket_of_.empty() ? 0 : bucket_of_[p.index]; }
   Bucket& bucket(int index) { return buckets_[static_cast<std::size_t>(index)]; }
 
   void initialise(const Parameter& p);
@@ -154,6 +168,7 @@ class ParameterStore {
   std::vector<Bucket> buckets_;
   std::vector<int> bucket_of_;  // [parameter], where anything is sharded
   Tensor weights_, gradients_, main_;
+  ScaleHistory scales_;
 };
 
 }  // namespace mbench

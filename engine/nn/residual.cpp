@@ -24,7 +24,7 @@ Tensor ResidualDropout::forward(Context& c, const MicroBatch& batch, const Tenso
     saved.mask = c.device.empty(branch.shape(), DType::u8, Category::activations, "residual dropout mask");
   const Tensor y = c.activation(branch.shape(), "residual sum");
   run(c.device, ops::BiasDropoutAdd{
-                    branch, bias, residual, y, saved.mask, {p, rng_key(c, site_)}, hidden_map(c, batch)});
+                    branch, bias, residual, y, saved.mask, dropout_at(c, site_), hidden_map(c, batch)});
   return y;
 }
 
@@ -32,7 +32,7 @@ Tensor ResidualDropout::backward(Context& c, const MicroBatch& batch, const Tens
   const float p = c.dropout();
   if (p == 0) return dy;
   const Tensor dbranch = c.activation(dy.shape(), "branch gradient");
-  run(c.device, ops::DropoutGrad{dy, dbranch, saved.mask, {p, rng_key(c, site_)}, hidden_map(c, batch)});
+  run(c.device, ops::DropoutGrad{dy, dbranch, saved.mask, dropout_at(c, site_), hidden_map(c, batch)});
   saved = {};
   return dbranch;
 }

@@ -7,8 +7,6 @@
 namespace mbench {
 namespace {
 
-constexpr std::int64_t kAlignment = 64;  // elements: a cache line of f32, and 128 bytes of 16-bit weights
-
 std::int64_t round_up(std::int64_t n, std::int64_t unit) {
   return (n + unit - 1) / unit * unit;
 }
@@ -16,8 +14,8 @@ std::int64_t round_up(std::int64_t n, std::int64_t unit) {
 }  // namespace
 
 StateLayout::StateLayout(const StatePlan& plan, const std::vector<Item>& items, const Units& units,
-                         std::int64_t bucket_elements, const PeersOver& peers)
-    : ranges_(items.size()), by_unit_(static_cast<std::size_t>(units.count)) {
+                         std::int64_t bucket_elements, std::int64_t alignment, const PeersOver& peers)
+    : alignment_(alignment), ranges_(items.size()), by_unit_(static_cast<std::size_t>(units.count)) {
   if (plan.sharded()) {
     for (const Items& mine : grouped(plan, items, units, bucket_elements))
       add_bucket(plan, items, mine, peers(items[mine.first].data));
@@ -28,7 +26,7 @@ StateLayout::StateLayout(const StatePlan& plan, const std::vector<Item>& items, 
     }
   } else {
     for (std::size_t i = 0; i < items.size(); ++i) {
-      ranges_[i] = {size_, size_ + round_up(items[i].elements, kAlignment)};
+      ranges_[i] = {size_, size_ + round_up(items[i].elements, alignment_)};
       size_ = ranges_[i].end;
     }
     own_.push_back({{0, size_}, 0, 0});
@@ -73,7 +71,7 @@ void StateLayout::add_bucket(const StatePlan& plan, const std::vector<Item>& ite
   const int index = static_cast<int>(buckets_.size());
   Bucket bucket{{size_, size_}, items[mine.first].data, peers.size, {}, {}};
   for (std::size_t i = mine.first; i < mine.last; ++i) {
-    ranges_[i] = {size_, size_ + round_up(items[i].elements, kAlignment)};
+    ranges_[i] = {size_, size_ + round_up(items[i].elements, alignment_)};
     size_ = ranges_[i].end;
     if (const int unit = items[i].unit; bucket.units.empty() || bucket.units.back() != unit) {
       bucket.units.push_back(unit);
@@ -81,14 +79,17 @@ void StateLayout::add_bucket(const StatePlan& plan, const std::vector<Item>& ite
     }
   }
   if (plan.cut == StatePlan::Cut::even) {
-    bucket.end = size_ = bucket.begin + round_up(size_ - bucket.begin, kAlignment * peers.size);
+    bucket.end = size_ = bucket.begin + round_up(size_ - bucket.begin, alignment_ * peers.size);
     ranges_[mine.last - 1].end = size_;
     const std::int64_t part = bucket.size() / peers.size, begin = bucket.begin + peers.rank * part;
     own_.push_back({{begin, begin + part}, index, owned_});
     owned_ += part;
   } else {
     bucket.end = size_;
-    give_to_owners(bucket, items, mine, peers);
+    if (plan.cut == StatePlan::Cut::first)
+      bucket.parts.push_back({bucket, 0});
+    else
+      give_to_owners(bucket, items, mine, peers);
     for (const Part& part : bucket.parts) {
       if (part.owner != peers.rank) continue;
       own_.push_back({part, index, owned_});

@@ -5,6 +5,7 @@
 // buckets: neighbouring parameters of the same ranks of data, which travel together. In even parts a bucket is padded to a
 // multiple of its ranks, and the i-th part is the i-th rank's. By whole parameters each has an owner, the rank that had
 // least when its turn came, as in FairScale; tensors of what is owned are as large on every rank as on the one with most.
+// Or all of it is the first rank's, and the others own nothing.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -58,9 +59,9 @@ class StateLayout {
   };
 
   StateLayout() = default;
-  // `bucket_elements` fill a bucket; where weights are sharded it takes no more than a run, since those travel by unit.
+  // Places are multiples of `alignment` elements. `bucket_elements` fill a bucket; where weights are sharded it takes no more than a run, since those travel by unit.
   StateLayout(const StatePlan& plan, const std::vector<Item>& items, const Units& units,
-              std::int64_t bucket_elements, const PeersOver& peers);
+              std::int64_t bucket_elements, std::int64_t alignment, const PeersOver& peers);
 
   std::int64_t size() const { return size_; }    // of the space, alignment and padding included
   std::int64_t owned() const { return owned_; }  // of tensors of what is owned; all where nothing is sharded
@@ -82,6 +83,7 @@ class StateLayout {
   void give_to_owners(Bucket& bucket, const std::vector<Item>& items, const Items& mine, Peers peers);
   void find_runs(const std::vector<Item>& items, int units);
 
+  std::int64_t alignment_ = 1;
   std::vector<Range> ranges_;           // [item]
   std::vector<std::vector<Run>> runs_;  // [unit]
   std::vector<Bucket> buckets_;

@@ -1,11 +1,24 @@
 // One AdamW step over all parameters, which lie in one flat buffer (Loshchilov & Hutter 2019):
 // g = grad_scale * grad; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2;
 // p -= lr * (m / (1-b1^t) / (sqrt(v / (1-b2^t)) + eps) + weight_decay * p).
+//
+// What differs from step to step is the host's to say, or stands in the device's memory (AdamStep), where a recorded step is
+// replayed: the host writes what it knows before the step, and ClipScale the rest.
 #pragma once
+#include <cmath>
+
 #include "engine/ops/arguments.h"
 #include "engine/ops/ranges.h"
 
 namespace mbench::ops {
+
+// What a moment that started at zero is divided by, inverted: 1 / (1 - beta^t).
+inline float bias_correction(float beta, std::int64_t t) {
+  return static_cast<float>(1 / (1 - std::pow(static_cast<double>(beta), static_cast<double>(t))));
+}
+
+// The places in a tensor of [kAdamStep] f32. Of a norm that is not finite grad_scale is NaN, and the step changes nothing.
+enum AdamStep { kStepRate, kStepMScale, kStepVScale, kStepUnscale, kStepGradScale, kStepNorm, kAdamStep };
 
 struct Adam {
   static constexpr std::string_view name = "adam";
@@ -18,6 +31,9 @@ struct Adam {
   float grad_scale = 1;          // undoes loss scaling and clips
   std::int64_t step = 1;         // t, from 1
   ElementRanges undecayed = {};  // spared by weight_decay: biases and norms
+  Tensor by_step{};              // optional [kAdamStep] f32, in place of lr, step and grad_scale
+  float m_scale() const { return bias_correction(beta1, step); }
+  float v_scale() const { return bias_correction(beta2, step); }
   void check() const {
     need_dtype(name, "param", param, DType::f32);
     need_shape(name, "m", m, param.shape());
@@ -28,6 +44,8 @@ struct Adam {
     need_shape(name, "grad", grad, param.shape());
     if (model) need_shape(name, "model", model, param.shape());
     need_ranges(name, "undecayed", undecayed, param.numel());
+    if (by_step) need_shape(name, "by_step", by_step, {kAdamStep});
+    if (by_step) need_dtype(name, "by_step", by_step, DType::f32);
   }
   Cost cost() const {
     return {16.0 * static_cast<double>(param.numel()),

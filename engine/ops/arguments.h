@@ -46,6 +46,7 @@ struct HeadMap {
 struct DropoutSpec {
   float p = 0;
   RngKey key;
+  Tensor step{};  // [1] i64, optional: takes the place of key.step, where a recorded step is replayed
 };
 
 }  // namespace mbench::ops

@@ -52,11 +52,13 @@ struct CrossEntropyLoss {
   Tensor weight;             // optional [rows] f32; all one if empty
   float inv_weight_sum = 1;  // 1 / sum of the weights
   Tensor loss;               // [1] f32, overwritten
+  Tensor factor{};           // optional [1] f32, in place of inv_weight_sum
   void check() const {
     need_dtype(name, "sum", sum, DType::f32);
     need_same(name, "target", target, sum);
     if (weight) need_same(name, "weight", weight, sum);
     need_shape(name, "loss", loss, {1});
+    if (factor) need_same(name, "factor", factor, loss);
   }
   Cost cost() const { return {4.0 * static_cast<double>(sum.numel()), bytes_of(sum) + bytes_of(target)}; }
 };
@@ -70,7 +72,8 @@ struct CrossEntropyGrad {  // dlogits = scale * weight_i * (exp(logit - max) / s
   float scale = 1;
   std::int64_t first_column = 0;
   std::int64_t valid = 0;
-  Tensor dlogits;  // [rows, n]; may be logits or exp itself
+  Tensor dlogits;   // [rows, n]; may be logits or exp itself
+  Tensor factor{};  // optional [1] f32, in place of scale
   const Tensor& source() const { return exp ? exp : logits; }
   void check() const {
     need_float(name, "logits or exp", source());
@@ -81,6 +84,8 @@ struct CrossEntropyGrad {  // dlogits = scale * weight_i * (exp(logit - max) / s
     need_shape(name, "targets", targets, rows);
     if (weight) need_shape(name, "weight", weight, rows);
     if (!exp) need_shape(name, "max", max, rows);
+    if (factor) need_shape(name, "factor", factor, {1});
+    if (factor) need_dtype(name, "factor", factor, DType::f32);
   }
   Cost cost() const {
     return {6.0 * static_cast<double>(dlogits.numel()), bytes_of(source()) + bytes_of(dlogits)};

@@ -3,7 +3,9 @@
 // An op is a struct of arguments with `name`, `check()` (shapes and dtypes; throws) and `cost()`. run() (run.h) is the one front.
 // Backends only compute. To add an op: a header here, a place in AllOps, one source per backend (see CONTRIBUTING.md).
 #pragma once
+#include "engine/ops/adafactor.h"
 #include "engine/ops/adam.h"
+#include "engine/ops/adam_blockwise.h"
 #include "engine/ops/add.h"
 #include "engine/ops/attention.h"
 #include "engine/ops/attention_mask.h"
@@ -11,6 +13,7 @@
 #include "engine/ops/bias_add.h"
 #include "engine/ops/bias_dropout_add.h"
 #include "engine/ops/bias_gelu.h"
+#include "engine/ops/clip_scale.h"
 #include "engine/ops/combine.h"
 #include "engine/ops/copy.h"
 #include "engine/ops/copy_blocks.h"
@@ -19,16 +22,19 @@
 #include "engine/ops/dispatch_plan.h"
 #include "engine/ops/dropout.h"
 #include "engine/ops/embedding.h"
+#include "engine/ops/fp8_matmul.h"
 #include "engine/ops/gelu_erf.h"
 #include "engine/ops/grouped_matmul.h"
 #include "engine/ops/layer_norm.h"
 #include "engine/ops/matmul.h"
+#include "engine/ops/quantise.h"
 #include "engine/ops/random_normal.h"
 #include "engine/ops/rms_norm.h"
 #include "engine/ops/rotary.h"
 #include "engine/ops/route.h"
 #include "engine/ops/router_correction.h"
 #include "engine/ops/run.h"
+#include "engine/ops/sgd.h"
 #include "engine/ops/softmax.h"
 #include "engine/ops/squared_relu.h"
 #include "engine/ops/sum_blocks.h"
@@ -46,12 +52,14 @@ using AllOps =
            ops::BiasGeluGrad, ops::Dropout, ops::DropoutGrad, ops::BiasDropoutAdd, ops::AttentionMask,
            ops::Softmax, ops::SoftmaxGrad, ops::Attention, ops::AttentionGrad, ops::AttentionMerge,
            ops::Embedding, ops::EmbeddingGrad, ops::RowMax, ops::ExpSum, ops::CrossEntropyLoss,
-           ops::CrossEntropyGrad, ops::Adam, ops::SumSquares, ops::Add, ops::Copy, ops::Fill,
-           ops::RandomNormal, ops::Tanh, ops::TanhGrad, ops::CopyBlocks, ops::RmsNorm, ops::RmsNormGrad,
-           ops::Rotary, ops::SwiGlu, ops::SwiGluGrad, ops::SquaredRelu, ops::SquaredReluGrad, ops::GeluErf,
-           ops::GeluErfGrad, ops::DispatchPlan, ops::DispatchGrad, ops::Combine, ops::CombineGrad, ops::Route,
-           ops::RouteGrad, ops::RouterLoss, ops::AddCounts, ops::MoveCorrection, ops::Dispatch,
-           ops::GroupedMatmul, ops::SumBlocks>;
+           ops::CrossEntropyGrad, ops::Adam, ops::ClipScale, ops::AdamBlockwise, ops::AdafactorSums, ops::AdafactorMoments,
+           ops::AdafactorSquares, ops::AdafactorUpdate, ops::Sgd, ops::SumSquares, ops::Add, ops::Copy,
+           ops::Fill, ops::RandomNormal, ops::Tanh, ops::TanhGrad, ops::CopyBlocks, ops::RmsNorm,
+           ops::RmsNormGrad, ops::Rotary, ops::SwiGlu, ops::SwiGluGrad, ops::SquaredRelu,
+           ops::SquaredReluGrad, ops::GeluErf, ops::GeluErfGrad, ops::DispatchPlan, ops::DispatchGrad,
+           ops::Combine, ops::CombineGrad, ops::Route, ops::RouteGrad, ops::RouterLoss, ops::AddCounts,
+           ops::MoveCorrection, ops::Dispatch, ops::GroupedMatmul, ops::SumBlocks, ops::AbsMax, ops::Fp8Scale,
+           ops::UpdateScales, ops::Quantise, ops::QuantiseBlocks, ops::Fp8Transpose, ops::Fp8Matmul>;
 
 template <class List>
 class OpSlots;

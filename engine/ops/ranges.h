@@ -1,8 +1,10 @@
 // Some of the elements of a flat tensor: ranges in order that do not touch one another.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "engine/base/error.h"
 
@@ -17,6 +19,16 @@ inline std::int64_t elements_of(ElementRanges ranges) {
   std::int64_t n = 0;
   for (const ElementRange& r : ranges) n += r.end - r.begin;
   return n;
+}
+
+// What they have of [begin, end), counted from `begin`.
+inline std::vector<ElementRange> ranges_within(ElementRanges ranges, std::int64_t begin, std::int64_t end) {
+  std::vector<ElementRange> within;
+  const auto first = std::partition_point(ranges.begin(), ranges.end(),
+                                          [&](const ElementRange& r) { return r.end <= begin; });
+  for (auto r = first; r != ranges.end() && r->begin < end; ++r)
+    within.push_back({std::max(r->begin, begin) - begin, std::min(r->end, end) - begin});
+  return within;
 }
 
 // Throws an internal error naming the op and the argument unless they are ranges of [0, n).

@@ -1,4 +1,5 @@
-// run(), the one front of all ops: it checks, charges the meter and calls the device's table. What runs an op includes this and
+// run(), the one front of all ops: it checks, charges the meter and calls the device's table, and adds the op to a step
+// that is recorded. What runs an op includes this and
 // the op's own header; all ops are known in ops.h alone, so that a new one recompiles few sources.
 #pragma once
 #include "engine/device/device.h"
@@ -25,9 +26,9 @@ constexpr TimePart part_of() {
 template <class Op>
 OpSlot<Op>& slot_of(OpTable& table);
 
+// An op that has been checked.
 template <class Op>
-void run(Device& device, const Op& op) {
-  op.check();
+void perform(Device& device, const Op& op) {
   device.meter().charge(op.cost());
   OpSlot<Op>& slot = slot_of<Op>(device.ops());
   if (device.immediate()) {
@@ -39,6 +40,13 @@ void run(Device& device, const Op& op) {
     return;
   }
   slot.run(op);
+}
+
+template <class Op>
+void run(Device& device, const Op& op) {
+  op.check();
+  if (CallList* list = device.recording()) list->add([&device, op] { perform(device, op); });
+  perform(device, op);
 }
 
 }  // namespace mbench

@@ -2,11 +2,13 @@
 // Point: what a module does follows from what stands here.
 #pragma once
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/base/dtype.h"
 #include "engine/plan/mesh.h"
+#include "engine/plan/optimizer_plan.h"
 #include "engine/plan/placement.h"
 #include "engine/plan/schedule.h"
 #include "engine/plan/sequence_share.h"
@@ -41,10 +43,10 @@ struct ChunkPlan {
 
 // Where the gradient of a linear layer's weight is made, beside the buffer in which gradients accumulate.
 enum class WeightGradients {
-  in_buffer,    // nowhere: the product adds to the buffer
+  in_buffer,  // nowhere: the product adds to the buffer
   placeholder,  // the product adds to the buffer, and autograd is given a tensor of the weight's size that nobody reads:
                 // for the layers one for each shape, kept for good; for tables of words a new one each time
-  apart         // in a tensor of its own in the model's dtype, which is then added to the buffer
+  apart  // in a tensor of its own in the model's dtype, which is then added to the buffer
 };
 
 // What graphs do differently, all of it. Eager keeps and materialises what Megatron-LM on PyTorch did in 2022, megatron_core
@@ -71,11 +73,19 @@ struct PrecisionPlan {
   DType gradients = DType::f32;  // as they accumulate and are reduced
   bool loss_scaling = false;     // dynamic; a step whose gradients overflow is skipped
   DType moments = DType::f32;    // Adam's
+  // Products of the layers' linear parts in FP8, where there is a recipe: the rest is as in 16 bits.
+  std::optional<Fp8Recipe> fp8;
 
   bool main_weights() const { return model != DType::f32; }  // f32 originals beside the model's
 };
 
 PrecisionPlan precision_plan(const Point& point);
+
+// Who makes samples ready on the host.
+struct LoaderPlan {
+  int workers = 0;      // threads that do so ahead of the step; 0: the step itself
+  bool pinned = false;  // samples lie in page-locked memory, where a device has any use for it
+};
 
 struct Plan {
   ModelSpec model;
@@ -99,6 +109,12 @@ struct Plan {
   std::vector<std::vector<ChunkPlan>> chunks;  // [stage][chunk]
   std::vector<Schedule> schedule;              // [stage]
   StatePlan state;
+  LoaderPlan loader;
+  // Steps are recorded once and replayed: what they read of the host's is written to the device before.
+  bool capture = false;
+  // Replicas are threads of one process, of which the first alone has inputs, loss and optimizer (nn.DataParallel).
+  bool single_process = false;
+  OptimizerPlan optimizer;
   std::size_t gradient_bucket_bytes = 0;  // granularity of a gradient's reduction
 
   const LinearPlan& role(Role role) const { return linear[static_cast<std::size_t>(role)]; }

@@ -16,6 +16,7 @@
 #include "engine/comm/mpi/mpi_world.h"
 #include "engine/comm/nccl/nccl_world.h"
 #include "engine/comm/staged/staged_world.h"
+#include "engine/comm/threads/threads_world.h"
 #include "engine/platform/nvml/nvml.h"
 #include "engine/platform/nvml/sensors.h"
 
@@ -28,6 +29,14 @@ void share_cores(int ranks_here) {
   if (std::getenv("OMP_NUM_THREADS")) return;
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   omp_set_num_threads(std::clamp(cores / ranks_here, 1, omp_get_max_threads()));
+}
+
+// The CPU as what a GPU offloads to.
+void add_host(cuda::DeviceOptions& options) {
+  options.host_memory = cpu::open_host_memory;
+  options.host_device = [](std::unique_ptr<RawMemory> raw) {
+    return std::make_unique<cpu::CpuDevice>(std::move(raw), 0);
+  };
 }
 
 // Groups of GPUs: NCCL where each rank of the job has one of its own, else through host memory.
@@ -89,6 +98,7 @@ class MpiJob final : public Job {
       options.note = fmt::format("shared by {} ranks, messages through host memory", sharing);
     else if (any_shared)
       options.note = "messages through host memory, since other ranks share a GPU";
+    add_host(options);
     options.gauge = [pci = mine.pci] { return nvml::watch(pci); };
     auto device = cuda::open_device(options);
     cuda_world_ =
@@ -111,6 +121,15 @@ std::unique_ptr<Job> join_job(double collective_timeout) {
   return std::make_unique<MpiJob>(collective_timeout);
 }
 
+void run_replicas(int ranks, const std::function<void(World&)>& rank) {
+  const int cores = omp_get_max_threads();
+  run_on_threads(ranks, [&](World& world) {
+    omp_set_num_threads(std::max(1, cores / ranks));  // of this thread's loops
+    rank(world);
+  });
+  omp_set_num_threads(cores);
+}
+
 std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit, Precision precision) {
   if (kind == "cpu" && precision == Precision::tf32)
     fail(ErrorKind::unsupported, "device", "the CPU has no tf32, need f32");
@@ -119,6 +138,7 @@ std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_
     cuda::DeviceOptions options;
     options.memory_limit = memory_limit;
     options.tf32 = precision == Precision::tf32;
+    add_host(options);
     return cuda::open_device(options);
   }
   fail(ErrorKind::unsupported, "device", "this binary has no device \"{}\", need cpu or cuda", kind);
@@ -143,6 +163,13 @@ std::optional<std::string> why_unsupported_on(const std::string& kind, const Poi
                        kind);
   if (kind == "cpu" && p.precision == Precision::tf32)
     return "precision tf32 is the arithmetic of a GPU's tensor cores, and the device is cpu, need f32";
+  if (kind == "cuda" && p.replicas == Replicas::single_process)
+    return "replicas single_process is not built into this binary for GPUs, whose ranks are processes, and the device is "
+           "cuda, need replicas ranks or device cpu";
+  if (kind == "cuda" && p.precision == Precision::fp8)
+    for (const Gpu& gpu : gpus())
+      if (const auto why = cuda::why_no_fp8(10 * gpu.major + gpu.minor, p.fp8_recipe == Fp8Recipe::blockwise))
+        return why;
   if (kind == "cuda" && p.attention == AttentionKind::flash)
     return cuda::why_no_flash(p.precision == Precision::f32, p.dropout);
   return std::nullopt;

@@ -1,5 +1,6 @@
 // Where the names of devices meet their code: the one file that knows every backend and communicator.
 #pragma once
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -36,6 +37,10 @@ std::unique_ptr<Job> join_job(double collective_timeout);
 // where this binary or this machine has no such device.
 std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit,
                                     Precision precision = Precision::f32);
+
+// Runs `rank` on so many threads of this process, which share its cores, each with its world: the ranks of a point whose
+// replicas are of one process. Throws the first error of any of them.
+void run_replicas(int ranks, const std::function<void(World&)>& rank);
 
 // What this process's threads reach on a large matrix product in that precision: the peak that MFU of a CPU run is held
 // against.

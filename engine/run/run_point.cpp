@@ -63,7 +63,7 @@ Measured measure(const Point& p, Device& device, Trainer& trainer, bool chatty, 
     trainer.all_ranks().barrier();
     const double start = device.synchronize();
     if (i == warmups) {
-      device.meter().reset();
+      device.reset_meters();
       if (!device.real()) device.trace(options.timeline);
       gauge = device.gauge();
     }
@@ -93,7 +93,7 @@ Measured measure(const Point& p, Device& device, Trainer& trainer, bool chatty, 
     if (p.max_seconds > 0 && !warmup && trainer.all_ranks().host_max(now - begin) > p.max_seconds) break;
   }
   for (const double s : m.step_seconds) m.seconds += s;
-  m.meter = device.meter();
+  m.meter = device.total_meter();
   if (gauge) m.readings = gauge->read();
   if (device.real()) {
     result.skipped_steps = skipped;
@@ -183,6 +183,17 @@ void add_router_load(const std::vector<RankFigures>& ranks, PointResult& r) {
         *r.expert_imbalance, largest);
 }
 
+// As of the device's memory: the fullest rank's, which need not be the same rank.
+void add_host_memory(const std::vector<RankFigures>& ranks, PointResult& r) {
+  const auto fullest = std::max_element(ranks.begin(), ranks.end(), [](const RankFigures& a, const RankFigures& b) {
+    return a.host_peak.total < b.host_peak.total;
+  });
+  if (!fullest->has_host) return;
+  r.host_memory_mib = merge_ranks(
+      "host_memory_mib", of_ranks(ranks, [](const RankFigures& f) { return mib(f.host_peak.total); }));
+  r.host_memory_anatomy_mib = anatomy_of(fullest->host_peak);
+}
+
 // Of the slowest rank; the host's part is what no other explains.
 void add_time_anatomy(const std::vector<RankFigures>& ranks, PointResult& r) {
   const auto slowest = std::max_element(ranks.begin(), ranks.end(),
@@ -221,6 +232,7 @@ void sum_up(const Point& p, const std::vector<RankFigures>& ranks, const std::ve
       ranks.begin(), ranks.end(),
       [](const RankFigures& a, const RankFigures& b) { return a.peak.total < b.peak.total; });
   r.memory_anatomy_mib = anatomy_of(fullest->peak);
+  add_host_memory(ranks, r);
   r.parameters = parameter_count(p.model, p.tp);
   add_router_load(ranks, r);
   if (p.device == "cpu" && !r.simulated)
@@ -253,10 +265,14 @@ PointResult run_point(const Point& p, const Plan& plan, Device& device, World& w
   RankFigures figures;
   figures.peak = device.memory().peak();
   figures.reserved = device.memory().reserved();
+  if (const Device* host = device.opened_host()) figures.set_host(host->memory().peak());
   if (mine.seconds > 0) {
     figures.communication_fraction = mine.meter.communication_seconds / mine.seconds;
     figures.bubble_fraction = mine.meter.bubble_seconds / mine.seconds;
     figures.cpu_share = mine.cpu_seconds / mine.seconds;
+    // What a GPU does in a replayed step is not told apart.
+    if (plan.capture && device.real() && !device.immediate())
+      figures.communication_fraction = figures.bubble_fraction = std::numeric_limits<double>::quiet_NaN();
   }
   if (device.immediate() || !device.real()) {
     const double steps = std::max<double>(1, static_cast<double>(mine.step_seconds.size()));

@@ -30,6 +30,10 @@ struct RunOptions {
 struct RankFigures {
   MemoryUse peak;
   std::size_t reserved = 0, library = 0;
+  // Of host memory, where something lives there.
+  MemoryUse host_peak;
+  bool has_host = false;
+  void set_host(const MemoryUse& peak) { host_peak = peak, has_host = true; }
   double communication_fraction = 0, bubble_fraction = 0;  // of the measured time
   double matmul_flops = 0;                                 // of a step, executed
   double peak_flops = 0;                                   // of the device, per second

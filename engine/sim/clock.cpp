@@ -6,7 +6,7 @@ namespace mbench {
 // stands around it.
 Interval VirtualClock::kernel(double seconds, TimePart part) {
   const double before = now();
-  host_ += times_.launch;
+  host_ += together_ ? times_.launch_together : times_.launch;
   charge(TimePart::host, before);
   const double begin = now();
   const double beside = std::min(begin + seconds, beside_.end) - std::max(begin, beside_.begin);

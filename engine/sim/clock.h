@@ -1,7 +1,8 @@
 // The clocks of one simulated rank: the host enqueues and pays for every call, and each stream of the device executes
 // what it was given in order: the compute stream, and one for the collectives of each group, as communicators of NCCL
 // have. What is enqueued starts when both the host has got that far and the stream is free; the host waits for the
-// compute stream only where a real one would. A stream's name is its track in a trace.
+// compute stream only where a real one would. A stream's name is its track in a trace. Between the device's memory and the
+// host's there is a stream of copies for each way, and the host itself may compute, beside all of them.
 //
 // Whatever moves now() on is charged to a part of the step, so that the parts add up to it.
 #pragma once
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "engine/base/time_part.h"
+#include "engine/device/host_copy.h"
 #include "engine/device/timeline.h"
 
 namespace mbench {
@@ -18,6 +20,7 @@ namespace mbench {
 // What calls cost the host, in seconds.
 struct HostTimes {
   double launch = 0;            // a kernel
+  double launch_together = 0;   // the same while all replicas of a process enqueue theirs
   double collective = 0;        // a collective, its bookkeeping in
   double message = 0;           // a send or a receive
   double synchronize = 0;       // a wait for a stream that is idle already
@@ -47,6 +50,8 @@ class VirtualClock {
     host_ += seconds;
     charge(TimePart::host, before);
   }
+  // Whether all replicas of this process enqueue at once, from now on.
+  void together(bool yes) { together_ = yes; }
   // Where the time goes; to nowhere if null.
   void charge_to(TimeByPart* spent) { spent_ = spent; }
 
@@ -74,6 +79,27 @@ class VirtualClock {
     const double before = now();
     compute_ = std::max(compute_, time);
     if (times_.immediate) host_ = std::max(host_, compute_);
+    charge(part, before);
+  }
+  // The host computes something, of that time.
+  Interval host_kernel(double seconds, TimePart part) {
+    const double before = now(), begin = times_.immediate ? before : host_;
+    host_ = begin + seconds;
+    charge(part, before);
+    return {begin, host_};
+  }
+  // A copy between the two memories. Where the device is the host, its processor makes it, and it has ended then.
+  Interval start_copy(CopyWay way, double seconds) {
+    if (times_.immediate) return kernel(seconds, TimePart::copies);
+    host(times_.launch);
+    double& free = copies_free_[static_cast<std::size_t>(way)];
+    const double begin = std::max(now(), free);
+    return {begin, free = begin + seconds};
+  }
+  // The host goes on no earlier than that.
+  void host_waits_until(double time, TimePart part) {
+    const double before = now();
+    host_ = std::max(host_, time);
     charge(part, before);
   }
   // The loader prepares inputs beside all this; over many steps none is shorter than what it takes.
@@ -122,7 +148,9 @@ class VirtualClock {
   TimeByPart* spent_ = nullptr;
   double host_ = 0, compute_ = 0;
   std::vector<Stream> streams_;   // beside the compute stream
+  double copies_free_[2] = {};    // by way: when what the stream was given will be done
   double step_ = 0, loader_ = 0;  // when the step began; what its inputs take the loader
+  bool together_ = false;
   Interval beside_;               // the collective started last that the stream did not wait for
 };
 

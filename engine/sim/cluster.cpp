@@ -10,19 +10,34 @@ namespace mbench {
 HostTimes host_times(const Point& p, const Machine& m, const Framework& f) {
   HostTimes t;
   t.launch = m.launch + f.kernel / m.host_speed;
+  // Python's interpreter runs one thread at a time; backward is C++'s, a thread for each device.
+  const bool locked = p.replicas == Replicas::single_process && f.interpreter_lock;
+  t.launch_together = m.launch + f.kernel / m.host_speed * static_cast<double>(locked ? p.dp : 1);
   t.collective = m.launch + f.collective / m.host_speed;
   t.message = m.launch + f.message / m.host_speed;
   t.synchronize = m.synchronize;
   t.micro_batch = f.micro_batch / m.host_speed;
   t.recompute = f.recompute / m.host_speed;
   t.step = f.step / m.host_speed;
-  // The loader of masked words decides for each token whether to mask it.
-  if (p.model.parts().objective == Objective::masked_words_and_order)
-    t.loader = f.masked_token * static_cast<double>(p.seq * p.micro_batch) / m.host_speed;
+  // Who makes samples of masked words decides for each token whether to mask it: workers, beside all else, or the step itself.
+  if (p.model.parts().objective == Objective::masked_words_and_order) {
+    const double making = f.masked_token * static_cast<double>(p.seq * p.micro_batch) / m.host_speed;
+    if (p.loader_workers > 0)
+      t.loader = making / static_cast<double>(p.loader_workers);
+    else
+      t.micro_batch += making;
+  }
   t.overlap_slowdown = m.communication_multiprocessors / m.multiprocessors;
   t.messages_block = f.messages_block;
   t.tensor_collectives_block = f.tensor_collectives_block;
   t.immediate = m.immediate;
+  if (!p.capture) return t;
+  // A replayed step is one call of the framework's; what is left of its ops is the driver's, or, where the host is the
+  // device, a call each.
+  t.launch = t.launch_together = t.collective = t.message = m.immediate ? m.launch : m.graph_node;
+  t.recompute = 0;
+  t.step += m.graph_launch;
+  t.messages_block = false;
   return t;
 }
 
@@ -45,7 +60,7 @@ std::unique_ptr<sim::CostModel> costs_of(const Point& point, const Machine& mach
   // The ranks of a node share its processor where that is the device.
   const int ranks_on_node = std::min<int>(static_cast<int>(point.world()), machine.devices_per_node);
   const double share = machine.immediate ? 1.0 / ranks_on_node : 1;
-  return std::make_unique<sim::CostModel>(machine, framework, share, point.precision);
+  return std::make_unique<sim::CostModel>(machine, framework, share, point.precision, ranks_on_node);
 }
 
 namespace {

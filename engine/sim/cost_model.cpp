@@ -5,12 +5,15 @@
 #include <limits>
 
 #include "engine/base/error.h"
+#include "engine/base/fp8.h"
 
 namespace mbench::sim {
 
-CostModel::CostModel(const Machine& machine, const Framework& framework, double share, Precision precision)
+CostModel::CostModel(const Machine& machine, const Framework& framework, double share, Precision precision,
+                     int ranks_on_node)
     : machine_(machine),
       share_(share),
+      ranks_on_node_(ranks_on_node),
       tf32_(precision == Precision::tf32),
       bandwidth_(machine.memory_bandwidth * machine.memory_efficiency * share),
       streaming_(bandwidth_ * framework.traffic_efficiency),
@@ -19,7 +22,8 @@ CostModel::CostModel(const Machine& machine, const Framework& framework, double 
 // The units that compute products of a storage type. A device without 16-bit units computes in f32, as the
 // CPU does.
 Precision CostModel::units_of(DType dtype) const {
-  const Precision wanted = dtype == DType::f16    ? Precision::fp16
+  const Precision wanted = is_fp8(dtype)          ? Precision::fp8
+                           : dtype == DType::f16  ? Precision::fp16
                            : dtype == DType::bf16 ? Precision::bf16
                            : tf32_                ? Precision::tf32
                                                   : Precision::f32;
@@ -70,6 +74,16 @@ double CostModel::attention_seconds(const Cost& cost, DType dtype, bool backward
 
 double CostModel::streaming_seconds(const Cost& cost) const {
   return std::max(cost.bytes / streaming_, cost.flops / f32_flops_) + machine_.kernel_latency;
+}
+
+double CostModel::host_seconds(const Cost& cost) const {
+  if (machine_.immediate) return streaming_seconds(cost);
+  return cost.bytes * ranks_on_node_ / (machine_.host_memory_bandwidth * machine_.host_adam_efficiency);
+}
+
+double CostModel::host_copy_seconds(double bytes) const {
+  if (machine_.immediate) return streaming_seconds({0, 2 * bytes});
+  return bytes / std::min(machine_.host_copy_bandwidth, machine_.host_memory_bandwidth / ranks_on_node_);
 }
 
 }  // namespace mbench::sim

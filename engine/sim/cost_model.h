@@ -6,6 +6,10 @@
 // Tile and wave quantisation are what makes small and ragged products slow. Everything else, and a lower
 // bound for products: bytes at the bandwidth a large kernel reaches, FLOPs at the f32 peak. Every kernel
 // takes at least the machine's kernel latency besides.
+//
+// Host memory. A copy between it and a device goes at the link's rate or the share of the host memory's bandwidth that a rank
+// of a full node has, whichever is less. What the host computes there streams at that share times what Adam reaches of it.
+// Where the device is the host, both are what its own kernels take.
 #pragma once
 #include <unordered_map>
 
@@ -26,8 +30,9 @@ class CostModel {
  public:
   // `share`: the part of the device that one rank has (1 but on a machine whose ranks share one processor).
   // `framework`: whose kernels run. `precision`: with tf32, products of f32 run on the units for that.
+  // `ranks_on_node`: among how many a node's host memory and processors are divided.
   CostModel(const Machine& machine, const Framework& framework, double share,
-            Precision precision = Precision::f32);
+            Precision precision = Precision::f32, int ranks_on_node = 1);
 
   double product_seconds(const ProductSize& size, const Cost& cost);
   // What an epilogue adds to its product; `cost` is that of the ops it stands for. On a GPU its arithmetic,
@@ -36,6 +41,10 @@ class CostModel {
   double epilogue_seconds(const Cost& cost) const;
   double attention_seconds(const Cost& cost, DType dtype, bool backward) const;
   double streaming_seconds(const Cost& cost) const;
+  double host_seconds(const Cost& cost) const;
+  double host_copy_seconds(double bytes) const;
+  // Bytes of host memory that a rank may have; 0: no limit is known.
+  std::uint64_t host_memory() const { return machine_.host_memory_bytes / static_cast<std::uint64_t>(ranks_on_node_); }
 
  private:
   struct Hash {
@@ -52,6 +61,7 @@ class CostModel {
 
   Machine machine_;
   double share_;
+  int ranks_on_node_;
   bool tf32_;
   double bandwidth_;  // of products
   double streaming_;  // of everything else

@@ -40,6 +40,7 @@ MemoryForecast run_all(const Plan& plan, std::size_t memory_limit) {
     trainer.step();
     forecast.add(device->memory().peak(), device->memory().reserved(), c.ranks, device->meter().matmul_flops,
                  device->meter().launches);
+    if (const Device* host = device->opened_host()) forecast.add_host(host->memory().peak(), host->memory().reserved());
   }
   return forecast;
 }
@@ -63,9 +64,12 @@ MemoryForecast forecast_memory(const Plan& plan, std::size_t memory_limit) {
     if (m.full) std::rethrow_exception(m.full);
   const auto times = sim::replay_time(plan, *recording, HostTimes(), nullptr);
   MemoryForecast forecast;
-  for (std::size_t i = 0; i < memory.size(); ++i)
+  for (std::size_t i = 0; i < memory.size(); ++i) {
+    const sim::StepTapes& tapes = recording->tapes.at(recording->classes.classes[i].kind);
+    if (plan.state.optimizer_at == Residence::host) forecast.add_host(tapes.host_memory, tapes.host_reserved);
     forecast.add(memory[i].peak, memory[i].reserved, recording->classes.classes[i].ranks,
                  times[i].matmul_flops, times[i].launches);
+  }
   return forecast;
 }
 

@@ -20,9 +20,16 @@ MemoryUse count_state(const Plan& plan, int stage);
 struct MemoryForecast {
   std::vector<MemoryUse> peak_by_stage;
   std::vector<std::size_t> reserved_by_stage;
+  // Of host memory, where something lives there.
+  std::vector<MemoryUse> host_peak_by_stage;
+  std::vector<std::size_t> host_reserved_by_stage;
   std::size_t total_reserved = 0;  // over all ranks
   double matmul_flops = 0;         // of one step, executed by all ranks, recompute included
   std::uint64_t launches = 0;      // of one step, of the busiest rank
+  void add_host(const MemoryUse& peak, std::size_t reserved) {
+    host_peak_by_stage.push_back(peak);
+    host_reserved_by_stage.push_back(reserved);
+  }
   // A class of so many ranks.
   void add(const MemoryUse& peak, std::size_t reserved, int ranks, double flops, std::uint64_t step_launches);
 };

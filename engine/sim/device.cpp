@@ -18,6 +18,10 @@ double seconds_of(CostModel& costs, const ops::Matmul& op) {
       op.cost());
   return op.has_epilogue() ? product + costs.epilogue_seconds(ops::cost_of_epilogue(op)) : product;
 }
+double seconds_of(CostModel& costs, const ops::Fp8Matmul& op) {
+  const bool accumulates = op.beta != 0 && op.c.dtype() == DType::f32;
+  return costs.product_seconds({op.m(), op.n(), op.k(), 1, op.a.codes.dtype(), accumulates}, op.cost());
+}
 double seconds_of(CostModel& costs, const ops::GroupedMatmul& op) {
   double seconds = 0;
   for (std::int64_t e = 0; e < op.experts(); ++e)
@@ -35,6 +39,7 @@ double seconds_of(CostModel& costs, const ops::AttentionGrad& op) {
 
 template <class Op>
 void SimDevice::charge(const Op& op) {
+  if (host_of_) return host_of_->charge_host(op.cost(), part_of<Op>(), Op::name);
   if (tape_) return record_kernel(costs_ ? seconds_of(*costs_, op) : 0, op.cost(), part_of<Op>());
   if (!clock_) return;
   const Interval span = clock_->kernel(seconds_of(*costs_, op), part_of<Op>());
@@ -73,6 +78,12 @@ SimDevice::SimDevice(std::unique_ptr<CostModel> costs, Tape** tape)
       tape_(tape),
       table_(std::make_unique<Table>(*this)) {}
 
+SimDevice::SimDevice(SimDevice& device, std::size_t memory_limit)
+    : Device(std::make_unique<CountedMemory>(), memory_limit),
+      name_("host of " + device.name()),
+      host_of_(&device),
+      table_(std::make_unique<Table>(*this)) {}
+
 SimDevice::~SimDevice() {
   if (clock_) clock_->charge_to(nullptr);
 }
@@ -83,6 +94,61 @@ OpTable& SimDevice::ops() {
 
 void SimDevice::do_copy(const Tensor& from, const Tensor& to) {
   charge(ops::Copy{from, to});
+}
+
+std::unique_ptr<Device> SimDevice::open_host() {
+  return std::unique_ptr<Device>(new SimDevice(*this, costs_ ? costs_->host_memory() : 0));
+}
+
+void SimDevice::charge_host(const Cost& cost, TimePart part, std::string_view name) {
+  if (tape_) {
+    ClockEvent event{ClockEvent::Kind::host_kernel, part};
+    event.seconds = costs_ ? costs_->host_seconds(cost) : 0;
+    (*tape_)->clock.push_back(event);
+  }
+  if (!clock_) return;
+  const Interval span = clock_->host_kernel(costs_->host_seconds(cost), part);
+  if (timeline()) timeline()->add(Track::host, name, span.begin, span.end);
+}
+
+// Where a copy is recorded, `number` names it; else it ends at `end`.
+class SimDevice::Copy final : public HostCopy {
+ public:
+  Copy(SimDevice& device, std::uint32_t number, double end) : device_(device), number_(number), end_(end) {}
+  void wait() override {
+    record(ClockEvent::Kind::copy_wait);
+    if (device_.clock_) device_.clock_->wait_until(end_, TimePart::copies);
+  }
+  void wait_on_host() override {
+    record(ClockEvent::Kind::copy_host_wait);
+    if (device_.clock_) device_.clock_->host_waits_until(end_, TimePart::copies);
+  }
+
+ private:
+  void record(ClockEvent::Kind kind) {
+    if (!device_.tape_) return;
+    ClockEvent event{kind, TimePart::copies};
+    event.pending = number_;
+    (*device_.tape_)->clock.push_back(event);
+  }
+  SimDevice& device_;
+  std::uint32_t number_;
+  double end_;
+};
+
+std::unique_ptr<HostCopy> SimDevice::do_start_copy(CopyWay way, const Tensor& from, const Tensor&) {
+  const double seconds = costs_ ? costs_->host_copy_seconds(static_cast<double>(from.bytes())) : 0;
+  if (tape_) {
+    ClockEvent event{ClockEvent::Kind::copy, TimePart::copies, static_cast<std::uint16_t>(way)};
+    event.seconds = seconds;
+    event.pending = copies_;
+    (*tape_)->clock.push_back(event);
+    return std::make_unique<Copy>(*this, copies_++, 0);
+  }
+  if (!clock_) return std::make_unique<Copy>(*this, 0, 0);
+  const Interval span = clock_->start_copy(way, seconds);
+  if (timeline()) timeline()->add({Track::copies, mbench::name_of(way)}, "copy", span.begin, span.end);
+  return std::make_unique<Copy>(*this, 0, span.end);
 }
 
 void SimDevice::record_kernel(double seconds, const Cost& cost, TimePart part) {
@@ -115,6 +181,7 @@ void SimDevice::read(const Tensor&, std::span<std::byte>) {
 void SimDevice::host_work(HostWork work) {
   if (tape_) {
     constexpr ClockEvent::Kind kinds[] = {ClockEvent::Kind::micro_batch, ClockEvent::Kind::recompute,
+                                          ClockEvent::Kind::replicas,    ClockEvent::Kind::alone,
                                           ClockEvent::Kind::step, ClockEvent::Kind::next_step};
     (*tape_)->clock.push_back({kinds[static_cast<int>(work)]});
   }
@@ -124,6 +191,10 @@ void SimDevice::host_work(HostWork work) {
       return clock_->micro_batch();
     case HostWork::recompute:
       return clock_->host(clock_->times().recompute);
+    case HostWork::replicas:
+      return clock_->together(true);
+    case HostWork::alone:
+      return clock_->together(false);
     case HostWork::step:
       return clock_->begin_step();
     case HostWork::next_step:

@@ -1,6 +1,7 @@
 // A device without values: the allocator counts, ops cost but do not compute. What a rank allocates here is,
 // byte for byte, what it allocates on a real device, because all of it is decided by the same host code. With
-// a machine, ops advance a virtual clock by what they would take there, or are recorded for a replay.
+// a machine, ops advance a virtual clock by what they would take there, or are recorded for a replay. Its host is another of
+// its kind, whose ops take the host's time.
 #pragma once
 #include "engine/device/device.h"
 #include "engine/sim/clock.h"
@@ -37,21 +38,31 @@ class SimDevice final : public Device {
   double now() const override { return clock_ ? clock_->now() : 0; }
   bool immediate() const override { return false; }
   void host_work(HostWork work) override;
+  // How many copies to or from the host have been recorded.
+  std::uint32_t copies() const { return copies_; }
 
  protected:
   // Takes what the op of that name takes: a launch, and its bytes at the memory's bandwidth.
   void do_copy(const Tensor& from, const Tensor& to) override;
+  std::unique_ptr<Device> open_host() override;
+  std::unique_ptr<HostCopy> do_start_copy(CopyWay way, const Tensor& from, const Tensor& to) override;
 
  private:
+  class Copy;
+  // The host of that device, of so many bytes.
+  SimDevice(SimDevice& device, std::size_t memory_limit);
   class Table;  // of device.cpp, which alone knows all ops
   template <class Op>
   friend void compute(SimDevice& device, const Op& op);
   template <class Op>
   void charge(const Op& op);
   void record_kernel(double seconds, const Cost& cost, TimePart part);
+  void charge_host(const Cost& cost, TimePart part, std::string_view name);
 
   std::string name_;
   std::unique_ptr<CostModel> costs_;
+  SimDevice* host_of_ = nullptr;  // the device whose costs, clock and tape are this one's
+  std::uint32_t copies_ = 0;
   Tape** tape_ = nullptr;
   VirtualClock* clock_ = nullptr;
   std::unique_ptr<Table> table_;

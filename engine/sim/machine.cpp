@@ -252,6 +252,16 @@ void read_node(const json& value, const std::string& where, Machine& m) {
   f.end();
 }
 
+// All four or none.
+void read_host_memory(Figures& f, Machine& m) {
+  constexpr const char* kKeys[] = {"memory_mib", "memory_gbps", "adam_efficiency", "copy_gbps"};
+  if (std::none_of(std::begin(kKeys), std::end(kKeys), [&](const char* key) { return f.object().find(key); })) return;
+  m.host_memory_bytes = static_cast<std::uint64_t>(f.get("memory_mib", kMiB, kMostMiB));
+  m.host_memory_bandwidth = f.get("memory_gbps", kGiga);
+  m.host_adam_efficiency = f.share("adam_efficiency");
+  m.host_copy_bandwidth = f.get("copy_gbps", kGiga);
+}
+
 bool is_path(const std::string& name) {
   return name.find('/') != std::string::npos || name.ends_with(".json");
 }
@@ -289,7 +299,10 @@ Machine machine_from_json(const ordered_json& root, const std::string& file) {
     Figures f(top.require("host", "the host's figures"), top.path("host"));
     m.launch = f.get("launch_us", kMicro);
     m.synchronize = f.get("synchronize_us", kMicro);
+    m.graph_launch = f.get_or("graph_launch_us", m.launch, kMicro);
+    m.graph_node = f.get_or("graph_node_us", 0, kMicro);
     m.host_speed = f.get("speed");
+    read_host_memory(f, m);
     f.end();
   }
   read_node(top.require("node", "the node's figures"), top.path("node"), m);
@@ -327,6 +340,8 @@ Framework framework_from_json(const ordered_json& root, const std::string& file)
   kernels.end();
   if (const json* block = top.find("tensor_collectives_block"))
     w.tensor_collectives_block = read_bool(*block, top.path("tensor_collectives_block"));
+  if (const json* lock = top.find("interpreter_lock"))
+    w.interpreter_lock = read_bool(*lock, top.path("interpreter_lock"));
   if (const json* memory = top.find("memory")) {
     Figures m(*memory, top.path("memory"));
     w.library_memory = static_cast<std::uint64_t>(m.get("libraries_mib", 1048576));

@@ -53,7 +53,12 @@ struct Machine {
   double attention_forward = 0, attention_backward = 0;  // share of the peak that fused attention reaches
 
   double launch = 0, synchronize = 0;
+  double graph_launch = 0, graph_node = 0;  // a recorded step is given to the device at once: that, and for each op
   double host_speed = 1;   // of one thread, relative to the reference host of the frameworks
+  // Of a node's host memory: bytes, peak bandwidth, and the share of it that Adam on the host's processors reaches; and of
+  // copies between it and a device, one way. 0: not known, and nothing can be offloaded to it.
+  std::uint64_t host_memory_bytes = 0;
+  double host_memory_bandwidth = 0, host_adam_efficiency = 0, host_copy_bandwidth = 0;
   bool immediate = false;  // the device is the host: no streams, and the ranks of a node share it
 
   int devices_per_node = 1;
@@ -69,6 +74,8 @@ struct Machine {
 
   // The link of a group of so many devices of one node.
   const Link& link(int ranks) const;
+  // Whether the file says what keeping state in host memory takes, or the device is the host.
+  bool knows_host_memory() const { return immediate || host_copy_bandwidth > 0; }
   // Bytes that the allocator of one device can have.
   std::uint64_t usable_memory() const { return memory_bytes - memory_outside_allocator; }
 };
@@ -81,6 +88,7 @@ struct Framework {
   double micro_batch = 0, recompute = 0, step = 0;
   double masked_token = 0;      // a loader's work for a token of masked language modelling, beside the host's
   bool messages_block = false;  // the host waits for the device at every message
+  bool interpreter_lock = false;  // of the threads of a process one at a time runs host code, but in backward
   bool tensor_collectives_block = false;  // kernels wait for every collective over tp: none runs beside them
   double traffic_efficiency = 1;  // of its memory-bound kernels, relative to the machine's
   std::uint64_t library_memory = 0;  // bytes that libraries take from its allocator for good

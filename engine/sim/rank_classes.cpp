@@ -38,6 +38,13 @@ RankClasses rank_classes(const Plan& plan, int devices_per_node) {
   const int stages = plan.mesh.size(Axis::pp), ranks = plan.mesh.world() / stages;
   RankClasses all;
   all.of_rank.resize(static_cast<std::size_t>(plan.mesh.world()));
+  if (plan.single_process) {  // the first does more than the others, which it waits for
+    for (int rank = 0; rank < ranks; ++rank) {
+      all.of_rank[static_cast<std::size_t>(rank)] = rank;
+      all.classes.push_back({rank, 1, 0, std::min(rank, 1)});
+    }
+    return all;
+  }
   for (int stage = 0; stage < stages; ++stage) {
     RankClasses::Class mine{stage * ranks, ranks, stage, stage};
     std::fill_n(all.of_rank.begin() + mine.rank, ranks, stage);

@@ -79,9 +79,16 @@ class Session {
     RecordingWorld world(rank, classes, links, all_);
     next();
     Trainer trainer(plan_, device, world, nullptr);
+    const Device* host = device.opened_host();
+    const MemoryUse before = host ? host->memory().in_use() : MemoryUse();
     next();
     trainer.step([&](const Action*) { next(); });
     blocks_.end();
+    copies_ = device.copies();
+    if (!host) return;
+    host_memory_ = host->memory().peak();
+    host_reserved_ = host->memory().reserved();
+    if (host_memory_.total != before.total) all_.unknown = true;
   }
 
   std::optional<StepTapes> result() {
@@ -111,6 +118,9 @@ class Session {
     out.names = std::move(blocks_.names);
     out.pendings = all_.pendings;
     out.kept = kept_;
+    out.copies = copies_;
+    out.host_memory = host_memory_;
+    out.host_reserved = host_reserved_;
     return out;
   }
 
@@ -238,7 +248,9 @@ class Session {
   RecordedGroups all_;
   Blocks blocks_;
   std::vector<Tape> tapes_;
-  std::uint32_t kept_ = 0;
+  std::uint32_t kept_ = 0, copies_ = 0;
+  MemoryUse host_memory_;
+  std::size_t host_reserved_ = 0;
 };
 
 // Both ends are recorded: the first micro batch goes first, the last last, in every chunk.

@@ -30,7 +30,8 @@ struct Actor {
         schedule(schedule),
         stage(stage),
         rounds(tapes.groups.size(), 0),
-        pendings(tapes.pendings, 0) {
+        pendings(tapes.pendings, 0),
+        copies(tapes.copies, 0) {
     for (const TapeGroup& g : tapes.groups) clock.add_stream(g.name);
     // As run_point measures: every rank is ready before the sample begins, and it ends with the stream.
     lead_in.clock.push_back({Kind::synchronize});
@@ -44,7 +45,7 @@ struct Actor {
   const Schedule& schedule;
   int stage;
   std::vector<std::size_t> rounds;  // by group
-  std::vector<double> pendings;
+  std::vector<double> pendings, copies;  // when they end
   Tape lead_in, lead_out;
 
   const Tape* tape = nullptr;
@@ -181,11 +182,29 @@ class Replay {
         clock.wait_until(latest, TimePart::communication_other);
         return true;
       }
+      case Kind::copy:
+        a.copies[e.pending] = clock.start_copy(static_cast<CopyWay>(e.group), e.seconds).end;
+        return true;
+      case Kind::copy_wait:
+        clock.wait_until(a.copies[e.pending], e.part);
+        return true;
+      case Kind::copy_host_wait:
+        clock.host_waits_until(a.copies[e.pending], e.part);
+        return true;
+      case Kind::host_kernel:
+        clock.host_kernel(e.seconds, e.part);
+        return true;
       case Kind::micro_batch:
         clock.micro_batch();
         return true;
       case Kind::recompute:
         clock.host(clock.times().recompute);
+        return true;
+      case Kind::replicas:
+        clock.together(true);
+        return true;
+      case Kind::alone:
+        clock.together(false);
         return true;
       case Kind::step:
         clock.begin_step();

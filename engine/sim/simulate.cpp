@@ -14,10 +14,15 @@
 namespace mbench {
 namespace {
 
-void check_possible(const Point& p, const Machine& machine, int devices) {
+void check_possible(const Point& p, const Plan& plan, const Machine& machine, int devices) {
   if (p.world() > devices)
     fail(ErrorKind::infeasible, "sim", "{} ranks on {} devices of {}, need sim:{}x{}", p.world(), devices,
          machine.name, p.world(), machine.name);
+  if (plan.state.optimizer_at == Residence::host && !machine.knows_host_memory())
+    fail(ErrorKind::unsupported, "sim",
+         "offload {} on {}, whose file has no host.memory_mib, memory_gbps, adam_efficiency and copy_gbps, need them or "
+         "offload none",
+         name_of(p.offload), machine.name);
   // Storage in 16 bits needs no units for it; tf32 is nothing but its units.
   const bool converted = machine.immediate && p.precision != Precision::tf32;
   if (machine.peak_flops[static_cast<std::size_t>(p.precision)] > 0 || converted) return;
@@ -53,6 +58,8 @@ struct Stage {
   PointResult result;
   MemoryUse peak;
   std::size_t reserved = 0;
+  std::optional<MemoryUse> host_peak;
+  std::size_t host_reserved = 0;
   Timeline timeline;
   std::exception_ptr error;
   bool stopped = false;  // because another stage ended
@@ -73,10 +80,19 @@ void add_memory(Simulation& simulation, const MemoryUse& peak, std::size_t reser
   simulation.total_reserved += reserved * static_cast<std::uint64_t>(ranks);
 }
 
+void add_host_memory(Simulation& simulation, const MemoryUse& peak, std::size_t reserved, int ranks,
+                     const Machine& machine) {
+  simulation.host_peak_by_stage.push_back(peak);
+  simulation.host_reserved_by_stage.push_back(reserved);
+  if (machine.immediate) simulation.total_reserved += reserved * static_cast<std::uint64_t>(ranks);
+}
+
 // Every op of every micro batch, a thread for each stage.
 Simulation run_all(const Point& p, const Plan& plan, const Machine& machine, const Framework& framework,
                    bool trace) {
-  const int stages = plan.mesh.size(Axis::pp), ranks_per_stage = plan.mesh.world() / stages;
+  // Of replicas of one process each is a stage here: they do different things.
+  const int stages = plan.single_process ? plan.mesh.world() : plan.mesh.size(Axis::pp),
+            ranks_per_stage = plan.mesh.world() / stages;
   const auto cluster = open_cluster(p, machine, framework, stages, ranks_per_stage);
   std::vector<Stage> stage(static_cast<std::size_t>(stages));
   const auto run_stage = [&](int s) {
@@ -95,6 +111,10 @@ Simulation run_all(const Point& p, const Plan& plan, const Machine& machine, con
       mine.result = run_point(p, plan, *device, cluster->world(s), options);
       mine.peak = device->memory().peak();
       mine.reserved = device->memory().reserved();
+      if (const Device* host = device->opened_host()) {
+        mine.host_peak = host->memory().peak();
+        mine.host_reserved = host->memory().reserved();
+      }
     } catch (...) {
       mine.error = std::current_exception();
       mine.stopped = cluster->is_echo(mine.error);
@@ -127,6 +147,7 @@ Simulation run_all(const Point& p, const Plan& plan, const Machine& machine, con
   simulation.result = std::move(stage[0].result);
   for (Stage& s : stage) {
     add_memory(simulation, s.peak, s.reserved, ranks_per_stage);
+    if (s.host_peak) add_host_memory(simulation, *s.host_peak, s.host_reserved, ranks_per_stage, machine);
     if (trace) simulation.timeline_by_stage.push_back(std::move(s.timeline));
   }
   return simulation;
@@ -137,10 +158,16 @@ Simulation run_all(const Point& p, const Plan& plan, const Machine& machine, con
 std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine& machine,
                                  const Framework& framework) {
   const Links links = links_of(p, machine);
+  const bool offloads = plan.state.optimizer_at == Residence::host;
   const auto recording = sim::record(
       plan, machine.devices_per_node, [&] { return costs_of(p, machine, framework); }, &links);
   if (!recording) return std::nullopt;
   const auto& classes = recording->classes.classes;
+  const auto host_of = [&](std::size_t c) -> const sim::StepTapes& { return recording->tapes.at(classes[c].kind); };
+  // A run says what of host memory has no room.
+  const std::uint64_t host_limit = costs_of(p, machine, framework)->host_memory();
+  for (std::size_t c = 0; offloads && host_limit > 0 && c < classes.size(); ++c)
+    if (host_of(c).host_reserved > host_limit) return std::nullopt;
   auto memory = sim::replay_memory(plan, *recording, limit_of_step(p, machine, framework));
   const auto is_full = [](const sim::ReplayedMemory& m) { return m.full != nullptr; };
   if (const auto full = std::find_if(memory.begin(), memory.end(), is_full); full != memory.end()) {
@@ -171,6 +198,7 @@ std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine
     RankFigures f;
     f.peak = m.peak;
     f.reserved = m.reserved;
+    if (offloads) f.set_host(host_of(static_cast<std::size_t>(c)).host_memory);
     f.communication_fraction = t.step > 0 ? t.communication / t.step : 0;
     f.bubble_fraction = t.step > 0 ? t.bubble / t.step : 0;
     f.matmul_flops = t.matmul_flops;
@@ -187,8 +215,11 @@ std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine
     TimeByPart parts = times[i].parts;
     most = std::max(most, at(parts, TimePart::products) + at(parts, TimePart::attention) + at(parts, TimePart::elementwise));
   }
-  for (std::size_t i = 0; i < classes.size(); ++i)
+  for (std::size_t i = 0; i < classes.size(); ++i) {
     add_memory(simulation, memory[i].peak, memory[i].reserved, classes[i].ranks);
+    if (offloads)
+      add_host_memory(simulation, host_of(i).host_memory, host_of(i).host_reserved, classes[i].ranks, machine);
+  }
   return simulation;
 }
 
@@ -196,7 +227,7 @@ std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine
 
 Simulation simulate_point(const Point& p, const Plan& plan, const Machine& machine,
                           const Framework& framework, int devices, const SimulateOptions& options) {
-  check_possible(p, machine, devices);
+  check_possible(p, plan, machine, devices);
   std::optional<Simulation> simulation;
   if (options.replay && !options.trace) simulation = replay(p, plan, machine, framework);
   if (!simulation) simulation = run_all(p, plan, machine, framework, options.trace);

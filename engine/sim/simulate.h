@@ -17,7 +17,10 @@ struct Simulation {
   PointResult result;
   std::vector<MemoryUse> peak_by_stage;
   std::vector<std::size_t> reserved_by_stage;
-  std::uint64_t total_reserved = 0;         // over all ranks
+  // Of host memory, where something lives there.
+  std::vector<MemoryUse> host_peak_by_stage;
+  std::vector<std::size_t> host_reserved_by_stage;
+  std::uint64_t total_reserved = 0;         // over all ranks, of both memories where the device is the host
   // Seconds of a step that a rank of the stage computes: products, attention and elementwise. Empty where every op was run.
   std::vector<double> compute_by_stage;
   std::vector<Timeline> timeline_by_stage;  // empty unless asked for

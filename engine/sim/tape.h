@@ -23,8 +23,14 @@ struct ClockEvent {
     receive,      // bytes; the message of the action
     synchronize,  // the host waits for the stream
     barrier,      // group
+    copy,            // to or from the host (group: CopyWay), seconds, pending: of copies, as in the next two
+    copy_wait,       // the stream waits for a copy
+    copy_host_wait,  // the host does
+    host_kernel,     // seconds, of the host's processor
     micro_batch,  // this and what follows: HostWork
     recompute,
+    replicas,
+    alone,
     step,
     next_step
   } kind;
@@ -81,7 +87,10 @@ struct StepTapes {
   std::map<std::pair<Action::Kind, int>, Of> actions;  // by kind and chunk
   std::vector<TapeGroup> groups;
   std::vector<std::string> names;
-  std::uint32_t pendings = 0, kept = 0;
+  std::uint32_t pendings = 0, copies = 0, kept = 0;
+  // Of host memory, all of which is taken at the setup and kept.
+  MemoryUse host_memory;
+  std::size_t host_reserved = 0;
 
   const Tape& of(const Action& a, int micro_batches) const {
     const Of& both = actions.at({a.kind, a.chunk});

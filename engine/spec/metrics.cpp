@@ -234,6 +234,8 @@ const std::vector<Metric>& metrics() {
       published(metric("reserved_memory_mib", "MiB", &R::reserved_memory_mib, Merge::max)),
       published(metric("device_memory_mib", "MiB", &R::device_memory_mib, Merge::max)),
       metric("library_memory_mib", "MiB", &R::library_memory_mib, Merge::max),
+      metric("host_memory_mib", "MiB", &R::host_memory_mib, Merge::max),
+      anatomy("host_memory_anatomy_mib", "MiB", &R::host_memory_anatomy_mib, kCategoryNames),
       published(metric("communication_fraction", "fraction", &R::communication_fraction, Merge::max)),
       published(metric("bubble_fraction", "fraction", &R::bubble_fraction, Merge::max)),
       anatomy("time_anatomy_ms", "ms", &R::time_anatomy_ms, kTimePartNames),

@@ -234,6 +234,21 @@ ModelSpec read_model(const json& value, const std::string& where) {
   return m;
 }
 
+ordered_json model_schema() {
+  ordered_json presets = ordered_json::array(), properties = ordered_json::object();
+  for (const ModelSpec& m : model_presets()) presets.push_back(m.name);
+  properties["preset"] = {{"enum", presets}};
+  properties["name"] = {{"type", "string"}};
+  properties["family"] = {{"enum", family_names()}};
+  for (const Size& s : kSizes) properties[s.key] = {{"type", "integer"}, {"minimum", 1}, {"maximum", s.high}};
+  for (const Size& s : kOptionalSizes) properties[s.key] = {{"type", "integer"}, {"minimum", 0}, {"maximum", s.high}};
+  for (const PartField& field : part_fields()) properties[field.key] = ordered_json::object();  // each part's reader knows
+  const auto required = [](const char* key) { return ordered_json{{"required", ordered_json::array({key})}}; };
+  ordered_json object = {{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
+  object["anyOf"] = ordered_json::array({required("preset"), required("family")});
+  return {{"anyOf", ordered_json::array({ordered_json{{"enum", presets}}, object})}};
+}
+
 ordered_json write_model(const ModelSpec& m) {
   for (const ModelSpec& preset : model_presets())
     if (preset == m) return m.name;

@@ -140,6 +140,8 @@ const ModelSpec& find_preset(const std::string& name, const std::string& where);
 
 // A preset's name, or an object of sizes, "family" or "preset", and parts. bad_input with the nearest choice.
 ModelSpec read_model(const nlohmann::json& value, const std::string& where);
+// What it takes, as JSON Schema: names of presets, and objects of sizes and parts.
+nlohmann::ordered_json model_schema();
 // The preset's name where it is one, else the object that reads as this.
 nlohmann::ordered_json write_model(const ModelSpec& model);
 // What decides the computation: no name, and nothing that stands at its default.

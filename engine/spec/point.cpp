@@ -120,18 +120,70 @@ std::map<std::string, double> read_machine(const json& value, const std::string&
 
 // What a field may hold: readers, which refuse anything else at `where`.
 
+// A reader and what it takes as a JSON Schema.
+template <class F>
+struct Described {
+  F read;
+  ordered_json schema;
+};
+template <class F>
+Described(F, ordered_json) -> Described<F>;
+
+ordered_json range_schema(const char* type, ordered_json low, ordered_json high) {
+  return {{"type", type}, {"minimum", std::move(low)}, {"maximum", std::move(high)}};
+}
+
+template <class Enum, std::size_t N>
+ordered_json names_schema(const Choices<Enum, N>& choices) {
+  ordered_json names = ordered_json::array();
+  for (const auto& [name, value] : choices) names.push_back(name);
+  return {{"enum", std::move(names)}};
+}
+
 auto count(std::int64_t low, std::int64_t high) {
-  return [=](const json& value, const std::string& where) { return read_int(value, where, low, high); };
+  return Described{[=](const json& value, const std::string& where) { return read_int(value, where, low, high); },
+                   range_schema("integer", low, high)};
 }
 
 auto number(double low = 0, double high = std::numeric_limits<double>::max()) {
-  return [=](const json& value, const std::string& where) { return read_number(value, where, low, high); };
+  return Described{[=](const json& value, const std::string& where) { return read_number(value, where, low, high); },
+                   range_schema("number", low, high)};
+}
+
+auto flag() {
+  return Described{read_bool, ordered_json{{"type", "boolean"}}};
+}
+
+// What any text may stand for as far as a schema can tell.
+template <class F>
+auto text(F read) {
+  return Described{read, ordered_json{{"type", "string"}}};
+}
+
+template <class F>
+auto matching(F read, const char* pattern) {
+  return Described{read, ordered_json{{"type", "string"}, {"pattern", pattern}}};
 }
 
 template <class Enum, std::size_t N>
 auto choice(const Choices<Enum, N>& choices) {
-  return
-      [&choices](const json& value, const std::string& where) { return read_choice(value, where, choices); };
+  return Described{
+      [&choices](const json& value, const std::string& where) { return read_choice(value, where, choices); },
+      names_schema(choices)};
+}
+
+ordered_json strategy_schema() {
+  ordered_json names = ordered_json::array({""});
+  for (const Bundle& b : bundles()) names.push_back(b.name);
+  return {{"enum", names}};
+}
+
+ordered_json any_of(ordered_json a, ordered_json b) {
+  return {{"anyOf", ordered_json::array({std::move(a), std::move(b)})}};
+}
+
+ordered_json object_of(ordered_json values) {
+  return {{"type", "object"}, {"additionalProperties", std::move(values)}};
 }
 
 std::string read_strategy(const json& value, const std::string& where) {
@@ -167,14 +219,18 @@ struct Field {
   std::function<void(Point&, const json&, const std::string& where)> read;
   std::function<ordered_json(const Point&)> write;
   std::function<void(Point&)> reset;  // to the default
+  ordered_json schema;                // of its values
 };
 
-template <class T, class Reader>
-Field field(const char* key, FieldKind kind, T Point::*member, Reader reader) {
+template <class T, class F>
+Field field(const char* key, FieldKind kind, T Point::*member, Described<F> values) {
   return {{key, kind, false},
-          [=](Point& p, const json& value, const std::string& where) { p.*member = reader(value, where); },
+          [=, reader = values.read](Point& p, const json& value, const std::string& where) {
+            p.*member = reader(value, where);
+          },
           [=](const Point& p) { return written(p.*member); },
-          [=](Point& p) { p.*member = Point().*member; }};
+          [=](Point& p) { p.*member = Point().*member; },
+          std::move(values.schema)};
 }
 
 // One that every report tells, even where it is at its default.
@@ -187,13 +243,13 @@ const std::vector<Field>& fields() {
   using enum FieldKind;
   using P = Point;
   static const std::vector<Field> table = {
-      told(field("model", model, &P::model, read_model)),
+      told(field("model", model, &P::model, Described{read_model, model_schema()})),
       told(field("seq", training, &P::seq, count(1, kMaxCount))),
       told(field("micro_batch", training, &P::micro_batch, count(1, 1 << 20))),
       told(field("global_batch", training, &P::global_batch, count(1, kMaxCount))),
       told(field("iterations", training, &P::iterations, count(1, kMaxCount))),
       told(field("warmup", training, &P::warmup, count(0, kMaxCount))),
-      field("seed", training, &P::seed, read_uint),
+      field("seed", training, &P::seed, Described{read_uint, ordered_json{{"type", "integer"}, {"minimum", 0}}}),
       field("dropout", training, &P::dropout, number(0, 0.999)),
       told(field("tp", layout, &P::tp, count(1, kMaxAxis))),
       told(field("pp", layout, &P::pp, count(1, kMaxAxis))),
@@ -203,44 +259,46 @@ const std::vector<Field>& fields() {
       field("ep", layout, &P::ep, count(1, kMaxAxis)),
       field("etp", layout, &P::etp, count(0, kMaxAxis)),
       field("router", training, &P::router,
-            [](const json& value, const std::string& where) {
-              return read_router(read_string(value, where), where);
-            }),
+            matching([](const json& value, const std::string& where) { return read_router(read_string(value, where), where); },
+                     "^(balanced|learned|capacity:.+)$")),
       field("replicas", layout, &P::replicas, choice(kReplicas)),
-      field("sequence_parallel", layout, &P::sequence_parallel, read_bool),
-      field("recompute", layout, &P::recompute, read_recompute),
+      field("sequence_parallel", layout, &P::sequence_parallel, flag()),
+      field("recompute", layout, &P::recompute, Described{read_recompute, recompute_schema()}),
       field("recompute_layers", layout, &P::recompute_layers, count(0, 16384)),
-      field("strategy", layout, &P::strategy, read_strategy),
+      field("strategy", layout, &P::strategy, Described{read_strategy, strategy_schema()}),
       field("schedule", layout, &P::schedule, choice(kSchedules)),
       field("virtual_stages", layout, &P::virtual_stages, count(1, 16384)),
-      field("zero", layout, &P::zero, read_zero),
-      field("fsdp_no_sync", layout, &P::fsdp_no_sync, read_bool),
+      field("zero", layout, &P::zero, Described{read_zero, any_of(range_schema("integer", 0, 3), names_schema(kNamedZeros))}),
+      field("fsdp_no_sync", layout, &P::fsdp_no_sync, flag()),
       field("offload", layout, &P::offload, choice(kOffloads)),
       told(field("precision", training, &P::precision, choice(kPrecisions))),
-      field("gradients_in_f32", training, &P::gradients_in_f32, read_bool),
-      field("gradients_in_bf16", training, &P::gradients_in_bf16, read_bool),
-      field("moments_in_bf16", training, &P::moments_in_bf16, read_bool),
+      field("gradients_in_f32", training, &P::gradients_in_f32, flag()),
+      field("gradients_in_bf16", training, &P::gradients_in_bf16, flag()),
+      field("moments_in_bf16", training, &P::moments_in_bf16, flag()),
       field("fp8_recipe", training, &P::fp8_recipe, choice(kFp8Recipes)),
       told(field("attention", training, &P::attention, choice(kAttentions))),
       told(field("graph", layout, &P::graph, choice(kGraphs))),
       field("cross_entropy_fusion", layout, &P::cross_entropy_fusion, choice(kCrossEntropyFusions)),
-      field("gradient_accumulation_fusion", layout, &P::gradient_accumulation_fusion, read_bool),
-      field("capture", layout, &P::capture, read_bool),
-      told(field("data", training, &P::data, read_data)),
+      field("gradient_accumulation_fusion", layout, &P::gradient_accumulation_fusion, flag()),
+      field("capture", layout, &P::capture, flag()),
+      told(field("data", training, &P::data, matching(read_data, "^(synthetic|(text|tokens):(.|\\n)+)$"))),
       field("loader_workers", layout, &P::loader_workers, count(0, 1024)),
-      field("pinned", layout, &P::pinned, read_bool),
+      field("pinned", layout, &P::pinned, flag()),
       field("optimizer", training, &P::optimizer, choice(kOptimizers)),
-      field("fused_optimizer", layout, &P::fused_optimizer, read_bool),
+      field("fused_optimizer", layout, &P::fused_optimizer, flag()),
       field("learning_rate", training, &P::learning_rate, number()),
       field("lr_warmup", training, &P::lr_warmup, count(0, kMaxCount)),
       field("weight_decay", training, &P::weight_decay, number()),
       field("clip_grad", training, &P::clip_grad, number()),
-      field("memory_limit", limit, &P::memory_limit, read_memory_limit),
+      field("memory_limit", limit, &P::memory_limit,
+            Described{read_memory_limit, any_of(range_schema("number", 0, 1e18), ordered_json{{"type", "string"}})}),
       field("max_seconds", limit, &P::max_seconds, number()),
-      field("env", place, &P::env, read_env),
-      field("framework", place, &P::framework, read_string),
-      field("machine", place, &P::machine, read_machine),
-      told(field("device", place, &P::device, read_device)),
+      field("env", place, &P::env,
+            Described{read_env, object_of(ordered_json{{"type", ordered_json::array({"string", "number"})}})}),
+      field("ranks_per_node", place, &P::ranks_per_node, count(0, kMaxAxis)),
+      field("framework", place, &P::framework, text(read_string)),
+      field("machine", place, &P::machine, Described{read_machine, object_of(ordered_json{{"type", "number"}})}),
+      told(field("device", place, &P::device, matching(read_device, "^(cpu|cuda|sim:[0-9]+x.+)$"))),
   };
   return table;
 }
@@ -331,6 +389,12 @@ Point without(Point point, std::initializer_list<FieldKind> kinds) {
   for (const Field& field : fields())
     if (std::find(kinds.begin(), kinds.end(), field.about.kind) != kinds.end()) field.reset(point);
   return point;
+}
+
+ordered_json point_schema() {
+  ordered_json properties = ordered_json::object();
+  for (const Field& field : fields()) properties[field.about.key] = field.schema;
+  return properties;
 }
 
 void PointBuilder::set(const std::string& key, const json& value, const std::string& where) {

@@ -17,19 +17,19 @@
 namespace mbench {
 
 enum class ScheduleKind { gpipe, one_f_one_b, interleaved };  // "gpipe", "1f1b", "interleaved"
-enum class Precision { f32, bf16, fp16, tf32, fp8 };  // tf32: on GPUs alone; fp8: known, but unsupported
-enum class Fp8Recipe { tensorwise, delayed, blockwise };  // where the scale of an FP8 tensor comes from
-enum class OptimizerKind { adamw, adamw8bit, adafactor, sgd };  // all but the first: known, but unsupported
+enum class Precision { f32, bf16, fp16, tf32, fp8 };          // tf32: on GPUs alone; fp8: products of layers
+enum class Fp8Recipe { tensorwise, delayed, blockwise };      // where the scale of an FP8 tensor comes from
+enum class OptimizerKind { adamw, adamw8bit, adafactor, sgd };
 enum class AttentionKind { core, flash };
 // How the ranks of cp meet in attention: keys and values gathered; passed round from rank to rank; or all of the sequence for
 // some of the heads.
 enum class CpCommunication { all_gather, ring, all_to_all };
 enum class Graph { eager, fused, megatron_core };
 enum class CrossEntropyFusion { none, native, te };  // of graph megatron_core
-enum class Replicas { ranks, single_process };  // the second is known, but unsupported
+enum class Replicas { ranks, single_process };
 // ZeRO's stages; FairScale's and PyTorch's names for what they have of them. Written 0 to 3, "oss", "oss+sdp", "fsdp".
 enum class Zero { none, stage_1, stage_2, stage_3, oss, oss_sdp, fsdp };
-enum class Offload { none, optimizer, all };  // known, but unsupported
+enum class Offload { none, optimizer, all };  // what lives in host memory; all: weights too
 
 struct Point {
   ModelSpec model;
@@ -70,15 +70,15 @@ struct Point {
   // are added to their buffer by the products that make them.
   CrossEntropyFusion cross_entropy_fusion = CrossEntropyFusion::te;
   bool gradient_accumulation_fusion = true;
-  bool capture = false;  // the step is recorded once and replayed, as a CUDA graph is; known, but unsupported
+  bool capture = false;  // the step is recorded once and replayed, as a CUDA graph is
   std::string data = "synthetic";
   // Threads that make samples ready before they are asked for, as DataLoader's num_workers; and whether they go to a GPU from
-  // page-locked memory (pin_memory). Known, but unsupported.
+  // page-locked memory (pin_memory).
   std::int64_t loader_workers = 0;
   bool pinned = false;
 
   OptimizerKind optimizer = OptimizerKind::adamw;
-  bool fused_optimizer = true;  // one launch for all parameters that lie together, not one each; false: unsupported
+  bool fused_optimizer = true;  // one launch for all parameters that lie together, not one each
   double learning_rate = 1.5e-4;
   std::int64_t lr_warmup = 0;  // steps of linear learning-rate warm-up
   double weight_decay = 0.01;
@@ -87,6 +87,7 @@ struct Point {
   std::uint64_t memory_limit = 0;  // bytes; 0: what the device has
   double max_seconds = 0;          // 0: no limit
   std::map<std::string, std::string> env;
+  std::int64_t ranks_per_node = 0;  // so many ranks on each host, in order; 0: as the launcher and its job have it
 
   // Whose host costs a simulation charges: the name of a framework, or the path of its file.
   std::string framework = "mbench";
@@ -126,6 +127,10 @@ const std::vector<PointField>& point_fields();
 
 // A figure of the machine as a field of its own: "machine.network.gbps_per_device".
 inline constexpr std::string_view kMachineField = "machine.";
+
+// The values of each field as JSON Schema (2020-12): {"tp": {"type": "integer", "minimum": 1, ...}, ...}. Whatever a reader
+// takes is valid; what is valid a reader may still refuse for what it means, a model's sizes or a data file's name.
+nlohmann::ordered_json point_schema();
 
 // The keys of the same, for spec expansion and messages.
 const std::vector<std::string>& point_keys();

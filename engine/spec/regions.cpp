@@ -61,6 +61,21 @@ Recompute read_recompute(const json& value, const std::string& where) {
   return found;
 }
 
+nlohmann::ordered_json recompute_schema() {
+  nlohmann::ordered_json names = nlohmann::ordered_json::array();
+  std::string word;
+  for (const auto& [name, region] : kNames) {
+    names.push_back(name);
+    word += (word.empty() ? "" : "|") + std::string(name);
+  }
+  std::string modes;
+  for (const Mode& mode : kModes) modes += std::string(mode.name) + "|";
+  const nlohmann::ordered_json text = {{"type", "string"},
+                                       {"pattern", fmt::format("^({}({})(\\+({}))*)$", modes, word, word)}};
+  const nlohmann::ordered_json list = {{"type", "array"}, {"items", {{"enum", names}}}};
+  return {{"anyOf", nlohmann::ordered_json::array({text, list})}};
+}
+
 std::string name_of(const Recompute& recompute) {
   for (const Mode& mode : kModes)
     if (recompute == mode.recompute) return mode.name;

@@ -45,6 +45,8 @@ inline constexpr Recompute Recompute::full{{Region::layer}};
 
 // One of the three names, a list of regions, or regions joined by "+"; bad_input at `where` for anything else.
 Recompute read_recompute(const nlohmann::json& value, const std::string& where);
+// What it takes, as JSON Schema.
+nlohmann::ordered_json recompute_schema();
 // As it is read: "none", "selective", "full" or "core_attention+mlp".
 std::string name_of(const Recompute& recompute);
 

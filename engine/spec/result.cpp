@@ -54,6 +54,14 @@ class RowReader {
   const std::string& where_;
 };
 
+std::map<std::string, std::string> read_variables(const json& value, const std::string& where) {
+  if (!value.is_object())
+    fail(ErrorKind::bad_input, where, "wrong type, got {}, need an object of names and texts", short_json(value));
+  std::map<std::string, std::string> variables;
+  for (const auto& [name, text] : value.items()) variables[name] = read_string(text, where + "." + name);
+  return variables;
+}
+
 }  // namespace
 
 Statistics statistics_of(std::vector<double> samples) {
@@ -97,7 +105,7 @@ ordered_json result_to_json(const PointResult& r) {
   // Appended, in room made beforehand: out[key] would look through all keys before it, and a growing
   // ordered_json copies what it holds. There may be thousands of results.
   auto& members = out.get_ref<ordered_json::object_t&>();
-  members.reserve(point_keys().size() + metrics().size() + 6);
+  members.reserve(point_keys().size() + metrics().size() + 8);
   const auto add = [&](const std::string& key, ordered_json value) {
     members.emplace_back(key, std::move(value));
   };
@@ -110,6 +118,8 @@ ordered_json result_to_json(const PointResult& r) {
   add("simulated", r.simulated);
   add("outcome", name_of(r.outcome));
   add("reason", text_or_null(r.reason));
+  add("hosts", r.hosts.empty() ? ordered_json(nullptr) : hosts_to_json(r.hosts));
+  add("variables", r.variables.empty() ? ordered_json(nullptr) : ordered_json(r.variables));
   for (const Metric& metric : metrics()) add(metric.name, metric.write(r));
   return out;
 }
@@ -137,6 +147,8 @@ PointResult result_from_json(const json& value, const std::string& where) {
   if (const json* simulated = row.known("simulated"))
     r.simulated = read_bool(*simulated, row.path("simulated"));
   r.reason = row.text("reason");
+  if (const json* hosts = row.known("hosts")) r.hosts = hosts_from_json(*hosts, row.path("hosts"));
+  if (const json* variables = row.known("variables")) r.variables = read_variables(*variables, row.path("variables"));
   for (const Metric& metric : metrics())
     if (const json* value = row.known(metric.name)) metric.read(r, *value, row.path(metric.name));
   return r;

@@ -12,6 +12,7 @@
 #include "engine/base/category.h"
 #include "engine/base/error.h"
 #include "engine/base/time_part.h"
+#include "engine/spec/hosts.h"
 #include "engine/spec/outcome.h"
 #include "engine/spec/point.h"
 
@@ -42,6 +43,10 @@ struct PointResult {
   bool simulated = false;
   Outcome outcome = Outcome::ok;
   std::string reason;  // one line; empty for ok unless there is something to say
+  // Where it ran, that of rank 0 first, and the environment variables of its ranks that bear on communication and libraries,
+  // as rank 0 had them. Empty where it did not run, or nobody told.
+  std::vector<Host> hosts;
+  std::map<std::string, std::string> variables;
 
   // Where ok; each is a line of the table in engine/spec/metrics.cpp.
   std::optional<Statistics> iteration_ms;
@@ -56,6 +61,9 @@ struct PointResult {
   std::optional<double> reserved_memory_mib, device_memory_mib;
   std::optional<double>
       library_memory_mib;  // workspaces and scratch outside the arena, at their most on any rank
+  // Of the arena in host memory, of the rank that holds most there; nothing where none holds any (offload none).
+  std::optional<double> host_memory_mib;
+  std::optional<MemoryAnatomy> host_memory_anatomy_mib;
   std::optional<double> communication_fraction, bubble_fraction;
   std::vector<double> losses;
   std::vector<double> gradient_norms;

@@ -9,8 +9,14 @@
 
 namespace mbench {
 
+// The precision whose limits a point has: its own, or one that rounds as coarsely as something else in it.
+Precision tolerance_of(const Point& point);
+
 // `step` counts from 0, warm-up included.
 double loss_tolerance(Precision precision, std::size_t step);
+// The same layout, on the same machine, by a program of the same compiler and libraries: in f32 a tenth of it. Such runs do the same
+// sums in the same order; what is left is for a change of ours that orders some otherwise.
+double repeated_loss_tolerance(Precision precision, std::size_t step);
 // Nothing for a step whose norm says nothing any more.
 std::optional<double> gradient_norm_tolerance(Precision precision, std::size_t step);
 

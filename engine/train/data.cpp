@@ -88,6 +88,22 @@ std::unique_ptr<TokenSource> open_data(const std::string& data, std::int64_t voc
        nearest_choice(data, {"synthetic", "text:FILE", "tokens:FILE"}));
 }
 
+HostBatch join(const std::vector<HostBatch>& batches) {
+  HostBatch all;
+  const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
+  for (const HostBatch& b : batches) {
+    append(all.tokens, b.tokens);
+    append(all.labels, b.labels);
+    append(all.positions, b.positions);
+    append(all.token_types, b.token_types);
+    append(all.keep, b.keep);
+    append(all.order_labels, b.order_labels);
+    for (const float w : b.weights) all.weights.push_back(static_cast<float>(w / b.weight_sum));
+  }
+  all.weight_sum = 1;
+  return all;
+}
+
 HostBatch make_batch(const TokenSource& source, const ModelSpec& model, std::uint64_t seed, std::int64_t step,
                      std::int64_t first_sample, std::int64_t batch, std::int64_t seq) {
   const bool masked = model.parts().objective == Objective::masked_words_and_order;

@@ -62,6 +62,10 @@ class TokenSource {
 std::unique_ptr<TokenSource> open_data(const std::string& data, std::int64_t vocab, std::int64_t seq,
                                        std::uint64_t seed);
 
+// Micro batches of replicas, one after the other, as the one whose loss is the sum of theirs: what is weighed counts by the
+// share that it has in its own.
+HostBatch join(const std::vector<HostBatch>& batches);
+
 HostBatch make_batch(const TokenSource& source, const ModelSpec& model, std::uint64_t seed, std::int64_t step,
                      std::int64_t first_sample, std::int64_t batch, std::int64_t seq);
 

@@ -23,6 +23,7 @@ GradientSync::GradientSync(Device& device, const Plan& plan, ParameterStore& sto
 }
 
 void GradientSync::ready(int unit, bool last) {
+  if (store_.state().cut == StatePlan::Cut::first) return;
   if (store_.state().gradients.sharded() || (store_.state().sharded() && last)) {
     const std::vector<int>& buckets = store_.layout().buckets_of(unit);
     for (auto b = buckets.rbegin(); b != buckets.rend(); ++b) fill(*b);
@@ -96,7 +97,20 @@ void GradientSync::settle_oldest() {
   store_.drop_gradients(oldest.bucket);
 }
 
+// What the others have is lost then: their next backward begins anew.
+void GradientSync::reduce_to_first() {
+  bool first = true;
+  for (int b = static_cast<int>(store_.layout().buckets().size()); b-- > 0;) {
+    if (store_.alone(b)) continue;
+    Group& peers = groups_.over(store_.layout().buckets()[static_cast<std::size_t>(b)].data);
+    first = peers.rank() == 0;
+    peers.reduce(store_.bucket_gradients(b), 0);
+  }
+  if (!first) run(device_, ops::Fill{store_.gradients(), 0});
+}
+
 void GradientSync::end_of_micro_batch() {
+  if (store_.state().cut == StatePlan::Cut::first) return reduce_to_first();
   if (!store_.state().gradients.sharded()) return;
   while (!travelling_.empty()) settle_oldest();
 }

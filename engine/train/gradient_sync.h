@@ -8,7 +8,7 @@
 // updated weights are gathered for anyway. Where gradients are sharded as well, every micro batch's are reduced and added to
 // this rank's part; of those that travel one bucket at a time is held beside the one that is filled. By whole parameters
 // (FairScale) whole gradients are all-reduced, as beside an optimizer that knows nothing of it, and sharded ones reduced to
-// their owners.
+// their owners. Where all state is the first rank's, whole gradients are reduced to it after every backward, and beside none.
 #pragma once
 #include <deque>
 #include <memory>
@@ -39,6 +39,8 @@ class GradientSync {
   void fill(int bucket);
   void start(int bucket);
   void settle_oldest();
+  // Of what is all the first rank's.
+  void reduce_to_first();
 
   void reduce_packed(Axes axes);
 

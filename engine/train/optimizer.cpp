@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "engine/ops/adam.h"
+#include "engine/ops/adam_blockwise.h"
 #include "engine/ops/copy.h"
 #include "engine/ops/ranges.h"
 #include "engine/ops/run.h"
+#include "engine/ops/sgd.h"
 #include "engine/ops/sum_squares.h"
+#include "engine/train/adafactor.h"
 
 namespace mbench {
 namespace {
@@ -42,13 +46,46 @@ Optimizer::Optimizer(Device& device, const Plan& plan, const ParameterStore& sto
       everyone_(plan.state.sharded() || plan.model.experts > 0),
       norm_group_(everyone_ ? groups.all() : groups.over(kModelParallel)),
       scaler_(plan.precision.loss_scaling) {
-  const Shape owned{store.layout().owned()};
-  m_ = device.empty(owned, plan.precision.moments, Category::optimizer, "Adam first moment");
-  v_ = device.empty(owned, plan.precision.moments, Category::optimizer, "Adam second moment");
+  allocate_states();
   norm_ = device.empty({1}, DType::f32, Category::optimizer, "gradient norm");
-  run(device, ops::Fill{m_, 0});
-  run(device, ops::Fill{v_, 0});
-  make_pieces();
+  if (plan.capture)
+    by_step_ = device.empty({ops::kAdamStep}, DType::f32, Category::optimizer, "what the optimizer's step reads");
+  plan.optimizer.by_parameter() ? make_pieces_of_parameters() : make_pieces();
+  if (plan.state.optimizer_at == Residence::host) open_host_update();
+}
+
+// What is not read before it is written, the codes of blocks whose scale is zero, stays as it is.
+void Optimizer::allocate_states() {
+  const OptimizerPlan& plan = plan_.optimizer;
+  const std::int64_t owned = store_.layout().owned();
+  Device& home = store_.at(plan_.state.optimizer_at);
+  for (const OptimizerState& state : plan.states) {
+    const std::int64_t elements = state.extent == StateExtent::element ? owned
+                                  : state.extent == StateExtent::block ? owned / kStateBlock
+                                                                       : most_owned(state.extent);
+    states_.push_back(home.empty({elements}, state.dtype, Category::optimizer, state.name));
+    if (is_float(state.dtype)) run(home, ops::Fill{states_.back(), 0});
+  }
+}
+
+Optimizer::Piece Optimizer::piece_at(std::int64_t at, std::int64_t begin, std::int64_t size) const {
+  const StatePlan& state = store_.state();
+  const auto part_of = [&](const Tensor& flat, const Placement& place) {
+    return flat.part(place.sharded() ? at : begin, {size});
+  };
+  Piece piece;
+  piece.at = at;
+  piece.gradients = part_of(store_.gradients(), state.gradients);
+  piece.main = part_of(store_.weights(), state.weights);
+  if (store_.main_apart())
+    piece.model = std::exchange(piece.main, part_of(store_.main(), state.optimizer));
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    const StateExtent extent = plan_.optimizer.states[i].extent;
+    if (extent == StateExtent::element) piece.states.push_back(states_[i].part(at, {size}));
+    if (extent == StateExtent::block)
+      piece.states.push_back(states_[i].part(at / kStateBlock, {elements_of(extent, {size})}));
+  }
+  return piece;
 }
 
 void Optimizer::make_pieces() {
@@ -60,21 +97,58 @@ void Optimizer::make_pieces() {
     std::size_t next = i + 1;
     while (next < all.size() && (everywhere_sharded || all[next].begin == all[next - 1].end)) ++next;
     const StateLayout::Own &first = all[i], &last = all[next - 1];
-    const std::int64_t size = last.at + last.size() - first.at;
-    const auto piece_of = [&](const Tensor& flat, const Placement& place) {
-      return flat.part(place.sharded() ? first.at : first.begin, {size});
-    };
-    Piece piece;
-    piece.at = first.at;
-    piece.m = m_.part(first.at, {size});
-    piece.v = v_.part(first.at, {size});
-    piece.gradients = piece_of(store_.gradients(), state.gradients);
-    piece.main = piece_of(store_.weights(), state.weights);
-    if (plan_.precision.main_weights())
-      piece.model = std::exchange(piece.main, piece_of(store_.main(), state.optimizer));
+    Piece piece = piece_at(first.at, first.begin, last.at + last.size() - first.at);
     for (; i < next; ++i) mark(all[i], piece, all[i].at - piece.at);
     pieces_.push_back(std::move(piece));
   }
+}
+
+// Of each parameter what this rank owns of it, without the alignment behind it.
+void Optimizer::make_pieces_of_parameters() {
+  std::vector<std::int64_t> used(states_.size(), 0);  // of states by rows and columns
+  for (const StateLayout::Own& own : store_.layout().own())
+    for (const auto& p : store_.all()) {
+      const std::int64_t begin = std::max(own.begin, p->offset),
+                         end = std::min(own.end, p->offset + p->local.numel());
+      if (begin >= end) continue;
+      const std::int64_t at = own.at + begin - own.begin;
+      Piece piece = piece_at(at, begin, end - begin);
+      piece.parameter = p.get();
+      mark({{begin, end}, own.bucket, at}, piece, 0);
+      for (std::size_t i = 0; i < states_.size(); ++i) {
+        const StateExtent extent = plan_.optimizer.states[i].extent;
+        if (extent != StateExtent::row && extent != StateExtent::column) continue;
+        check(end - begin == p->local.numel(), "optimizer", "{} is cut, and its rows and columns are needed",
+              p->name());
+        const std::int64_t count = elements_of(extent, p->local);
+        piece.states.push_back(states_[i].part(used[i], {count}));
+        used[i] += count;
+      }
+      pieces_.push_back(std::move(piece));
+    }
+}
+
+// Of the parameters that a rank owns; where whole ones have owners, of the rank with most, so that all have as much memory.
+std::int64_t Optimizer::most_owned(StateExtent extent) const {
+  const StateLayout& layout = store_.layout();
+  if (!store_.state().sharded()) {
+    std::int64_t all = 0;
+    for (const auto& p : store_.all()) all += elements_of(extent, p->local);
+    return all;
+  }
+  std::map<Axes, std::map<int, std::int64_t>> by_owner;
+  for (const StateLayout::Bucket& bucket : layout.buckets())
+    for (const StateLayout::Part& part : bucket.parts)
+      for (const auto& p : store_.all())
+        if (p->offset >= part.begin && p->offset < part.end)
+          by_owner[bucket.data][part.owner] += elements_of(extent, p->local);
+  std::int64_t most = 0;
+  for (const auto& [axes, owners] : by_owner) {
+    std::int64_t of_axes = 0;
+    for (const auto& [owner, elements] : owners) of_axes = std::max(of_axes, elements);
+    most += of_axes;
+  }
+  return most;
 }
 
 // Whether this rank counts what it owns of a parameter: of the ranks that own the same, the first does.
@@ -101,13 +175,22 @@ void Optimizer::mark(const StateLayout::Own& own, Piece& piece, std::int64_t beg
   }
 }
 
-float Optimizer::global_norm(const std::vector<Tensor>& gradients, float scale) {
+void Optimizer::sum_squares(const std::vector<Tensor>& gradients) {
   run(device_, ops::Fill{norm_, 0});
   for (std::size_t i = 0; i < pieces_.size(); ++i)
     if (const auto& counted = pieces_[i].counted; !counted.empty())
       run(device_, ops::SumSquares{gradients[i], norm_, counted});
   norm_group_.all_reduce(norm_);
-  return std::sqrt(device_.read(norm_, 1.0f)) * scale;
+}
+
+std::vector<Tensor> Optimizer::in_f32(float scale) {
+  std::vector<Tensor> gradients;
+  const Tensor copy = device_.empty({store_.layout().owned()}, DType::f32, Category::gradients, "f32 copy of the gradients");
+  for (const Piece& piece : pieces_) {
+    gradients.push_back(copy.part(piece.at, piece.gradients.shape()));
+    run(device_, ops::Copy{piece.gradients, gradients.back(), scale});
+  }
+  return gradients;
 }
 
 float Optimizer::learning_rate() const {
@@ -122,19 +205,15 @@ Optimizer::Outcome Optimizer::step() {
   const TrainingPlan& p = plan_.training;
   float scale = 1 / scaler_.scale();
   std::vector<Tensor> gradients;  // by piece
-  for (const Piece& piece : pieces_) gradients.push_back(piece.gradients);
-  if (plan_.graph.gradient_copy_in_f32 && store_.gradients().dtype() != DType::f32) {
-    const Tensor copy =
-        device_.empty(m_.shape(), DType::f32, Category::gradients, "f32 copy of the gradients");
-    for (std::size_t i = 0; i < pieces_.size(); ++i) {
-      const Tensor place = copy.part(pieces_[i].at, gradients[i].shape());
-      run(device_, ops::Copy{gradients[i], place, scale});
-      gradients[i] = place;
-    }
+  if (plan_.graph.gradient_copy_in_f32 && !host_update_ && store_.gradients().dtype() != DType::f32) {
+    gradients = in_f32(scale);
     scale = 1;
+  } else {
+    for (const Piece& piece : pieces_) gradients.push_back(piece.gradients);
   }
+  sum_squares(gradients);
   Outcome outcome;
-  outcome.gradient_norm = global_norm(gradients, scale);
+  outcome.gradient_norm = std::sqrt(device_.read(norm_, 1.0f)) * scale;
   const bool overflow = !std::isfinite(outcome.gradient_norm);
   outcome.skipped = overflow && plan_.precision.loss_scaling;
   scaler_.update(outcome.skipped);
@@ -145,17 +224,84 @@ Optimizer::Outcome Optimizer::step() {
   if (p.clip_grad > 0)
     scale *= std::min(1.0f, static_cast<float>(p.clip_grad) / (outcome.gradient_norm + 1e-6f));
   ++steps_taken_;
-  for (std::size_t i = 0; i < pieces_.size(); ++i) {
-    const Piece& piece = pieces_[i];
-    ops::Adam adam{piece.main, gradients[i], piece.m, piece.v, piece.model};
-    adam.lr = lr;
-    adam.weight_decay = static_cast<float>(p.weight_decay);
-    adam.grad_scale = scale;
-    adam.step = steps_taken_;
-    adam.undecayed = piece.undecayed;
-    run(device_, adam);
+  const Update how{lr, static_cast<float>(p.weight_decay), scale, steps_taken_};
+  if (host_update_) {
+    update_on_host(how);
+  } else if (plan_.optimizer.kind == OptimizerKind::adafactor) {
+    update_matrices(gradients, how);
+  } else {
+    for (std::size_t i = 0; i < pieces_.size(); ++i) update(pieces_[i], gradients[i], how);
   }
   return outcome;
+}
+
+void Optimizer::open_host_update() {
+  // What is owned, which is as much on every rank, not the largest piece.
+  const bool converted = plan_.precision.main_weights() && plan_.state.weights_at == Residence::device;
+  host_update_.emplace(device_, store_.layout().owned(), store_.gradients().dtype(),
+                       converted ? std::optional(plan_.precision.model) : std::nullopt);
+}
+
+void Optimizer::update_on_host(const Update& how) {
+  const bool weights_on_host = plan_.state.weights_at == Residence::host;
+  std::vector<HostUpdate::Piece> pieces;
+  for (const Piece& piece : pieces_)
+    pieces.push_back({piece.gradients, weights_on_host ? Tensor() : piece.model});
+  host_update_->run(pieces, [&](const HostUpdate::Chunk& c) {
+    const Piece& piece = pieces_[c.piece];
+    const auto part = [&](const Tensor& all) { return all ? all.part(c.begin, {c.size}) : Tensor(); };
+    const auto undecayed = ops::ranges_within(piece.undecayed, c.begin, c.begin + c.size);
+    ops::Adam adam{part(piece.main), c.gradients, part(piece.states[0]), part(piece.states[1]),
+                   weights_on_host ? part(piece.model) : c.converted};
+    adam.lr = how.lr;
+    adam.weight_decay = how.weight_decay;
+    adam.grad_scale = how.gradient_scale;
+    adam.step = how.step;
+    adam.undecayed = undecayed;
+    mbench::run(device_.host(), adam);
+    return c.converted ? c.converted : adam.param;
+  });
+}
+
+void Optimizer::update(const Piece& piece, const Tensor& gradients, const Update& how) {
+  // What every op of an optimizer takes.
+  const auto run_on = [&](auto op) {
+    op.param = piece.main, op.grad = gradients, op.model = piece.model;
+    op.lr = how.lr, op.weight_decay = how.weight_decay, op.grad_scale = how.gradient_scale;
+    op.undecayed = piece.undecayed;
+    run(device_, op);
+  };
+  switch (plan_.optimizer.kind) {
+    case OptimizerKind::adamw: {
+      ops::Adam adam;
+      adam.m = piece.states[0], adam.v = piece.states[1], adam.step = how.step;
+      return run_on(adam);
+    }
+    case OptimizerKind::adamw8bit: {
+      ops::AdamBlockwise adam;
+      adam.m = piece.states[0], adam.m_scale = piece.states[1];
+      adam.v = piece.states[2], adam.v_scale = piece.states[3], adam.step = how.step;
+      return run_on(adam);
+    }
+    case OptimizerKind::sgd: {
+      ops::Sgd sgd;
+      sgd.velocity = piece.states[0];
+      return run_on(sgd);
+    }
+    case OptimizerKind::adafactor:
+      break;  // all of its matrices together
+  }
+  fail(ErrorKind::internal, "optimizer", "no op for {}", name_of(plan_.optimizer.kind));
+}
+
+void Optimizer::update_matrices(const std::vector<Tensor>& gradients, const Update& how) {
+  std::vector<Adafactor::Item> items;
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    const Piece& piece = pieces_[i];
+    items.push_back(
+        {piece.parameter, piece.main, gradients[i], piece.model, piece.states[0], piece.states[1]});
+  }
+  Adafactor(device_, plan_, groups_).step(items, {how.lr, how.weight_decay, how.gradient_scale, how.step});
 }
 
 }  // namespace mbench

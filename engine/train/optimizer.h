@@ -1,11 +1,14 @@
-// AdamW on f32 main weights, clipping by the true global norm, learning-rate warm-up, and for fp16 a dynamic
-// loss scale. Where its state is sharded, each rank updates its own part (StateLayout).
+// The optimizer that the plan declares (OptimizerPlan), on f32 main weights: clipping by the true global norm, learning-rate
+// warm-up, and for fp16 a dynamic loss scale. Where its state is sharded, each rank updates its own part (StateLayout); where it
+// lives in host memory, there (HostUpdate), by a norm that is taken on the device.
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "engine/nn/context.h"
 #include "engine/nn/parameters.h"
 #include "engine/ops/ranges.h"
+#include "engine/train/host_update.h"
 
 namespace mbench {
 
@@ -33,20 +36,43 @@ class Optimizer {
   float loss_scale() const { return scaler_.scale(); }
   Outcome step();
 
+  // The same where steps are replayed, in three parts: what the host knows goes to the device before the step; the step
+  // decides there, and the host asks for nothing in it; what came of it is read after.
+  void prepare();
+  void enqueue();
+  Outcome settle();
+
  private:
-  // A contiguous piece of what this rank updates: all of it where nothing is sharded.
+  // What is updated by one launch, contiguous in every tensor: all that this rank updates where nothing is sharded, or of
+  // one parameter.
   struct Piece {
-    Tensor main, m, v, gradients;
-    Tensor model;                              // 16-bit weights, where there are
-    std::int64_t at = 0;                       // of the tensors of what is owned, where m and v begin
+    Tensor main, gradients;
+    Tensor model;                              // the model's weights, where main is apart from them
+    std::vector<Tensor> states;                // as the plan declares them
+    std::int64_t at = 0;                       // of the tensors of what is owned, where it begins
     std::vector<ops::ElementRange> counted;    // in the norm, by this rank
     std::vector<ops::ElementRange> undecayed;  // by weight decay
+    const Parameter* parameter = nullptr;      // whose it is, where it is of one
   };
+  // How a step updates every piece.
+  struct Update {
+    float lr, weight_decay, gradient_scale;
+    std::int64_t step;  // from 1
+  };
+  void allocate_states();
+  std::int64_t most_owned(StateExtent extent) const;
   void make_pieces();
+  void make_pieces_of_parameters();
+  Piece piece_at(std::int64_t at, std::int64_t begin, std::int64_t size) const;
   bool counts(const Parameter& p) const;
   void mark(const StateLayout::Own& own, Piece& piece, std::int64_t begin) const;
-  float global_norm(const std::vector<Tensor>& gradients, float scale);  // [piece]
+  void open_host_update();
+  void update_on_host(const Update& how);
+  void sum_squares(const std::vector<Tensor>& gradients);  // [piece], of the whole model
+  std::vector<Tensor> in_f32(float scale);                 // the gradients times that: of each piece
   float learning_rate() const;
+  void update(const Piece& piece, const Tensor& gradients, const Update& how);
+  void update_matrices(const std::vector<Tensor>& gradients, const Update& how);  // [piece]
 
   Device& device_;
   const Plan& plan_;
@@ -55,8 +81,11 @@ class Optimizer {
   bool everyone_;      // whether any rank may own what no other does: state is sharded, or there are experts
   Group& norm_group_;  // the ranks that together own every gradient once
   LossScaler scaler_;
-  Tensor m_, v_, norm_;
+  std::vector<Tensor> states_;
+  Tensor norm_;
+  Tensor by_step_;  // ops::AdamStep, where steps are replayed
   std::vector<Piece> pieces_;
+  std::optional<HostUpdate> host_update_;  // where state lives in host memory
   std::int64_t steps_taken_ = 0, steps_seen_ = 0;
 };
 

@@ -1,5 +1,9 @@
 // One rank's part of a training run: builds the model that the Plan gives it and runs optimizer steps by the
 // stage's schedule.
+//
+// Where the plan says so, steps are replayed: the inputs of a step lie in tensors of their own and are written before it
+// begins, as is all else that differs from step to step. The first step runs as it is, and makes what is made once; the second
+// is recorded, and every later one is that one again. From then on nothing may allocate on the device.
 #pragma once
 #include <functional>
 #include <map>
@@ -10,6 +14,7 @@
 #include "engine/model/model.h"
 #include "engine/train/data.h"
 #include "engine/train/gradient_sync.h"
+#include "engine/train/loader.h"
 #include "engine/train/optimizer.h"
 
 namespace mbench {
@@ -24,6 +29,9 @@ class Trainer {
   // `data` may be null on a simulated device.
   Trainer(const Plan& plan, Device& device, World& world, const TokenSource* data);
   // Is told of each action of the schedule before it is performed, and with null once all have been.
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
   using Watcher = std::function<void(const Action*)>;
   // One optimizer step. Its losses stay on the device.
   StepResult step(const Watcher& before = {});
@@ -58,12 +66,20 @@ class Trainer {
   void send(const Action& action, int to, int tag_chunk, Tensor& tensor);
   Tensor receive(int from, int tag_chunk, const Action& action);
   int tag(int chunk_position, const Action& action) const;
-  MicroBatch upload(int micro);
+  std::int64_t first_sample(int micro) const;  // within the global batch
+  void open_loader(const TokenSource* data);
+  MicroBatch allocate_inputs(int micro);
+  void write_inputs(MicroBatch& batch, int micro);
+  void write_factors(const MicroBatch& batch);
+  void write_of_all(MicroBatch& batch, int micro);
+  MicroBatch inputs_of(int micro);
+  void enqueue(const Watcher& before);
+  Optimizer::Outcome replay(const Watcher& before);
 
   const Plan& plan_;
   Device& device_;
   Groups groups_;
-  const TokenSource* data_;
+  std::unique_ptr<Loader> loader_;  // null on a simulated device
   Group& pipeline_;
   int stage_, dp_rank_;
   Context context_;
@@ -75,6 +91,11 @@ class Trainer {
   std::map<SlotKey, Slot> slots_;
   std::map<std::pair<int, bool>, Sending> sending_;  // by (stage, is activation)
   std::vector<int> backwards_left_;                  // by chunk, in this step
+  // Where steps are replayed: their inputs by micro batch, the step once it has been recorded, and who sees to it that its
+  // memory stays its own.
+  std::vector<MicroBatch> inputs_;
+  std::unique_ptr<AllocationObserver> guard_;
+  std::unique_ptr<RecordedStep> recorded_;
 };
 
 }  // namespace mbench

@@ -83,6 +83,7 @@ json entry_to_json(const BaselineEntry& entry) {
   if (r.peak_memory_mib) out["peak_memory_mib"] = *r.peak_memory_mib;
   if (!r.losses.empty()) out["losses"] = numbers(r.losses);
   if (r.iteration_ms) out["samples_ms"] = numbers(r.iteration_ms->samples);
+  if (r.hosts.size() > 1) out["hosts"] = json(hosts_to_json(r.hosts));
   return out;
 }
 
@@ -91,7 +92,7 @@ PointResult result_of(const json& entry, const json& point, const std::string& i
   json row = point;
   row["id"] = id;
   for (const char* key :
-       {"outcome", "reason", "simulated", "device_name", "peak_memory_mib", "world", "losses"})
+       {"outcome", "reason", "simulated", "device_name", "peak_memory_mib", "world", "losses", "hosts"})
     if (entry.contains(key)) row[key] = entry.at(key);
   PointResult r = result_from_json(row, where);
   if (entry.contains("samples_ms")) {
@@ -165,7 +166,7 @@ void write_baseline_file(const std::string& path, const BaselineFile& file) {
   write_file_atomically(path, baseline_text(file));
 }
 
-BaselineEntry entry_of(const ResultFile& file, const PointResult& point, bool memory_only) {
+BaselineEntry entry_of(const ResultFile& file, const PointResult& point, bool memory_only, bool with_losses) {
   BaselineEntry entry;
   const auto text = [](const nlohmann::ordered_json& object, const char* key) {
     return object.is_object() && object.contains(key) && object[key].is_string()
@@ -181,7 +182,8 @@ BaselineEntry entry_of(const ResultFile& file, const PointResult& point, bool me
   entry.result = point;
   if (memory_only) {
     entry.result.iteration_ms.reset();
-    entry.result.losses.clear();
+    if (!with_losses) entry.result.losses.clear();
+    entry.result.hosts.clear();
     if (point.point.device == "cpu") entry.result.device = "cpu";  // any
   }
   return entry;
@@ -189,7 +191,8 @@ BaselineEntry entry_of(const ResultFile& file, const PointResult& point, bool me
 
 nlohmann::json machine_of_entry(const ResultFile& file, const PointResult& point, bool memory_only) {
   json machine = machine_of(file.environment, point);
-  if (memory_only) machine.erase("cpu"), machine.erase("cores");
+  if (memory_only)
+    for (const char* key : {"cpu", "cores", "nodes", "ranks_per_node"}) machine.erase(key);
   return machine;
 }
 

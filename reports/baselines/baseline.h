@@ -40,8 +40,8 @@ void write_baseline_file(const std::string& path, const BaselineFile& file);
 // The text that write_baseline_file writes.
 std::string baseline_text(const BaselineFile& file);
 
-// What one point of a result file is as an entry. `memory_only`: without time and losses.
-BaselineEntry entry_of(const ResultFile& file, const PointResult& point, bool memory_only);
+// What one point of a result file is as an entry. `memory_only`: without time, and without losses unless `with_losses`.
+BaselineEntry entry_of(const ResultFile& file, const PointResult& point, bool memory_only, bool with_losses = false);
 // The hardware it belongs to.
 nlohmann::json machine_of_entry(const ResultFile& file, const PointResult& point, bool memory_only);
 

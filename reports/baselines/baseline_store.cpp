@@ -107,7 +107,8 @@ class Collector {
   }
   bool empty() const { return file_.points.empty(); }
   ResultFile finish() {
-    for (const auto& [key, value] : hardware_.items()) file_.environment[key] = value;
+    for (const auto& [key, value] : hardware_.items())
+      if (key != "nodes" && key != "ranks_per_node") file_.environment[key] = value;  // the rows say that
     return std::move(file_);
   }
 
@@ -170,7 +171,7 @@ std::vector<Prepared> prepare(const std::string& folder, const ResultFile& resul
       refused.push_back(fmt::format("{}: {}", point.id, name_of(point.outcome)));
       continue;
     }
-    BaselineEntry entry = entry_of(results, point, options.memory_only);
+    BaselineEntry entry = entry_of(results, point, options.memory_only, options.with_losses);
     if (!options.revision.empty()) entry.revision = options.revision;
     if (!options.date.empty()) entry.date = options.date;
     if (entry.date.empty())

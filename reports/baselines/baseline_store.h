@@ -22,7 +22,8 @@ std::vector<StoredBaseline> select_baselines(std::vector<StoredBaseline> all, co
                                              const std::string& point);
 
 struct AddOptions {
-  bool memory_only = false;
+  bool memory_only = false;    // for any machine with the same kind of device
+  bool with_losses = false;    // and the losses, where `memory_only`
   std::string revision, date;  // instead of the result's own
   std::size_t keep = 0;        // at most so many entries of a point, the newest; 0: all
 };
@@ -36,7 +37,7 @@ struct Added {
 Added add_baselines(const std::string& folder, const ResultFile& results, const AddOptions& options);
 
 // What `now` is compared with: for each of its points the newest entry of its machine (of `revision` if that
-// is given), and the points of the same sweep that `now` does not have. Where memory alone is compared,
+// is given), and the points of the same sweep that `now` does not have. Where time is not compared,
 // another machine's with the same device will do. bad_input if the folder has nothing for this machine,
 // naming what it has.
 ResultFile baseline_for(const std::string& folder, const ResultFile& now, bool memory_only,

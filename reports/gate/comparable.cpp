@@ -37,6 +37,12 @@ std::string configuration(const PointResult& result) {
   return point_id(point);
 }
 
+// Over how many hosts a measured point was spread, "2 nodes of 4 ranks"; what does not say it, as older files do not, ran on one.
+std::string spread_of(const PointResult& point) {
+  if (point.hosts.size() < 2) return "1 node";
+  return fmt::format("{} nodes of {} ranks", point.hosts.size(), ranks_per_node(point.hosts));
+}
+
 std::string refusal(const char* key, const Json& now, const Json& base) {
   return fmt::format("environment.{} is {} here and {} in the baseline", key, now.dump(), base.dump());
 }
@@ -122,6 +128,8 @@ std::string Comparability::why_not(const PointResult& now, const PointResult& ba
   if (now.device != base.device && (same_machine_ || kind_of(now.point.device) != "cpu"))
     return fmt::format("the device is {} here, {} in the baseline", now.device, base.device);
   if (!formula_.empty()) return formula_;
+  if (same_machine_ && !now.simulated && spread_of(now) != spread_of(base))
+    return fmt::format("it ran on {} here, on {} in the baseline", spread_of(now), spread_of(base));
   return now.simulated ? "" : hardware_;  // a simulation does not depend on the machine it was computed on
 }
 
@@ -148,6 +156,10 @@ nlohmann::json machine_of(const Json& environment, const PointResult& point) {
   if (point.simulated) return {{"simulated", point.point.device}};
   nlohmann::json machine = nlohmann::json::object();
   for (const char* key : kHardware) machine[key] = value_of(environment, key);
+  if (point.hosts.size() > 1) {
+    machine["nodes"] = point.hosts.size();
+    machine["ranks_per_node"] = ranks_per_node(point.hosts);
+  }
   return machine;
 }
 
@@ -161,6 +173,7 @@ std::string fingerprint_of(const nlohmann::json& machine) {
   words += text("simulated") + " " + text("cpu");
   if (const std::string cores = text("cores"); !cores.empty()) words += " " + cores + " cores";
   if (text("device") != "cpu" && machine.contains("cpu")) words += " " + text("device");
+  if (machine.contains("nodes")) words += " " + text("nodes") + " nodes of " + text("ranks_per_node");
   std::string slug;
   for (const char c : words) {
     const bool plain = std::isalnum(static_cast<unsigned char>(c)) && static_cast<unsigned char>(c) < 0x80;

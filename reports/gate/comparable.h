@@ -18,7 +18,8 @@ Matches match_points(const ResultFile& now, const ResultFile& baseline);
 
 // Why two points may not be compared, or nothing. Needed to be equal: simulated or measured, the kind of
 // device (of a simulation the whole of it), the model, the precision, the device's name, the FLOP formula,
-// and for what is measured, unless only memory is compared, the machine's CPU and cores too.
+// and for what is measured, unless only memory is compared, the machine's CPU and cores too, and over how many
+// hosts the point was spread, with how many ranks on each.
 class Comparability {
  public:
   Comparability(const nlohmann::ordered_json& now, const nlohmann::ordered_json& baseline, bool same_machine);

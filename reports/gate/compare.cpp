@@ -62,12 +62,23 @@ std::optional<MetricComparison> compare_memory(const PointResult& now, const Poi
   return c;
 }
 
+// Whether the same layout does the same sums in the same order in both: it does on one CPU with one compiler and the same
+// libraries.
+bool same_build(const nlohmann::ordered_json& now, const nlohmann::ordered_json& base) {
+  for (const char* key : {"cpu", "cores", "compiler", "blas", "mpi"}) {
+    const bool known = now.is_object() && base.is_object() && now.contains(key) && base.contains(key);
+    if (!known || now.at(key).is_null() || now.at(key) != base.at(key)) return false;
+  }
+  return true;
+}
+
 std::optional<MetricComparison> compare_losses(const PointResult& now, const PointResult& base,
-                                               std::optional<double> threshold) {
+                                               std::optional<double> threshold, bool repeated) {
   const std::size_t steps = std::min(now.losses.size(), base.losses.size());
   if (steps == 0) return std::nullopt;
   const auto tolerance = [&](std::size_t step) {
-    return threshold.value_or(loss_tolerance(now.point.precision, step));
+    const Precision precision = tolerance_of(now.point);
+    return threshold.value_or(repeated ? repeated_loss_tolerance(precision, step) : loss_tolerance(precision, step));
   };
   const auto apart = [&](std::size_t step) {
     return relative_difference(now.losses[step], base.losses[step]);
@@ -118,8 +129,9 @@ Verdict verdict_of(TimeVerdict verdict) {
 
 class Comparer {
  public:
-  Comparer(const CompareOptions& options, Comparability comparability)
-      : options_(options), comparability_(std::move(comparability)) {
+  // `same_build`: of the two files' programs, as above.
+  Comparer(const CompareOptions& options, Comparability comparability, bool same_build)
+      : options_(options), comparability_(std::move(comparability)), same_build_(same_build) {
     comparison_.options = options;
   }
 
@@ -140,7 +152,7 @@ class Comparer {
         if (auto m = compare_memory(now, base, options_.thresholds.memory))
           point.metrics.push_back(std::move(*m));
       if (options_.has("loss"))
-        if (auto l = compare_losses(now, base, options_.thresholds.loss))
+        if (auto l = compare_losses(now, base, options_.thresholds.loss, same_build_ && now.id == base.id))
           point.metrics.push_back(std::move(*l));
       if (point.metrics.empty()) {
         add_remark(std::move(point), Verdict::not_comparable,
@@ -221,6 +233,7 @@ class Comparer {
 
   const CompareOptions& options_;
   Comparability comparability_;
+  bool same_build_;
   Comparison comparison_;
   std::vector<Waiting> waiting_;
   TimeTest time_;
@@ -281,7 +294,7 @@ Comparison compare_results(const ResultFile& now, const ResultFile& baseline, co
   const Comparability comparability(now.environment, baseline.environment, options.needs_same_machine());
   refuse_unlike_files(now, baseline, matches, comparability);
   const PointLabels labels(now, baseline, matches.missing);
-  Comparer comparer(options, comparability);
+  Comparer comparer(options, comparability, same_build(now.environment, baseline.environment));
   for (std::size_t i = 0; i < now.points.size(); ++i) {
     const PointResult& point = now.points[i];
     if (const PointResult* base = matches.same[i] ? matches.same[i] : matches.alike[i])

@@ -5,12 +5,13 @@
 // regression. Memory has no noise: larger if new >= (1 + t) * baseline, smaller the other way round, same
 // between, any change told. Simulated times have none either and are judged like memory. Losses must agree
 // step by step within a relative tolerance by precision and step (engine/spec/tolerance.h);
+// a tenth of it in f32 where layout, CPU, compiler and libraries are the same;
 // beyond it the loss is "changed", which is a regression in either direction: a faster wrong step is no gain.
 // A point that was ok and no longer is has failed: a regression. So is one that only ran out of memory, or
 // could not be, and now crashes, hangs or computes something wrong. Not comparable, with the reason: other
 // hardware, device kind, model, precision or FLOP formula, or simulated against measured (comparable.h).
-// Where nothing is comparable, compare_results refuses the files (bad_input). Where memory alone is compared,
-// CPUs may differ: it is counted by the allocator, to the byte, on any machine.
+// Where nothing is comparable, compare_results refuses the files (bad_input). Where time is not compared,
+// CPUs may differ: memory is counted by the allocator, to the byte, on any machine, and losses agree to rounding.
 #pragma once
 #include <optional>
 #include <string>

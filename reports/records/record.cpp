@@ -91,7 +91,11 @@ Json brief_json(const PointResult& result) {
   brief.auxiliary_losses.clear();
   brief.partial_ms.clear();
   brief.partial_losses.clear();
+  brief.hosts.clear();
   Json json = result_to_json(brief);
+  std::string hosts;
+  for (const Host& host : result.hosts) hosts += (hosts.empty() ? "" : ", ") + host.name;
+  if (!hosts.empty()) json["hosts"] = hosts;
   if (result.iteration_ms) json["iteration_ms"]["samples"] = summary(result.iteration_ms->samples);
   json["gradient_norms"] = summary(result.gradient_norms);
   json["auxiliary_losses"] = summary(result.auxiliary_losses);
@@ -126,8 +130,13 @@ Record::Record(const PointResult& result, std::shared_ptr<const File> file)
       simulated_(result.simulated),
       samples_ms_(result.iteration_ms ? result.iteration_ms->samples : std::vector<double>()),
       reason_(reason_of(result)),
-      shares_(time_shares(result)) {
-  if (shares_) bound_by_ = reports::bound_by(result, file_ ? devices_per_node(file_->environment) : 0);
+      shares_(time_shares(result)),
+      hosts_(static_cast<std::int64_t>(result.hosts.size())),
+      ranks_per_node_(mbench::ranks_per_node(result.hosts)) {
+  if (shares_)
+    bound_by_ = reports::bound_by(result, hosts_ > 0 ? static_cast<int>(ranks_per_node_)
+                                          : file_    ? devices_per_node(file_->environment)
+                                                     : 0);
   // How many weights there are is known of a point that did not run, too.
   if (!result.parameters)
     if (const auto count = known_parameter_count(model_, result.point.tp)) json_["parameters"] = *count;
@@ -220,6 +229,7 @@ Json Record::derived(std::string_view name) const {
     const double ms = number("iteration_ms.mean");
     return ms > 0 ? Json(number("iterations") * ms / 1000) : Json(nullptr);
   }
+  if (hosts_ > 0) return name == "nodes" ? hosts_ : ranks_per_node_;
   const double world = number("world"), node = number("environment.devices_per_node");
   if (node < 1 || world < 1) return nullptr;
   const auto nodes = static_cast<std::int64_t>(std::ceil(world / node));

@@ -7,8 +7,9 @@
 //
 // Beside these, what follows from them:
 //   environment.KEY   the result file's environment ("environment.power_cap_w"), the same for every point
-//   nodes             how many nodes of environment.devices_per_node devices hold the point's ranks
-//   devices_per_node  ranks on each of them
+//   hosts             the names of those that it ran on
+//   nodes             how many they are; of a simulation, nodes of environment.devices_per_node devices that hold its ranks
+//   devices_per_node  ranks on each of them, the most
 //   micro_batches     of a step, on one data-parallel rank
 //   runtime_s         time of all its iterations at their mean
 //   tokens_per_s_per_device
@@ -75,6 +76,7 @@ class Record {
   std::vector<double> samples_ms_;
   std::string reason_;
   std::optional<TimeShares> shares_;
+  std::int64_t hosts_ = 0, ranks_per_node_ = 0;  // where it ran; 0: not known
   std::string bound_by_;
   std::optional<std::size_t> published_row_;
   std::map<std::string, std::string, std::less<>> remarks_;

@@ -44,6 +44,34 @@ std::string gpus_of(const Json& environment) {
   return line;
 }
 
+// Those that the points ran on, each kind of a host that changed between points by itself.
+std::vector<Host> hosts_of(const ResultFile& file) {
+  std::vector<Host> hosts;
+  for (const PointResult& point : file.points)
+    for (const Host& host : point.hosts) {
+      Host bare = host;  // ranks and variables differ from point to point
+      bare.ranks.clear();
+      bare.variables.clear();
+      if (std::find(hosts.begin(), hosts.end(), bare) == hosts.end()) hosts.push_back(std::move(bare));
+    }
+  return hosts;
+}
+
+bool several(const std::vector<Host>& hosts) {
+  return std::any_of(hosts.begin(), hosts.end(), [&](const Host& host) { return host.name != hosts.front().name; });
+}
+
+// "3 hosts: h1, h2, h3"; of many "12 hosts: h1, h2 ... and 4 more".
+std::string names_of(const std::vector<Host>& hosts) {
+  constexpr std::size_t kMost = 8;
+  std::string text;
+  std::set<std::string> told;
+  for (const Host& host : hosts)
+    if (told.insert(host.name).second && told.size() <= kMost) add(text, host.name);
+  if (told.size() > kMost) text += fmt::format(" and {} more", told.size() - kMost);
+  return fmt::format("{} hosts ({})", told.size(), text);
+}
+
 std::string line_or(const char* title, const std::string& line) {
   return fmt::format("{}: {}", title, line.empty() ? "not recorded" : line);
 }
@@ -53,7 +81,8 @@ std::string line_or(const char* title, const std::string& line) {
 std::vector<std::string> measured_on(const ResultFile& file) {
   const Json& e = file.environment;
   std::string machine, software, others, simulated_devices;
-  add(machine, field(e, "host"));
+  const std::vector<Host> hosts = hosts_of(file);
+  add(machine, several(hosts) ? names_of(hosts) : field(e, "host"));
   add(machine, field(e, "cpu"));
   if (const std::string cores = field(e, "cores"); !cores.empty()) add(machine, cores + " cores");
   if (e.is_object() && e.contains("memory_bytes") && e["memory_bytes"].is_number())
@@ -108,6 +137,12 @@ std::vector<std::string> measured_on(const ResultFile& file) {
 
   std::vector<std::string> lines = {line_or(all ? "Simulated on" : "Measured on", machine),
                                     line_or("Software", software)};
+  const std::vector<std::string> differences = differences_of(hosts);
+  if (!differences.empty()) {
+    std::string line;
+    for (const std::string& difference : differences) line += (line.empty() ? "" : "; ") + difference;
+    lines.push_back(fmt::format("**The hosts are not alike**: {}. The line above is that of the first.", line));
+  }
   if (!others.empty()) lines.push_back("Also: " + others);
   if (simulated > 0)
     lines.push_back(

@@ -162,7 +162,7 @@ TEST_CASE("published figures: a sweep and a report print them beside ours, sever
   const Run swept = room.shell("$M sweep p.json --out a --launcher local --quiet");
   CHECK(swept.code == 0);
   CHECK_THAT(swept.out, Contains("| Peak memory (MiB): published |") && Contains("Published: nobody."));
-  CHECK_THAT(swept.out, Contains("1 of 2 published figures compared") && Contains("| unsupported ["));
+  CHECK_THAT(swept.out, Contains("1 of 2 published figures compared") && Contains("| infeasible ["));
   const Run both = room.shell("$M report a/results.json a/results.json");
   CHECK(both.code == 0);
   CHECK_THAT(both.out, Contains("# All 2 files against what was published") &&

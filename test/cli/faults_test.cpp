@@ -287,7 +287,7 @@ done
     const auto rows = read_result_file(room / "o/results.json").points;
     REQUIRE(rows.size() == 2);
     CHECK(rows[0].outcome == Outcome::crashed);
-    CHECK_THAT(rows[0].reason, Contains("rank 1 killed by signal 9"));
+    CHECK_THAT(rows[0].reason, Contains("rank 1 on ") && Contains("killed by signal 9"));
     CHECK(rows[1].outcome == Outcome::ok);
     CHECK(live_descendants(0).empty());
   }

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "engine/base/half.h"
+#include "test/fake_cuda/capture.h"
 #include "test/fake_cuda/settings.h"
 
 namespace fake_cuda {
@@ -115,6 +116,10 @@ ncclResult_t Communicator::meet() {
 
 void Communicator::give(const std::shared_ptr<Communicator>& self, const std::shared_ptr<Queue>& queue,
                         std::vector<Operation> operations) {
+  if (const auto capture = queue->capture)  // its place among the others is that of each launch
+    return capture->add(queue, [self, operations = std::move(operations)](const std::shared_ptr<Queue>& lane) {
+      self->give(self, lane, operations);
+    });
   for (Operation& o : operations) {
     const auto peer = static_cast<std::size_t>(std::max(0, o.peer));
     o.number = o.terms.call == Call::send      ? sent_[peer]++

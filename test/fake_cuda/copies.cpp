@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "test/fake_cuda/capture.h"
 #include "test/fake_cuda/handles.h"
 #include "test/fake_cuda/memory.h"
 #include "test/fake_cuda/settings.h"
@@ -51,27 +52,51 @@ using namespace fake_cuda;
 extern "C" {
 
 cudaError_t cudaMalloc(void** at, std::size_t bytes) {
+  if (breaks_capture("cudaMalloc")) return returned(cudaErrorStreamCaptureUnsupported);
   return allocate(Kind::device, at, bytes);
 }
 cudaError_t cudaFree(void* at) {
+  if (breaks_capture("cudaFree")) return returned(cudaErrorStreamCaptureUnsupported);
   return release(Kind::device, at, "cudaFree");
 }
 cudaError_t cudaMallocHost(void** at, std::size_t bytes) {
+  if (breaks_capture("cudaMallocHost")) return returned(cudaErrorStreamCaptureUnsupported);
   return allocate(Kind::pinned, at, bytes);
 }
 cudaError_t cudaHostAlloc(void** at, std::size_t bytes, unsigned) {
+  if (breaks_capture("cudaHostAlloc")) return returned(cudaErrorStreamCaptureUnsupported);
   return allocate(Kind::pinned, at, bytes);
 }
 cudaError_t cudaFreeHost(void* at) {
+  if (breaks_capture("cudaFreeHost")) return returned(cudaErrorStreamCaptureUnsupported);
   return release(Kind::pinned, at, "cudaFreeHost");
+}
+cudaError_t cudaHostRegister(void* at, std::size_t bytes, unsigned) {
+  if (Engine::get().fault() != cudaSuccess) return returned(Engine::get().fault());
+  if (bytes == 0) return refused(cudaErrorInvalidValue, "cudaHostRegister", "no bytes");
+  if (Memory::get().touches_range(at, bytes))
+    return refused(cudaErrorHostMemoryAlreadyRegistered, "cudaHostRegister", "a part of it is locked already");
+  Memory::get().add_mapped(at, bytes, Kind::pinned);
+  return returned(cudaSuccess);
+}
+cudaError_t cudaHostUnregister(void* at) {
+  Engine::get().wait_all();
+  if (!Memory::get().is_mapped(at, Kind::pinned))
+    return refused(cudaErrorHostMemoryNotRegistered, "cudaHostUnregister", "no locked range begins there");
+  Memory::get().remove_mapped(at);
+  return returned(cudaSuccess);
 }
 cudaError_t cudaMallocAsync(void** at, std::size_t bytes, cudaStream_t stream) {
   if (!queue_of(stream)) return returned(cudaErrorInvalidResourceHandle);
+  if (queue_of(stream)->capture)
+    return refused(cudaErrorStreamCaptureUnsupported, "cudaMallocAsync", "memory of graphs is not emulated");
   return allocate(Kind::device, at, bytes);
 }
 cudaError_t cudaFreeAsync(void* at, cudaStream_t stream) {
   const auto queue = queue_of(stream);
   if (!queue) return returned(cudaErrorInvalidResourceHandle);
+  if (queue_of(stream)->capture)
+    return refused(cudaErrorStreamCaptureUnsupported, "cudaFreeAsync", "memory of graphs is not emulated");
   if (Memory::get().kind_of(at, 1) != Kind::device)
     return refused(cudaErrorInvalidValue, "cudaFreeAsync", "no allocation begins there");
   Engine::get().enqueue(queue, [at] {
@@ -98,6 +123,11 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   if ((target != Kind::device && memory.touches_device(to, bytes)) ||
       (source != Kind::device && memory.touches_device(from, bytes)))
     return refused(cudaErrorInvalidValue, "cudaMemcpyAsync", "a range goes beyond its allocation");
+  if ((target == Kind::pinned && !memory.in_one_range(to, bytes)) ||
+      (source == Kind::pinned && !memory.in_one_range(from, bytes)))
+    return refused(cudaErrorInvalidValue, "cudaMemcpyAsync", "a range goes from one locked piece to the next");
+  if (queue->capture && (source == Kind::pageable || target == Kind::pageable))
+    return refused(cudaErrorStreamCaptureUnsupported, "cudaMemcpyAsync", "pageable memory in a capture is not emulated");
   if (source == Kind::pageable && target == Kind::device) {
     const auto* begin = static_cast<const std::byte*>(from);
     Engine::get().enqueue(queue, [to, taken = std::vector<std::byte>(begin, begin + bytes)] {

@@ -130,10 +130,40 @@ cublasStatus_t check_epilogue(const Product& p) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
+// What cuBLASLt asks of FP8 products on Hopper: the first operand transposed and the second not, dims and addresses of whole
+// 16 bytes, scales of both on the device, a result wider than 8 bits, one e5m2 at most, and no mixture of one scale and blocks.
+cublasStatus_t check_fp8(const Product& p) {
+  const Description& e = p.description;
+  if (e.op_a != CUBLAS_OP_T || e.op_b != CUBLAS_OP_N)
+    return no(CUBLAS_STATUS_NOT_SUPPORTED, "FP8 operands that are not transposed and plain");
+  if (p.a.type == CUDA_R_8F_E5M2 && p.b.type == CUDA_R_8F_E5M2)
+    return no(CUBLAS_STATUS_NOT_SUPPORTED, "two operands of e5m2");
+  if (!is_fp8(p.b.type) || is_fp8(p.d.type) || p.c.type != p.d.type)
+    return no(CUBLAS_STATUS_NOT_SUPPORTED, "combination of types with FP8");
+  for (const Layout* l : {&p.a, &p.b, &p.d})
+    if (l->rows % 16 != 0 || l->cols % 16 != 0 || l->ld % 16 != 0)
+      return no(CUBLAS_STATUS_NOT_SUPPORTED, "dims of an FP8 product: no multiples of 16");
+  if (e.epilogue != CUBLASLT_EPILOGUE_DEFAULT)
+    return no(CUBLAS_STATUS_NOT_SUPPORTED, "epilogue of an FP8 product");
+  const auto blocks = [](std::int32_t mode) { return mode == 4 || mode == 5; };
+  if ((e.mode_a != 0 && !blocks(e.mode_a)) || (e.mode_b != 0 && !blocks(e.mode_b)))
+    return no(CUBLAS_STATUS_NOT_SUPPORTED, "this mode of scales is not emulated");
+  if (blocks(e.mode_a) != blocks(e.mode_b) || (e.mode_a == 5 && e.mode_b == 5))
+    return no(CUBLAS_STATUS_NOT_SUPPORTED, "combination of modes of scales");
+  const auto there = [](const void* scales, std::int32_t mode, const Layout& l) {
+    const std::size_t k = (l.rows + 127) / 128, outer = (l.cols + 127) / 128;
+    const std::size_t count = mode == 4 ? k * l.cols : mode == 5 ? outer * ((k + 3) / 4 * 4) : 1;
+    return scales != nullptr && Memory::get().kind_of(scales, count * sizeof(float)) == Kind::device;
+  };
+  if (!there(e.scale_a, e.mode_a, p.a) || !there(e.scale_b, e.mode_b, p.b))
+    return no(CUBLAS_STATUS_INVALID_VALUE, "scales are not memory of the GPU, all of them");
+  return CUBLAS_STATUS_SUCCESS;
+}
+
 cublasStatus_t check_problem(const Product& p) {
   const Description& e = p.description;
   for (const Layout* l : {&p.a, &p.b, &p.c, &p.d}) {
-    if (!is_float(l->type)) return no(CUBLAS_STATUS_NOT_SUPPORTED, "type of a matrix");
+    if (!is_float(l->type) && !is_fp8(l->type)) return no(CUBLAS_STATUS_NOT_SUPPORTED, "type of a matrix");
     if (l->rows == 0 || l->cols == 0) return no(CUBLAS_STATUS_INVALID_VALUE, "a matrix without elements");
     if (l->ld < static_cast<std::int64_t>(l->rows))
       return no(CUBLAS_STATUS_INVALID_VALUE, "leading dimension below the rows");
@@ -143,7 +173,10 @@ cublasStatus_t check_problem(const Product& p) {
     return no(CUBLAS_STATUS_NOT_SUPPORTED, "compute or scale type");
   if (e.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && p.a.type != CUDA_R_32F)
     return no(CUBLAS_STATUS_NOT_SUPPORTED, "TF32 of operands that are not f32");
-  if (p.a.type != p.b.type || p.c.type != p.d.type || (p.d.type != p.a.type && p.d.type != CUDA_R_32F))
+  if (is_fp8(p.a.type) || is_fp8(p.b.type)) {
+    if (!is_fp8(p.a.type)) return no(CUBLAS_STATUS_NOT_SUPPORTED, "combination of types with FP8");
+    if (const cublasStatus_t status = check_fp8(p); status != CUBLAS_STATUS_SUCCESS) return status;
+  } else if (p.a.type != p.b.type || p.c.type != p.d.type || (p.d.type != p.a.type && p.d.type != CUDA_R_32F))
     return no(CUBLAS_STATUS_NOT_SUPPORTED, "combination of types");
   const bool ta = e.op_a == CUBLAS_OP_T, tb = e.op_b == CUBLAS_OP_T;
   const std::uint64_t m = ta ? p.a.cols : p.a.rows, k = ta ? p.a.rows : p.a.cols;
@@ -256,6 +289,18 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc, cublasL
       return set(d.op_a, value, bytes);
     case CUBLASLT_MATMUL_DESC_TRANSB:
       return set(d.op_b, value, bytes);
+    case CUBLASLT_MATMUL_DESC_A_SCALE_POINTER:
+      return set(d.scale_a, value, bytes);
+    case CUBLASLT_MATMUL_DESC_B_SCALE_POINTER:
+      return set(d.scale_b, value, bytes);
+#if CUBLAS_VERSION >= 120900
+    case CUBLASLT_MATMUL_DESC_A_SCALE_MODE:
+      return set(d.mode_a, value, bytes);
+    case CUBLASLT_MATMUL_DESC_B_SCALE_MODE:
+      return set(d.mode_b, value, bytes);
+#endif
+    case CUBLASLT_MATMUL_DESC_FAST_ACCUM:
+      return set(d.fast, value, bytes);
     case CUBLASLT_MATMUL_DESC_EPILOGUE:
       return set(d.epilogue, value, bytes);
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER:

@@ -4,6 +4,7 @@
 #include <thread>
 #include <vector>
 
+#include "test/fake_cuda/capture.h"
 #include "test/fake_cuda/settings.h"
 
 namespace fake_cuda {
@@ -42,6 +43,8 @@ std::shared_ptr<Queue> Engine::new_queue() {
 }
 
 void Engine::enqueue(const std::shared_ptr<Queue>& queue, Work work) {
+  if (const auto capture = queue->capture)
+    return capture->add(queue, [this, work = std::move(work)](const std::shared_ptr<Queue>& lane) { enqueue(lane, work); });
   const std::lock_guard lock(mutex_);
   if (fault_ != cudaSuccess) return;
   queue->works.push_back(std::move(work));

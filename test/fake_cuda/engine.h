@@ -20,9 +20,12 @@ namespace fake_cuda {
 enum class Step { done, blocked };
 using Work = std::function<Step()>;
 
+class Capture;  // capture.h
+
 struct Queue {
   std::deque<Work> works;  // the first may be running
   bool blocked = false;    // when last looked at
+  std::shared_ptr<Capture> capture;  // where what is enqueued goes instead; asked by the host alone
 };
 
 // One recording of an event. An event may be recorded anew, in another stream too, before the recording
@@ -30,6 +33,7 @@ struct Queue {
 struct Recording {
   std::atomic<bool> passed{false};
   std::atomic<double> time{0};  // when it passed, seconds
+  std::shared_ptr<Capture> capture;  // that it is part of, and passes in no stream then
 };
 
 double now();

@@ -72,9 +72,30 @@ bool Memory::release(Kind kind, void* at) {
   return true;
 }
 
-void Memory::add_mapped(void* at, std::size_t bytes) {
+void Memory::add_mapped(void* at, std::size_t bytes, Kind kind) {
   const std::lock_guard lock(mutex_);
-  ranges_[number(at)] = {bytes, Kind::device, true};
+  ranges_[number(at)] = {bytes, kind, true};
+}
+
+bool Memory::is_mapped(void* at, Kind kind) {
+  const std::lock_guard lock(mutex_);
+  const auto it = ranges_.find(number(at));
+  return it != ranges_.end() && it->second.kind == kind && it->second.mapped;
+}
+
+bool Memory::touches_range(const void* at, std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [start, range] : ranges_)
+    if (start < number(at) + bytes && number(at) < start + range.bytes) return true;
+  return false;
+}
+
+bool Memory::in_one_range(const void* at, std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  auto it = ranges_.upper_bound(number(at));
+  if (it == ranges_.begin()) return false;
+  --it;
+  return number(at) + bytes <= it->first + it->second.bytes;
 }
 
 void Memory::remove_mapped(void* at) {

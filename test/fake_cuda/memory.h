@@ -19,9 +19,14 @@ class Memory {
   // False unless `at` is the start of an allocation of that kind.
   bool release(Kind kind, void* at);
 
-  // Ranges that the driver maps: counted apart from what they are backed by.
-  void add_mapped(void* at, std::size_t bytes);
+  // Ranges that the driver maps, or that are page-locked where they lie: counted apart from what they are backed by.
+  void add_mapped(void* at, std::size_t bytes, Kind kind = Kind::device);
   void remove_mapped(void* at);
+  // Whether a mapped range of that kind begins there.
+  bool is_mapped(void* at, Kind kind);
+  // Whether a part of [at, at + bytes) is in a range, and whether all of it is in one.
+  bool touches_range(const void* at, std::size_t bytes);
+  bool in_one_range(const void* at, std::size_t bytes);
   // Counts memory of the GPU; false where it has no room.
   bool take(std::size_t bytes);
   void give(std::size_t bytes);

@@ -5,9 +5,24 @@
 #include <cmath>
 #include <vector>
 
+#include "engine/base/fp8.h"
 #include "engine/base/half.h"
 
 namespace fake_cuda {
+bool is_fp8(cudaDataType_t type) {
+  return type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2;
+}
+
+// An FP8 operand is stored k after k, column after column: `inner` counts along k.
+float scale_at(const void* scales, std::int32_t mode, const Layout& l, std::uint64_t inner,
+               std::uint64_t outer) {
+  const auto* all = static_cast<const float*>(scales);
+  const std::uint64_t blocks = (l.rows + 127) / 128;
+  if (mode == 4) return all[inner / 128 * l.cols + outer];                        // VEC128_32F
+  if (mode == 5) return all[outer / 128 * ((blocks + 3) / 4 * 4) + inner / 128];  // BLK128x128_32F
+  return *all;
+}
+
 namespace {
 
 using mbench::bf16;
@@ -19,6 +34,10 @@ float get(const void* from, cudaDataType_t type, std::int64_t i) {
       return mbench::to_float(static_cast<const bf16*>(from)[i]);
     case CUDA_R_16F:
       return mbench::to_float(static_cast<const f16*>(from)[i]);
+    case CUDA_R_8F_E4M3:
+      return mbench::to_float(static_cast<const mbench::e4m3*>(from)[i]);
+    case CUDA_R_8F_E5M2:
+      return mbench::to_float(static_cast<const mbench::e5m2*>(from)[i]);
     default:
       return static_cast<const float*>(from)[i];
   }
@@ -72,8 +91,15 @@ void add_terms(std::vector<float>& sum, const std::vector<float>& a, const std::
 std::vector<float> multiply(const Product& p, std::int64_t batch) {
   const std::size_t m = p.m(), n = p.n(), k = p.k();
   const bool tf = p.description.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && p.a.type == CUDA_R_32F;
-  const auto a = unpacked(p.A, p.a, p.description.op_a, batch, tf);
-  const auto b = unpacked(p.B, p.b, p.description.op_b, batch, tf);
+  auto a = unpacked(p.A, p.a, p.description.op_a, batch, tf);
+  auto b = unpacked(p.B, p.b, p.description.op_b, batch, tf);
+  if (is_fp8(p.a.type)) {  // a: [k][m], b: [n][k]
+    const Description& e = p.description;
+    for (std::size_t x = 0; x < k; ++x)
+      for (std::size_t i = 0; i < m; ++i) a[x * m + i] *= scale_at(e.scale_a, e.mode_a, p.a, x, i);
+    for (std::size_t j = 0; j < n; ++j)
+      for (std::size_t x = 0; x < k; ++x) b[j * k + x] *= scale_at(e.scale_b, e.mode_b, p.b, x, j);
+  }
   const auto slices = static_cast<std::size_t>(p.order.slices), chunk = p.order.chunk;
   const std::size_t each = (k + slices - 1) / slices, step = chunk == 0 ? each : chunk;
   std::vector<float> sum(m * n, 0.0f), part(m * n);
@@ -103,7 +129,7 @@ bool has(const Description& d, std::uint32_t bit) {
 }  // namespace
 
 std::size_t size_of(cudaDataType_t type) {
-  return type == CUDA_R_32F ? 4 : 2;
+  return type == CUDA_R_32F ? 4 : is_fp8(type) ? 1 : 2;
 }
 
 void compute(const Product& p) {

@@ -26,6 +26,10 @@ struct Description {
   void* aux = nullptr;
   std::int64_t aux_ld = 0, aux_stride = 0;
   std::int32_t aux_type = -1;
+  // Of FP8 operands: inverses of scales, on the device, and for how many elements each stands.
+  const void *scale_a = nullptr, *scale_b = nullptr;
+  std::int32_t mode_a = 0, mode_b = 0;
+  std::int8_t fast = 0;
 };
 
 // How an algorithm adds: in `slices` equal parts of k, each of them in chunks, whose sums are then added.
@@ -48,6 +52,10 @@ struct Product {
 };
 
 std::size_t size_of(cudaDataType_t type);
+bool is_fp8(cudaDataType_t type);
+// Of the element (inner, outer) of an FP8 operand, `inner` along k.
+float scale_at(const void* scales, std::int32_t mode, const Layout& layout, std::uint64_t inner,
+               std::uint64_t outer);
 void compute(const Product& p);
 
 }  // namespace fake_cuda

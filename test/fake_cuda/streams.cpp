@@ -2,6 +2,7 @@
 #include <cstring>
 #include <string>
 
+#include "test/fake_cuda/capture.h"
 #include "test/fake_cuda/handles.h"
 #include "test/fake_cuda/memory.h"
 #include "test/fake_cuda/settings.h"
@@ -27,6 +28,20 @@ constexpr struct {
     {cudaErrorNotReady, "cudaErrorNotReady", "device not ready"},
     {cudaErrorIllegalAddress, "cudaErrorIllegalAddress", "an illegal memory access was encountered"},
     {cudaErrorLaunchFailure, "cudaErrorLaunchFailure", "unspecified launch failure"},
+    {cudaErrorIllegalState, "cudaErrorIllegalState", "the operation cannot be performed in the present state"},
+    {cudaErrorStreamCaptureUnsupported, "cudaErrorStreamCaptureUnsupported",
+     "operation not permitted when stream is capturing"},
+    {cudaErrorStreamCaptureInvalidated, "cudaErrorStreamCaptureInvalidated",
+     "operation failed due to a previous error during capture"},
+    {cudaErrorStreamCaptureUnmatched, "cudaErrorStreamCaptureUnmatched",
+     "capture was not ended in the same stream as it began"},
+    {cudaErrorStreamCaptureUnjoined, "cudaErrorStreamCaptureUnjoined", "capturing stream has unjoined work"},
+    {cudaErrorStreamCaptureIsolation, "cudaErrorStreamCaptureIsolation",
+     "dependency created on uncaptured work in another stream"},
+    {cudaErrorStreamCaptureMerge, "cudaErrorStreamCaptureMerge",
+     "operation would result in a merge of separate capture sequences"},
+    {cudaErrorCapturedEvent, "cudaErrorCapturedEvent",
+     "operation not permitted on an event last recorded in a capturing stream"},
     {cudaErrorInvalidMemcpyDirection, "cudaErrorInvalidMemcpyDirection", "invalid copy direction for memcpy"},
 };
 
@@ -142,6 +157,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   return returned(cudaSuccess);
 }
 cudaError_t cudaDeviceSynchronize() {
+  if (breaks_capture("cudaDeviceSynchronize")) return returned(cudaErrorStreamCaptureUnsupported);
   Engine::get().wait_all();
   return returned(cudaSuccess);
 }
@@ -167,11 +183,13 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return returned(Alive<CUstream_st>::get().end(stream) ? cudaSuccess : cudaErrorInvalidResourceHandle);
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  if (breaks_capture("cudaStreamQuery")) return returned(cudaErrorStreamCaptureUnsupported);
   const auto queue = queue_of(stream);
   if (!queue) return returned(cudaErrorInvalidResourceHandle);
   return returned(Engine::get().idle(queue) ? cudaSuccess : cudaErrorNotReady);
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (breaks_capture("cudaStreamSynchronize")) return returned(cudaErrorStreamCaptureUnsupported);
   const auto queue = queue_of(stream);
   if (!queue) return returned(cudaErrorInvalidResourceHandle);
   Engine::get().wait_idle(queue);
@@ -191,28 +209,44 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const auto queue = queue_of(stream);
   if (!queue || !Alive<CUevent_st>::get().has(event)) return returned(cudaErrorInvalidResourceHandle);
-  const auto recording = event->last = std::make_shared<Recording>();
-  Engine::get().enqueue(queue, [recording] {
-    recording->time = now();
-    recording->passed = true;
-    return Step::done;
-  });
+  event->last = std::make_shared<Recording>();
+  if (queue->capture)
+    queue->capture->record(queue, event->last);
+  else
+    record_event(queue, event->last);
   return returned(cudaSuccess);
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   const auto queue = queue_of(stream);
   if (!queue || !Alive<CUevent_st>::get().has(event)) return returned(cudaErrorInvalidResourceHandle);
-  if (event->last)
-    Engine::get().enqueue(
-        queue, [recording = event->last] { return recording->passed ? Step::done : Step::blocked; });
+  if (!event->last) return returned(cudaSuccess);
+  const auto capture = event->last->capture;
+  if (queue->capture && !capture)
+    return refused(cudaErrorStreamCaptureIsolation, "cudaStreamWaitEvent", "an event from outside of the capture");
+  if (capture && queue->capture && queue->capture != capture)
+    return refused(cudaErrorStreamCaptureMerge, "cudaStreamWaitEvent", "an event of another capture");
+  if (!capture) {
+    wait_event(queue, event->last);
+    return returned(cudaSuccess);
+  }
+  if (capture->ended())
+    return refused(cudaErrorCapturedEvent, "cudaStreamWaitEvent", "an event of a capture that has ended");
+  if (!queue->capture) capture->join(queue);
+  capture->wait(queue, event->last);
   return returned(cudaSuccess);
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (breaks_capture("cudaEventQuery")) return returned(cudaErrorStreamCaptureUnsupported);
   if (!Alive<CUevent_st>::get().has(event)) return returned(cudaErrorInvalidResourceHandle);
+  if (event->last && event->last->capture)
+    return refused(cudaErrorCapturedEvent, "cudaEventQuery", "the event passes in a graph");
   return returned(event->passed() ? cudaSuccess : cudaErrorNotReady);
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (breaks_capture("cudaEventSynchronize")) return returned(cudaErrorStreamCaptureUnsupported);
   if (!Alive<CUevent_st>::get().has(event)) return returned(cudaErrorInvalidResourceHandle);
+  if (event->last && event->last->capture)
+    return refused(cudaErrorCapturedEvent, "cudaEventSynchronize", "the event passes in a graph");
   if (const auto recording = event->last) Engine::get().wait_for(*recording);
   return returned(cudaSuccess);
 }
@@ -221,6 +255,8 @@ cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t from, cudaEvent_t to) {
     if (!Alive<CUevent_st>::get().has(e) || !e->timed || !e->last)
       return refused(cudaErrorInvalidResourceHandle, "cudaEventElapsedTime",
                      "an event that was never recorded, or does not tell the time");
+  for (const cudaEvent_t e : {from, to})
+    if (e->last->capture) return refused(cudaErrorCapturedEvent, "cudaEventElapsedTime", "the event passes in a graph");
   for (const cudaEvent_t e : {from, to})
     if (!e->passed()) return returned(cudaErrorNotReady);
   *ms = static_cast<float>((to->last->time - from->last->time) * 1e3);

@@ -67,9 +67,9 @@ Layout layout_of(const std::string& name, const std::string& family, std::int64_
 
 std::string describe(const Layout& l) {
   const Point& p = l.point;
-  return fmt::format("{}: {} tp{} pp{} dp{} cp{} by {}{} zero {} {} {} {} dropout {} {} {}", l.name,
+  return fmt::format("{}: {} tp{} pp{} dp{} cp{} by {}{} zero {} offload {} {} {} {} dropout {} {} {}", l.name,
                      p.model.family, p.tp, p.pp, p.dp, p.cp, name_of(p.cp_communication),
-                     p.sequence_parallel ? " sp" : "", name_of(p.zero), name_of(p.recompute),
+                     p.sequence_parallel ? " sp" : "", name_of(p.zero), name_of(p.offload), name_of(p.recompute),
                      name_of(p.schedule), name_of(p.precision), p.dropout, name_of(p.graph),
                      name_of(p.attention));
 }

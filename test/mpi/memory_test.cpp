@@ -1,5 +1,8 @@
 // What a rank allocates on the counting device, and on a simulated machine, is byte for byte and by category
-// what it allocates on the CPU; and after the first iteration no rank asks for raw memory.
+// what it allocates on the CPU, in the device's memory and in the host's; and after the first iteration no rank asks for raw
+// memory.
+#include <mutex>
+
 #include "engine/sim/counting.h"
 #include "engine/sim/simulate.h"
 #include "engine/train/data.h"
@@ -15,27 +18,35 @@ using namespace mbench::test;
 namespace {
 
 struct Peaks {
-  MemoryUse peak;
-  std::size_t reserved = 0;
+  MemoryUse peak, host;
+  std::size_t reserved = 0, host_reserved = 0;
   std::uint64_t raw_after_first = 0, raw_at_end = 0;
 };
 
 Peaks train(const Plan& plan, Device& device, World& world, const TokenSource* data) {
   Trainer trainer(plan, device, world, data);
   Peaks peaks;
+  const Device* host = device.opened_host();
+  const auto raw = [&] {
+    return device.memory().raw_allocations() + (host ? host->memory().raw_allocations() : 0);
+  };
   trainer.step();
-  peaks.raw_after_first = device.memory().raw_allocations();
+  peaks.raw_after_first = raw();
   trainer.step();
   trainer.step();
   peaks.peak = device.memory().peak();
   peaks.reserved = device.memory().reserved();
-  peaks.raw_at_end = device.memory().raw_allocations();
+  if (host) peaks.host = host->memory().peak(), peaks.host_reserved = host->memory().reserved();
+  peaks.raw_at_end = raw();
   return peaks;
 }
 
-bool same(const Peaks& real, const MemoryUse& peak, std::size_t reserved) {
-  return real.peak.total == peak.total && real.peak.by_category == peak.by_category &&
-         real.reserved == reserved;
+bool same(const MemoryUse& a, const MemoryUse& b) {
+  return a.total == b.total && a.by_category == b.by_category;
+}
+bool same(const Peaks& a, const Peaks& b) {
+  return same(a.peak, b.peak) && same(a.host, b.host) && a.reserved == b.reserved &&
+         a.host_reserved == b.host_reserved;
 }
 
 // Over all ranks: whether counted memory differs from the CPU's, raw memory grew after the first step, simulated memory
@@ -43,9 +54,10 @@ bool same(const Peaks& real, const MemoryUse& peak, std::size_t reserved) {
 void check_memory(const Layout& layout, const Machine& machine, const Framework& framework) {
   const Point point = layout.point;
   if (point.router.routing == Routing::learned && point.ep > 1) return;  // its sizes follow the data
-  MpiWorld world(static_cast<int>(point.world()));
+  MpiWorld processes(static_cast<int>(processes_of(point)));
+  std::mutex results;
   double different = 0, grew = 0, simulated_different = 0;
-  if (world.member()) {
+  const auto check_rank = [&](World& world) {
     const Plan plan = strategies::make_plan(point);
     const auto data = open_data(point.data, point.model.vocab, point.seq, point.seed);
     const auto real_device = open_device("cpu", 0);
@@ -53,13 +65,23 @@ void check_memory(const Layout& layout, const Machine& machine, const Framework&
     const auto counting = open_counting_device(0);
     const auto lone = lone_world(world.rank(), world.size());
     const Peaks counted = train(plan, *counting, *lone, nullptr);
-    different = !same(real, counted.peak, counted.reserved);
     const Simulation simulation = simulate_point(point, plan, machine, framework, world.size());
-    const auto stage = static_cast<std::size_t>(plan.mesh.coordinate(world.rank(), Axis::pp));
-    simulated_different =
-        !same(real, simulation.peak_by_stage.at(stage), simulation.reserved_by_stage.at(stage));
-    grew = real.raw_at_end != real.raw_after_first;
-  }
+    // Of replicas of one process each is a class of its own.
+    const auto rank_class = static_cast<std::size_t>(
+        plan.single_process ? world.rank() : plan.mesh.coordinate(world.rank(), Axis::pp));
+    Peaks simulated{simulation.peak_by_stage.at(rank_class), {}, simulation.reserved_by_stage.at(rank_class)};
+    if (point.offload != Offload::none) {
+      simulated.host = simulation.host_peak_by_stage.at(rank_class);
+      simulated.host_reserved = simulation.host_reserved_by_stage.at(rank_class);
+    }
+    const std::lock_guard lock(results);
+    different += counted.peak.total == 0 || !same(real, counted);
+    simulated_different += !same(real, simulated) || (real.host.total > 0) != (point.offload != Offload::none);
+    grew += real.raw_at_end != real.raw_after_first;
+  };
+  if (processes.member())
+    point.replicas == Replicas::single_process ? run_replicas(static_cast<int>(point.world()), check_rank)
+                                               : check_rank(processes);
   double worst[3] = {different, grew, simulated_different};
   MPI_Allreduce(MPI_IN_PLACE, worst, 3, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
   INFO(describe(layout));

@@ -6,18 +6,27 @@
 namespace mbench::test {
 namespace {
 
+// The steps that by_step stands for.
+constexpr float kStepsTaken = 5;
+
 void reference(const ops::Adam& op, Doubles& v) {
   const Values& grad = v[op.grad];
   Values &p = v.out(op.param), &m = v.out(op.m), &v2 = v.out(op.v);
-  const auto t = static_cast<double>(op.step);
+  const double t = op.by_step ? kStepsTaken : static_cast<double>(op.step);
   const double b1 = op.beta1, b2 = op.beta2;
+  const double lr = op.by_step ? v[op.by_step][ops::kStepRate] : op.lr,
+               grad_scale = op.by_step ? v[op.by_step][ops::kStepGradScale] : op.grad_scale;
+  if (std::isnan(grad_scale)) {
+    if (op.model) v.out(op.model);
+    return;
+  }
   for (std::int64_t i = 0; i < op.param.numel(); ++i) {
-    const double g = static_cast<double>(op.grad_scale) * grad[i];
+    const double g = grad_scale * grad[i];
     m[i] = b1 * m[i] + (1 - b1) * g;
     v2[i] = b2 * v2[i] + (1 - b2) * g * g;
     const double mean = m[i] / (1 - std::pow(b1, t)), square = v2[i] / (1 - std::pow(b2, t));
     const double decay = is_within(op.undecayed, i) ? 0 : op.weight_decay;
-    p[i] -= op.lr * (mean / (std::sqrt(square) + op.eps) + decay * p[i]);
+    p[i] -= lr * (mean / (std::sqrt(square) + op.eps) + decay * p[i]);
   }
   if (op.model) v.out(op.model) = p;
 }
@@ -29,6 +38,19 @@ ops::Adam make(Tensors& t, std::int64_t n, DType grad, DType model, std::int64_t
   op.m = t.inout({n}, moments), op.v = t.inout({n}, moments, 0, 1);
   if (model != DType::f32) op.model = t.out({n}, model);
   op.lr = 0.01f, op.beta2 = 0.95f, op.weight_decay = 0.1f, op.grad_scale = 1.0f / 64, op.step = step;
+  return op;
+}
+
+// Rate, scales and factor in memory; a factor that is not a number: the step is skipped.
+ops::Adam make_by_step(Tensors& t, std::int64_t n, DType grad, DType model, double factor) {
+  ops::Adam op = make(t, n, grad, DType::f32);
+  if (model != DType::f32) op.model = t.inout({n}, model);
+  Values now(ops::kAdamStep, 0);
+  now[ops::kStepRate] = 0.02;
+  now[ops::kStepMScale] = ops::bias_correction(op.beta1, static_cast<std::int64_t>(kStepsTaken));
+  now[ops::kStepVScale] = ops::bias_correction(op.beta2, static_cast<std::int64_t>(kStepsTaken));
+  now[ops::kStepGradScale] = factor;
+  op.by_step = t.values({ops::kAdamStep}, DType::f32, now);
   return op;
 }
 
@@ -46,6 +68,12 @@ const Cases<ops::Adam> adam(reference, [](CaseList<ops::Adam>& cases) {
       add(1027, 1, true);
       add(30000, 4, false);
     }
+  for (const double factor : {1.0 / 32, std::nan("")})
+    for (const DType type : {DType::f32, DType::bf16})
+      for (const std::int64_t n : {33, 1027})
+        cases.add(
+            fmt::format("[{}] in {}, numbers of the step in memory, factor {}", n, name_of(type), factor),
+            [=](Tensors& t) { return make_by_step(t, n, type, type, factor); }, within);
   for (const std::int64_t n : {33, 1027})
     cases.add(
         fmt::format("[{}], moments in bf16", n),

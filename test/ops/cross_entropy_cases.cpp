@@ -107,7 +107,7 @@ void reference(const ops::CrossEntropyLoss& op, Doubles& v) {
   double loss = 0;
   for (std::int64_t r = 0; r < op.sum.numel(); ++r)
     loss += (op.weight ? v[op.weight][r] : 1) * (std::log(v[op.sum][r]) - v[op.target][r]);
-  v.out(op.loss)[0] = op.inv_weight_sum * loss;
+  v.out(op.loss)[0] = (op.factor ? v[op.factor][0] : op.inv_weight_sum) * loss;
 }
 
 ops::CrossEntropyLoss make_loss(Tensors& t, std::int64_t rows, bool weighted) {
@@ -121,6 +121,13 @@ const Cases<ops::CrossEntropyLoss> cross_entropy_loss(reference, [](CaseList<ops
       cases.add(fmt::format("[{}]{}", rows, weighted ? " weighted" : ""),
                 [=](Tensors& t) { return make_loss(t, rows, weighted); },
                 {.cpu = {0, 2e-6}, .kernel = {0, 1e-6}});
+  cases.add("[33], its factor in memory",
+            [](Tensors& t) {
+              ops::CrossEntropyLoss op = make_loss(t, 33, true);
+              op.factor = t.values({1}, DType::f32, {0.03});
+              return op;
+            },
+            {.cpu = {0, 2e-6}, .kernel = {0, 1e-6}});
   cases.timed("tokens", [](Tensors& t) { return make_loss(t, kBenchTokens, true); });
   cases.huge("tokens", [](Tensors& t) { return make_loss(t, kHugeLogits[0], true); });
 });
@@ -130,7 +137,7 @@ void reference(const ops::CrossEntropyGrad& op, Doubles& v) {
   Values& out = v.out(op.dlogits);
   const std::int64_t n = op.dlogits.shape().cols();
   for (std::size_t r = 0; r < sum.size(); ++r) {
-    const double weight = op.scale * (op.weight ? v[op.weight][r] : 1);
+    const double weight = (op.factor ? v[op.factor][0] : op.scale) * (op.weight ? v[op.weight][r] : 1);
     const auto hit = static_cast<std::int64_t>(targets[r]) - op.first_column;
     for (std::int64_t j = 0; j < n; ++j) {
       const double e = op.exp ? from[r * n + j] : std::exp(from[r * n + j] - v[op.max][r]);
@@ -183,6 +190,13 @@ const Cases<ops::CrossEntropyGrad> cross_entropy_grad(reference, [](CaseList<ops
               },
               within);
       }
+  cases.add("its factor in memory",
+            [](Tensors& t) {
+              ops::CrossEntropyGrad op = make_grad(t, 5, 33, {DType::f32, DType::f32, false, true}, 1, 30);
+              op.factor = t.values({1}, DType::f32, {0.75});
+              return op;
+            },
+            within);
   cases.timed("logits", [](Tensors& t) {
     return make_grad(t, kBenchTokens, kBenchVocabulary, {DType::f32, DType::f32, false, false}, 0,
                      kBenchWords);

@@ -9,8 +9,9 @@ namespace {
 void reference(const ops::Dropout& op, Doubles& v) {
   const Values& x = v[op.x];
   Values& y = v.out(op.y);
+  const ops::DropoutSpec dropout = in_key(op.dropout, v);
   for (std::size_t i = 0; i < y.size(); ++i) {
-    const double f = dropout_factor(op.dropout, op.map, op.x.shape(), i);
+    const double f = dropout_factor(dropout, op.map, op.x.shape(), i);
     y[i] = f == 0 ? 0 : x[i] * f;
     if (op.mask) v.out(op.mask)[i] = f != 0;
   }
@@ -24,9 +25,10 @@ ops::Dropout make(Tensors& t, const DropoutPlace& p, DType type, float share, bo
 void reference(const ops::DropoutGrad& op, Doubles& v) {
   const Values& dy = v[op.dy];
   Values& dx = v.out(op.dx);
+  const ops::DropoutSpec dropout = in_key(op.dropout, v);
   for (std::size_t i = 0; i < dx.size(); ++i) {
     const double f = op.mask ? v[op.mask][i] / (1 - static_cast<double>(op.dropout.p))
-                             : dropout_factor(op.dropout, op.map, op.dy.shape(), i);
+                             : dropout_factor(dropout, op.map, op.dy.shape(), i);
     dx[i] = dy[i] * f;
   }
 }
@@ -34,6 +36,13 @@ void reference(const ops::DropoutGrad& op, Doubles& v) {
 ops::DropoutGrad make_grad(Tensors& t, const DropoutPlace& p, DType type, float share, bool mask) {
   const Tensor dy = t.in(p.shape, type);
   return {dy, t.over({dy}), mask ? t.mask(p.shape, 0.8) : Tensor(), {share, kDropoutKey}, p.map};
+}
+
+// The same, of a step in memory.
+template <class Op>
+Op at_step(Tensors& t, Op op) {
+  op.dropout.step = t.values({1}, DType::i64, {70001});
+  return op;
 }
 
 const DropoutPlace kProbabilities{kScores, ops::HeadMap{kBenchHeads, 0, 0}},
@@ -55,6 +64,10 @@ const Cases<ops::Dropout> dropout(reference, [](CaseList<ops::Dropout>& cases) {
               within);
         });
     }
+  for (const DropoutPlace& p : {kDropoutPlaces[1], kDropoutPlaces[5]})
+    cases.add(
+        dropout_label(DType::bf16, p, 0.3f, true) + ", its step in memory",
+        [=](Tensors& t) { return at_step(t, make(t, p, DType::bf16, 0.3f, true)); }, within);
   for (const bool mask : {false, true})
     cases.gradient(
         mask ? "from the mask" : "drawn again",
@@ -86,6 +99,10 @@ const Cases<ops::DropoutGrad> dropout_grad(reference, [](CaseList<ops::DropoutGr
           within);
     });
   }
+  for (const DropoutPlace& p : {kDropoutPlaces[1], kDropoutPlaces[5]})
+    cases.add(
+        dropout_label(DType::f32, p, 0.3f, false) + ", its step in memory",
+        [=](Tensors& t) { return at_step(t, make_grad(t, p, DType::f32, 0.3f, false)); }, within);
   cases.timed("hidden, drawn again",
               [](Tensors& t) { return make_grad(t, kDroppedHidden, DType::f32, 0.1f, false); });
   for (const DropoutPlace& p : {kHugeDroppedHidden, kHugeProbabilities})

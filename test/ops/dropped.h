@@ -31,6 +31,13 @@ inline double dropout_factor(const ops::DropoutSpec& dropout, const ops::Element
   return std::visit([&](const auto& m) { return dropout_factor(dropout, m, shape, i); }, map);
 }
 
+// With the step in the key, where it stands in memory: `values` are those of the case's tensors.
+template <class Values>
+ops::DropoutSpec in_key(ops::DropoutSpec dropout, const Values& values) {
+  if (dropout.step) dropout.key.step = static_cast<std::uint32_t>(values[dropout.step][0]);
+  return dropout;
+}
+
 inline constexpr RngKey kDropoutKey{0x123456789ABCDEFull, 77, 5};
 
 struct DropoutPlace {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/base/fp8.h"
 #include "engine/base/half.h"
 
 namespace mbench::test {
@@ -15,6 +16,8 @@ template <class T>
 T stored(double x) {
   if constexpr (std::is_integral_v<T>)
     return static_cast<T>(x);
+  else if constexpr (std::is_same_v<T, e4m3> || std::is_same_v<T, e5m2>)
+    return {fp8_from_float<T>(static_cast<float>(x))};
   else
     return from_float<T>(static_cast<float>(x));
 }
@@ -37,6 +40,10 @@ void with_element(DType type, F&& f) {
       return f(bf16{});
     case DType::f16:
       return f(f16{});
+    case DType::e4m3:
+      return f(e4m3{});
+    case DType::e5m2:
+      return f(e5m2{});
     case DType::u8:
       return f(std::uint8_t{});
     case DType::i64:

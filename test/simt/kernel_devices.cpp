@@ -42,7 +42,7 @@ void enqueue_own(Stream& stream, const Op& op) {
     if (op.probs) enqueue_statistics(stream, op);
   } else if constexpr (std::is_same_v<Op, ops::Matmul>) {
     if (op.a.cols == 0) enqueue(stream, op);  // a product over no terms is no library's
-  } else if constexpr (!std::is_same_v<Op, ops::AttentionGrad>) {
+  } else if constexpr (!std::is_same_v<Op, ops::AttentionGrad> && !std::is_same_v<Op, ops::Fp8Matmul>) {
     enqueue(stream, op);
   }
 }

@@ -270,6 +270,7 @@ TEST_CASE("what cannot be or is not built in is refused with its reason") {
   CHECK(kind_of(layers) == ErrorKind::infeasible);
   Point precision = layout(1, 1, 2);
   precision.precision = Precision::fp8;
+  precision.capture = true;
   CHECK(kind_of(precision) == ErrorKind::unsupported);
 }
 
@@ -316,4 +317,18 @@ TEST_CASE("sharded state: from the optimizer's to the weights, stage by stage") 
   CHECK(state(Zero::oss) == StatePlan{replicate, replicate, cut, StatePlan::Cut::parameters});
   CHECK(state(Zero::oss_sdp) == StatePlan{replicate, cut, cut, StatePlan::Cut::parameters});
   CHECK(state(Zero::fsdp, true) == StatePlan{cut, replicate, cut});
+}
+
+TEST_CASE("offload: optimizer state lives with the host, and with all the weights too") {
+  Point point = layout(1, 1, 4);
+  point.zero = Zero::stage_3;
+  const StatePlan on_device = make_plan(point).state;
+  CHECK(on_device.optimizer_at == Residence::device);
+  point.offload = Offload::optimizer;
+  StatePlan expected = on_device;
+  expected.optimizer_at = Residence::host;
+  CHECK(make_plan(point).state == expected);
+  point.offload = Offload::all;
+  expected.weights_at = Residence::host;
+  CHECK(make_plan(point).state == expected);
 }

@@ -53,6 +53,10 @@ case "$MODE" in
   ok)
     echo '{"progress": {"phase": "iteration", "iteration": 1, "of": 2, "ms": 2.5, "loss": 5.5}}'
     result ok "$2" "$4" ;;
+  hosts)
+    echo '{"hosts":[{"name":"far","cpu":"B","cores":96,"memory_bytes":1,"mpi":"M","revision":"r","ranks":[0]}],"variables":{"NCCL_DEBUG":"INFO"},"environment":{"host":"far","cpu":"B","cores":96}}'
+    if [ -n "$DIES" ]; then echo "process rank 0 with PID 7 on node far exited on signal 11" >&2; exit 139; fi
+    result ok "$2" "$4" ;;
   oom) result oom "$2" "$4"; exit 77 ;;
   threads) echo "threads $OMP_NUM_THREADS" >&2; result ok "$2" "$4" ;;
   signal)

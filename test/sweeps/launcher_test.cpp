@@ -76,8 +76,8 @@ TEST_CASE("each launcher has its own options") {
   l.program = "srun";
   l.nodes = 2;
   const Command slurm = command_for(l, point_of_world(4), {"m"});
-  CHECK_THAT(shell_text(slurm), Contains("srun -n 4 --kill-on-bad-exit=1 m"));
-  CHECK(slurm.env.at("OMP_NUM_THREADS") == "2");  // 2 ranks on each node of 4 cores
+  CHECK_THAT(shell_text(slurm), Contains("srun -n 4 -N 1 --ntasks-per-node=4 --kill-on-bad-exit=1 --export=ALL m"));
+  CHECK(slurm.env.at("OMP_NUM_THREADS") == "1");  // nodes of 4 cores: one is enough
   CHECK(command_for(local_launcher(), point_of_world(1), {"m", "x"}).argv ==
         std::vector<std::string>{"m", "x"});
   CHECK_THAT(message_of([] { command_for(local_launcher(), point_of_world(2), {"m"}); }),
@@ -88,7 +88,9 @@ TEST_CASE("each launcher has its own options") {
 }
 
 TEST_CASE("this machine's mpirun tells its version") {
-  const Launcher l = find_launcher(LauncherKind::mpirun);
+  LauncherOptions options;
+  options.name = "mpirun";
+  const Launcher l = find_launcher(options);
   CHECK(l.cores >= 1);
   CHECK_THAT(l.describe(), Contains("mpirun (Open MPI ") || Contains("mpirun (MPICH "));
 }

@@ -227,7 +227,9 @@ TEST_CASE("a dry run shows every command and writes nothing") {
 
 TEST_CASE("under this machine's mpirun a rank that is lost is named and a hang leaves nothing") {
   Runner r;
-  r.options.launcher = find_launcher(LauncherKind::mpirun);
+  LauncherOptions wanted;
+  wanted.name = "mpirun";
+  r.options.launcher = find_launcher(wanted);
   REQUIRE_FALSE(r.options.launcher.version.empty());
   r.options.timeout_s = 60;
   const std::string two_ranks = R"("global_batch": 4, "tp": 2)";

@@ -1,28 +1,21 @@
 #include "engine/ops/adam.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "engine/backend/cpu/convert.h"
 #include "engine/backend/cpu/cpu_ops.h"
+#include "engine/backend/cpu/element_ranges.h"
 #include "engine/backend/cpu/parallel.h"
 
 namespace mbench::cpu {
-namespace {
-
-auto first_ending_after(ops::ElementRanges ranges, std::int64_t element) {
-  return std::partition_point(ranges.begin(), ranges.end(),
-                              [&](const ops::ElementRange& r) { return r.end <= element; });
-}
-
-}  // namespace
-
 template <>
 void compute(CpuOps& cpu, const ops::Adam& op) {
-  const double t = static_cast<double>(op.step);
-  const auto m_scale = static_cast<float>(1 / (1 - std::pow(static_cast<double>(op.beta1), t)));
-  const auto v_scale = static_cast<float>(1 / (1 - std::pow(static_cast<double>(op.beta2), t)));
-  const float b1 = op.beta1, b2 = op.beta2, lr = op.lr, eps = op.eps, gs = op.grad_scale;
+  const float* const now = op.by_step ? op.by_step.as<float>() : nullptr;
+  if (now && std::isnan(now[ops::kStepGradScale])) return;
+  const float m_scale = now ? now[ops::kStepMScale] : op.m_scale(),
+              v_scale = now ? now[ops::kStepVScale] : op.v_scale(), lr = now ? now[ops::kStepRate] : op.lr,
+              gs = now ? now[ops::kStepGradScale] : op.grad_scale;
+  const float b1 = op.beta1, b2 = op.beta2, eps = op.eps;
   const auto step = [&](auto type, auto moments) {
     using T = decltype(type);
     using M = decltype(moments);
@@ -43,17 +36,9 @@ void compute(CpuOps& cpu, const ops::Adam& op) {
           p[i] -= lr * (m[i] * m_scale / (std::sqrt(v[i] * v_scale) + eps) + decay * p[i]);
         }
       };
-      // The tile's part of each range, and what lies before it.
-      std::int64_t done = 0;
-      for (auto r = first_ending_after(op.undecayed, begin); r != op.undecayed.end() && r->begin < begin + n;
-           ++r) {
-        const std::int64_t from = std::max<std::int64_t>(r->begin - begin, 0),
-                           to = std::min(r->end - begin, n);
-        update(done, from, op.weight_decay);
-        update(from, to, 0);
-        done = to;
-      }
-      update(done, n, op.weight_decay);
+      for_parts(op.undecayed, begin, n, [&](std::int64_t from, std::int64_t to, bool spared) {
+        update(from, to, spared ? 0 : op.weight_decay);
+      });
       store(m, op.m.as<M>() + begin, n);
       store(v, op.v.as<M>() + begin, n);
       if (op.model)

@@ -47,6 +47,15 @@ class HeapMemory final : public RawMemory {
   std::unique_ptr<std::byte, Free> base_;
 };
 
+// What a thread copies at once between the two memories.
+constexpr std::int64_t kCopyPiece = std::int64_t{1} << 16;
+
+class CopyDone final : public HostCopy {
+ public:
+  void wait() override {}
+  void wait_on_host() override {}
+};
+
 }  // namespace
 
 class CpuDevice::Table final : public TableOf<CpuOps> {
@@ -60,7 +69,11 @@ CpuOps::CpuOps(Allocator& memory, Bf16 bf16)
 CpuOps::~CpuOps() = default;
 
 CpuDevice::CpuDevice(std::size_t memory_limit, Bf16 bf16)
-    : Device(std::make_unique<HostMemory>(capacity_for(memory_limit)), memory_limit),
+    : CpuDevice(std::make_unique<HostMemory>(capacity_for(memory_limit)), memory_limit, bf16) {}
+
+CpuDevice::CpuDevice(std::unique_ptr<RawMemory> raw, std::size_t memory_limit, Bf16 bf16)
+    : Device(std::move(raw), memory_limit),
+      bf16_(bf16),
       ops_(memory(), bf16),
       table_(std::make_unique<Table>(ops_)) {}
 
@@ -81,12 +94,14 @@ std::string CpuDevice::name() const {
 }
 
 void CpuDevice::write(const Tensor& to, std::span<const std::byte> source) {
+  need_no_recording("write");
   check(source.size() == to.bytes(), "cpu", "write of {} bytes into a tensor of {}", source.size(),
         to.bytes());
   if (!source.empty()) std::memcpy(to.data(), source.data(), source.size());
 }
 
 float CpuDevice::read(const Tensor& scalar, float) {
+  need_no_recording("read");
   check(scalar.numel() == 1, "cpu", "read of a scalar from a tensor of shape {}", scalar.shape().str());
   switch (scalar.dtype()) {
     case DType::f32:
@@ -101,6 +116,7 @@ float CpuDevice::read(const Tensor& scalar, float) {
 }
 
 void CpuDevice::read(const Tensor& from, std::span<std::byte> to) {
+  need_no_recording("read");
   check(to.size() == from.bytes(), "cpu", "read of {} bytes from a tensor of {}", to.size(), from.bytes());
   if (!to.empty()) std::memcpy(to.data(), from.data(), to.size());
 }
@@ -109,6 +125,22 @@ void CpuDevice::do_copy(const Tensor& from, const Tensor& to) {
   parallel_tiles(static_cast<std::int64_t>(from.bytes()), [&](std::int64_t begin, std::int64_t n) {
     std::memcpy(to.data() + begin, from.data() + begin, static_cast<std::size_t>(n));
   });
+}
+
+std::unique_ptr<RawMemory> open_host_memory() {
+  return std::make_unique<HostMemory>(capacity_for(0));
+}
+
+std::unique_ptr<Device> CpuDevice::open_host() {
+  return std::make_unique<CpuDevice>(open_host_memory(), 0, bf16_);
+}
+
+std::unique_ptr<HostCopy> CpuDevice::do_start_copy(CopyWay, const Tensor& from, const Tensor& to) {
+  const auto bytes = static_cast<std::int64_t>(from.bytes());
+#pragma omp parallel for schedule(static) if (bytes > kCopyPiece)
+  for (std::int64_t at = 0; at < bytes; at += kCopyPiece)
+    std::memcpy(to.data() + at, from.data() + at, static_cast<std::size_t>(std::min(kCopyPiece, bytes - at)));
+  return std::make_unique<CopyDone>();
 }
 
 double CpuDevice::now() const {

@@ -1,4 +1,5 @@
-// The CPU as a device: huge-page memory that only grows, synchronous ops.
+// The CPU as a device: huge-page memory that only grows, synchronous ops. Its host is another of its kind, with memory of its
+// own, and what goes from one to the other is copied.
 #pragma once
 #include "engine/backend/cpu/cpu_ops.h"
 #include "engine/device/device.h"
@@ -28,6 +29,8 @@ class HostMemory final : public RawMemory {
 class CpuDevice final : public Device {
  public:
   explicit CpuDevice(std::size_t memory_limit = 0, Bf16 bf16 = Bf16::native);
+  // On memory that someone else provides: page-locked for a GPU.
+  CpuDevice(std::unique_ptr<RawMemory> raw, std::size_t memory_limit, Bf16 bf16 = Bf16::native);
   ~CpuDevice();
   OpTable& ops() override;
   std::string name() const override;
@@ -41,12 +44,18 @@ class CpuDevice final : public Device {
 
  protected:
   void do_copy(const Tensor& from, const Tensor& to) override;
+  std::unique_ptr<Device> open_host() override;
+  std::unique_ptr<HostCopy> do_start_copy(CopyWay way, const Tensor& from, const Tensor& to) override;
 
  private:
+  Bf16 bf16_;
   CpuOps ops_;
   class Table;  // of cpu_device.cpp, which alone knows all ops
   std::unique_ptr<Table> table_;
 };
+
+// Memory of as many addresses as the machine has bytes.
+std::unique_ptr<RawMemory> open_host_memory();
 
 // FLOP/s that this process's threads reach on a large square product of matrices of that type, as a device computes it:
 // the peak that CPU rows of that precision are held against.

@@ -62,13 +62,14 @@ void compute(CpuOps& cpu, const ops::CrossEntropyLoss& op) {
     const double row = std::log(static_cast<double>(op.sum.as<float>()[i])) - op.target.as<float>()[i];
     loss += op.weight ? op.weight.as<float>()[i] * row : row;
   }
-  *op.loss.as<float>() = static_cast<float>(loss * op.inv_weight_sum);
+  *op.loss.as<float>() = static_cast<float>(loss * (op.factor ? *op.factor.as<float>() : op.inv_weight_sum));
 }
 
 template <>
 void compute(CpuOps& cpu, const ops::CrossEntropyGrad& op) {
   const Tensor& source = op.source();
   const bool is_exp = static_cast<bool>(op.exp);
+  const float scale = op.factor ? *op.factor.as<float>() : op.scale;
   const std::int64_t cols = source.shape().cols(), valid = std::min(op.valid, cols);
   with_type(source.dtype(), [&](auto source_type) {
     with_type(op.dlogits.dtype(), [&](auto out_type) {
@@ -78,7 +79,7 @@ void compute(CpuOps& cpu, const ops::CrossEntropyGrad& op) {
         float buffer[kTile], out[kTile];
         const T* from = source.as<T>() + row * cols;
         TD* to = op.dlogits.as<TD>() + row * cols;
-        const float weight = op.scale * (op.weight ? op.weight.as<float>()[row] : 1.0f);
+        const float weight = scale * (op.weight ? op.weight.as<float>()[row] : 1.0f);
         const float factor = weight / op.sum.as<float>()[row];
         const float top = is_exp ? 0.0f : op.max.as<float>()[row];
         const std::int64_t target_col = op.targets.as<std::int64_t>()[row] - op.first_column;

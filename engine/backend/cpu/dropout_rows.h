@@ -34,10 +34,16 @@ inline float keep_scale(const ops::DropoutSpec& d) {
   return d.p >= 1 ? 0.0f : 1.0f / (1.0f - d.p);
 }
 
+inline RngKey key_of(const ops::DropoutSpec& d) {
+  RngKey key = d.key;
+  if (d.step) key.step = static_cast<std::uint32_t>(*d.step.as<std::int64_t>());
+  return key;
+}
+
 // factor[i] = 0 or the scale, for `n` <= kTile elements from global element `element` on.
 inline void draw_factors(const ops::DropoutSpec& d, std::uint64_t element, std::int64_t n, float* factor) {
   std::uint32_t buffer[kTile + kDrawSlack];
-  const std::uint32_t* words = draw(PhiloxKeys(d.key), element, n, buffer);
+  const std::uint32_t* words = draw(PhiloxKeys(key_of(d)), element, n, buffer);
   const std::uint32_t bound = Philox::drop_bound(d.p);
   const float scale = keep_scale(d);
 #pragma omp simd

@@ -20,6 +20,10 @@ struct DeviceOptions {
   std::size_t memory_limit = 0;                   // bytes; 0: what the GPU has
   std::string note;                               // added to the device's name: how it is shared, say
   std::function<std::unique_ptr<Gauge>()> gauge;  // reads the sensors of this GPU; empty: none can be read
+  // Memory of the host, and the host's processor as a device on memory that it is given, for what is offloaded; empty:
+  // nothing can be.
+  std::function<std::unique_ptr<RawMemory>()> host_memory;
+  std::function<std::unique_ptr<Device>(std::unique_ptr<RawMemory>)> host_device;
   bool tf32 = false;  // f32 matrix products round their operands to TF32, for the tensor cores
 };
 
@@ -43,6 +47,20 @@ inline std::optional<std::string> why_no_flash(bool f32, double dropout) {
         "its own, and a "
         "mask here is the same on every device and layout",
         dropout);
+  return std::nullopt;
+}
+// Why precision fp8 cannot run on a GPU of that compute capability (90: 9.0), with scales of `blocks` or of whole tensors.
+inline std::optional<std::string> why_no_fp8(int capability, bool blocks) {
+  if (capability < 89)
+    return fmt::format(
+        "precision fp8 on a GPU of compute capability {}.{}, need 8.9 or more, or precision bf16",
+        capability / 10, capability % 10);
+  if (blocks && capability != 90)
+    return fmt::format(
+        "fp8_recipe blockwise on a GPU of compute capability {}.{}, need 9.0, for which cuBLASLt has scales "
+        "of blocks, or "
+        "fp8_recipe tensorwise",
+        capability / 10, capability % 10);
   return std::nullopt;
 }
 // Throws unsupported, saying what is missing, where there is no such GPU or no CUDA in this binary.

@@ -72,6 +72,8 @@ MPI_Datatype type_of(DType t) {
     case DType::bf16:
     case DType::f16:
       return MPI_UINT16_T;
+    case DType::e4m3:
+    case DType::e5m2:
     case DType::u8:
       return MPI_UINT8_T;
     case DType::i64:

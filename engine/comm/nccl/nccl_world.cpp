@@ -24,6 +24,8 @@ ncclDataType_t type_of(DType t) {
       return ncclBfloat16;
     case DType::f16:
       return ncclFloat16;
+    case DType::e4m3:
+    case DType::e5m2:
     case DType::u8:
       return ncclUint8;
     case DType::i64:
@@ -241,6 +243,9 @@ class NcclWorld final : public World {
         watch_(std::make_shared<Watch>(deadline)),
         lines_(watch_) {
     device.while_waiting([watch = watch_](double waited) { watch->check(waited); });
+    device.after_replay([watch = watch_, &device] {
+      watch->ends(static_cast<cudaStream_t>(device.stream()), "a replayed step with all its collectives");
+    });
   }
   int rank() const override { return host_.rank(); }
   int size() const override { return host_.size(); }

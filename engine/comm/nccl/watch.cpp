@@ -106,6 +106,10 @@ SharedEvent Watch::mark(cudaStream_t stream) {
 }
 
 SharedEvent Watch::ends(cudaStream_t stream, std::string what) {
+  // An event of a graph passes in every replay, and nobody may ask it.
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  need_cuda(cudaStreamIsCapturing(stream, &capture), what);
+  if (capture != cudaStreamCaptureStatusNone) return mark(stream);
   forget_ended();
   SharedEvent event = mark(stream);
   under_way_.push_back({std::move(what), event});

@@ -44,6 +44,7 @@ MicroBatch ModuleTest::batch() {
     std::vector<std::int64_t> order;
     for (std::int64_t b = 0; b < samples; ++b) order.push_back(b % 2);
     batch.order_labels = ids({samples}, order);
+    batch.order_inv_weight_sum = 1.0f / static_cast<float>(samples);
   }
   if (plan.graph.attention_mask) {
     const std::int64_t masks = masked ? samples : 1;

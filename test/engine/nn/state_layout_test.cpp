@@ -24,7 +24,7 @@ const StateLayout::Units kUnits{4, {0, 2}};
 
 StateLayout layout(const StatePlan& plan, int rank, int size, std::int64_t bucket_elements = 1 << 20,
                    int expert_size = 1) {
-  return StateLayout(plan, kItems, kUnits, bucket_elements, [=](Axes data) {
+  return StateLayout(plan, kItems, kUnits, bucket_elements, 64, [=](Axes data) {
     return data == kEdp ? StateLayout::Peers{rank % expert_size, expert_size}
                         : StateLayout::Peers{rank, size};
   });

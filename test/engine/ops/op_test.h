@@ -5,6 +5,7 @@
 #include <span>
 
 #include "engine/backend/cpu/cpu_device.h"
+#include "engine/base/fp8.h"
 #include "engine/base/half.h"
 #include "engine/ops/ops.h"
 #include "test/catch.h"
@@ -75,6 +76,12 @@ class OpTest {
           break;
         case DType::f16:
           v[i] = to_float(x.as<f16>()[i]);
+          break;
+        case DType::e4m3:
+          v[i] = to_float(x.as<e4m3>()[i]);
+          break;
+        case DType::e5m2:
+          v[i] = to_float(x.as<e5m2>()[i]);
           break;
         case DType::u8:
           v[i] = x.as<std::uint8_t>()[i];

@@ -112,3 +112,41 @@ TEST_CASE("a step is no shorter than what its loader takes, and the two blur whe
   CHECK(step_of(100, 10) > 100);
   CHECK(step_of(100, 10) < 110);
 }
+
+TEST_CASE("a copy to the host runs beside kernels, after those before it, one of a way after the other") {
+  VirtualClock clock(times());
+  clock.kernel(10, TimePart::products);  // from 1 to 11
+  const Interval first = clock.start_copy(CopyWay::to_host, 4);
+  CHECK(first.begin == 11);
+  CHECK(first.end == 15);
+  CHECK(clock.start_copy(CopyWay::to_host, 4).begin == 15);
+  CHECK(clock.start_copy(CopyWay::to_device, 3).begin == 11);  // a stream of its own
+  CHECK(clock.kernel(2, TimePart::products).begin == 11);
+  clock.wait_until(19, TimePart::copies);
+  CHECK(clock.kernel(1, TimePart::products).begin == 19);
+}
+
+TEST_CASE("the host computes beside the device once it has what it waits for, and the device waits for none of it") {
+  TimeByPart spent{};
+  VirtualClock clock(times());
+  clock.charge_to(&spent);
+  const Interval copy = clock.start_copy(CopyWay::to_host, 5);  // from 1 to 6
+  clock.host_waits_until(copy.end, TimePart::copies);
+  CHECK(at(spent, TimePart::copies) == 5);
+  const Interval update = clock.host_kernel(8, TimePart::optimizer);
+  CHECK(update.begin == 6);
+  CHECK(update.end == 14);
+  CHECK(at(spent, TimePart::optimizer) == 8);
+  CHECK(clock.now() == 14);
+  CHECK(clock.start_copy(CopyWay::to_device, 1).begin == 15);  // a launch later
+}
+
+TEST_CASE("where the device is the host, it copies and updates itself, one after the other") {
+  HostTimes t = times();
+  t.immediate = true;
+  VirtualClock clock(t);
+  CHECK(clock.start_copy(CopyWay::to_host, 5).end == 6);
+  CHECK(clock.host_kernel(8, TimePart::optimizer).end == 14);
+  CHECK(clock.start_copy(CopyWay::to_device, 2).end == 17);
+  CHECK(clock.now() == 17);
+}

@@ -204,3 +204,18 @@ TEST_CASE("an epilogue is arithmetic on a GPU, and ops of its own where the libr
   CostModel cpu(m, plain_framework(), 1);
   CHECK(cpu.epilogue_seconds(gelu) == cpu.streaming_seconds(gelu));
 }
+
+TEST_CASE("host memory: a copy takes the link or a rank's share of the memory, an update that share") {
+  Machine m = find_machine("V100-SXM2-16GB", "test");
+  const Framework f = find_framework("mbench", "test");
+  m.host_copy_bandwidth = 12e9, m.host_memory_bandwidth = 100e9, m.host_adam_efficiency = 0.5;
+  const sim::CostModel alone(m, f, 1, Precision::fp16, 1), full(m, f, 1, Precision::fp16, 10);
+  CHECK(alone.host_copy_seconds(24e9) == Approx(2));
+  CHECK(full.host_copy_seconds(24e9) == Approx(2.4));
+  CHECK(alone.host_seconds({0, 50e9}) == Approx(1));
+  CHECK(full.host_seconds({0, 50e9}) == Approx(10));
+  CHECK(full.host_memory() == m.host_memory_bytes / 10);
+  m.immediate = true;
+  const sim::CostModel cpu(m, f, 1);
+  CHECK(cpu.host_copy_seconds(1e9) == cpu.streaming_seconds({0, 2e9}));
+}

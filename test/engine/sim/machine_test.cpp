@@ -69,6 +69,7 @@ TEST_CASE("every built-in machine reads and is named as its file") {
     CHECK(m.usable_memory() < m.memory_bytes);
     CHECK(m.peak_flops[static_cast<std::size_t>(Precision::f32)] > 0);
     CHECK(m.links.back().ranks >= m.devices_per_node);
+    CHECK(m.knows_host_memory());
     for (int i = 0; i < kPrecisionCount; ++i)
       CHECK((m.sustained[static_cast<std::size_t>(i)] > 0) ==
             (m.peak_flops[static_cast<std::size_t>(i)] > 0));
@@ -98,6 +99,15 @@ TEST_CASE("figures come in plain units: FLOP/s, bytes and seconds") {
   CHECK(m.link(1).ranks == m.links.front().ranks);
   CHECK(m.link(m.links.front().ranks + 1).ranks == m.links[1].ranks);
   CHECK(m.link(8).ranks == 8);
+}
+
+TEST_CASE("host memory has all its figures or none") {
+  ordered_json json = file_of("machines/V100-SXM2-16GB.json");
+  CHECK(machine_from_json(json, "x").host_copy_bandwidth == Approx(12e9));
+  json["host"].erase("adam_efficiency");
+  CHECK_THAT(refusal([&] { machine_from_json(json, "x"); }), Contains("[x: $.host] \"adam_efficiency\" is missing"));
+  for (const char* key : {"memory_mib", "memory_gbps", "copy_gbps"}) json["host"].erase(key);
+  CHECK_FALSE(machine_from_json(json, "x").knows_host_memory());
 }
 
 TEST_CASE("a device without an f32 peak is refused") {

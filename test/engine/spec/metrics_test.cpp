@@ -16,7 +16,7 @@ TEST_CASE("a result file has the measures of the table in its order, unknown as 
   std::vector<std::string> keys;
   const nlohmann::ordered_json row = result_to_json(r);
   for (const auto& [key, value] : row.items()) keys.push_back(key);
-  REQUIRE(keys.size() == 1 + point_keys().size() + 5 + metrics().size());
+  REQUIRE(keys.size() == 1 + point_keys().size() + 7 + metrics().size());
   // What programs read, and baselines hold: names may be added, none may move or go.
   const std::vector<std::string> names = {"iteration_ms",
                                           "samples_per_s",
@@ -34,6 +34,8 @@ TEST_CASE("a result file has the measures of the table in its order, unknown as 
                                           "reserved_memory_mib",
                                           "device_memory_mib",
                                           "library_memory_mib",
+                                          "host_memory_mib",
+                                          "host_memory_anatomy_mib",
                                           "communication_fraction",
                                           "bubble_fraction",
                                           "time_anatomy_ms",

@@ -236,7 +236,7 @@ TEST_CASE("every field has a kind, and a point can be rid of the fields of a kin
   for (const PointField& field : point_fields()) of_kind[field.kind].insert(field.key);
   CHECK(of_kind.at(FieldKind::model) == std::set<std::string>{"model"});
   CHECK(of_kind.at(FieldKind::limit) == std::set<std::string>{"memory_limit", "max_seconds"});
-  CHECK(of_kind.at(FieldKind::place) == std::set<std::string>{"env", "framework", "machine", "device"});
+  CHECK(of_kind.at(FieldKind::place) == std::set<std::string>{"env", "ranks_per_node", "framework", "machine", "device"});
   CHECK(of_kind.at(FieldKind::layout).contains("replicas"));
   CHECK(of_kind.at(FieldKind::training).contains("precision"));
   // A point with every field set, without each kind in turn: what is of the kind is at its default, the rest stays.
@@ -248,7 +248,7 @@ TEST_CASE("every field has a kind, and a point can be rid of the fields of a kin
     "graph": "eager", "cross_entropy_fusion": "native", "gradient_accumulation_fusion": false,
     "fp8_recipe": "blockwise", "capture": true, "loader_workers": 1, "pinned": true, "optimizer": "sgd", "fused_optimizer": false,
     "data": "text:a.txt", "learning_rate": 0.1, "lr_warmup": 4, "weight_decay": 0, "clip_grad": 2.5,
-    "memory_limit": "2GiB", "max_seconds": 1.5, "env": {"A": "b"}, "framework": "megatron",
+    "memory_limit": "2GiB", "max_seconds": 1.5, "env": {"A": "b"}, "ranks_per_node": 2, "framework": "megatron",
     "machine": {"network.gbps_per_device": 94}, "device": "cuda"})");
   const nlohmann::ordered_json all = point_to_json(full), defaults = point_to_json(Point());
   for (const auto& [kind, keys] : of_kind) {

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <thread>
 
@@ -174,4 +175,94 @@ TEST_CASE("what a real GPU refuses is refused") {
   cudaEventDestroy(never);
   cudaGetLastError();
   CHECK(cudaStreamSynchronize(s.get) == cudaSuccess);
+}
+
+namespace {
+
+// What `work` enqueues on the stream and those that join it.
+cudaGraph_t captured(cudaStream_t stream, const std::function<void()>& work, cudaError_t want = cudaSuccess) {
+  REQUIRE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
+  work();
+  cudaGraph_t graph = nullptr;
+  CHECK(cudaStreamEndCapture(stream, &graph) == want);
+  CHECK((graph != nullptr) == (want == cudaSuccess));
+  return graph;
+}
+
+struct Event {
+  cudaEvent_t get = nullptr;
+  Event() { REQUIRE(cudaEventCreateWithFlags(&get, cudaEventDisableTiming) == cudaSuccess); }
+  ~Event() { cudaEventDestroy(get); }
+};
+
+}  // namespace
+
+TEST_CASE("what is captured is done at each launch, in the order that its events give, and not before") {
+  const Stream stream, side;
+  const OnGpu<int> a(1), b(1);
+  const Event fork, join;
+  put(a.at, 1, stream.get), put(b.at, 1, stream.get);
+  REQUIRE(cudaStreamSynchronize(stream.get) == cudaSuccess);
+  const cudaGraph_t graph = captured(stream.get, [&] {
+    put(a.at, 7, stream.get);
+    CHECK(cudaEventRecord(fork.get, stream.get) == cudaSuccess);
+    CHECK(cudaStreamWaitEvent(side.get, fork.get, 0) == cudaSuccess);
+    CHECK(cudaMemcpyAsync(b.at, a.at, sizeof(int), cudaMemcpyDeviceToDevice, side.get) == cudaSuccess);
+    CHECK(cudaEventRecord(join.get, side.get) == cudaSuccess);
+    CHECK(cudaStreamWaitEvent(stream.get, join.get, 0) == cudaSuccess);
+    put(a.at, 8, stream.get);
+  });
+  REQUIRE(graph != nullptr);
+  CHECK((value_of(a.at) == 1 && value_of(b.at) == 1));
+  cudaGraphExec_t executable = nullptr;
+  REQUIRE(cudaGraphInstantiateWithFlags(&executable, graph, 0) == cudaSuccess);
+  CHECK(cudaGraphDestroy(graph) == cudaSuccess);
+  for (int launch = 0; launch < 20; ++launch) {
+    put(a.at, 2, stream.get), put(b.at, 2, stream.get);
+    CHECK(cudaGraphLaunch(executable, stream.get) == cudaSuccess);
+    REQUIRE(cudaStreamSynchronize(stream.get) == cudaSuccess);
+    CHECK((value_of(a.at) == 8 && value_of(b.at) == 7));
+  }
+  CHECK(cudaGraphExecDestroy(executable) == cudaSuccess);
+  CHECK(cudaEventQuery(join.get) == cudaErrorCapturedEvent);
+}
+
+TEST_CASE("a capture is refused what would wait, what it does not hold, and an end that leaves work behind") {
+  const Stream stream, side;
+  const OnGpu<int> a(1);
+  const Event outside, fork;
+  REQUIRE(cudaEventRecord(outside.get, side.get) == cudaSuccess);
+  captured(
+      stream.get, [&] { CHECK(cudaEventQuery(outside.get) == cudaErrorStreamCaptureUnsupported); },
+      cudaErrorStreamCaptureInvalidated);
+  captured(
+      stream.get,
+      [&] {
+        void* more = nullptr;
+        CHECK(cudaMalloc(&more, 4) == cudaErrorStreamCaptureUnsupported);
+      },
+      cudaErrorStreamCaptureInvalidated);
+  captured(
+      stream.get, [&] { CHECK(cudaStreamSynchronize(side.get) == cudaErrorStreamCaptureUnsupported); },
+      cudaErrorStreamCaptureInvalidated);
+  const cudaGraph_t graph = captured(stream.get, [&] {
+    CHECK(cudaStreamWaitEvent(stream.get, outside.get, 0) == cudaErrorStreamCaptureIsolation);
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    CHECK(cudaStreamIsCapturing(stream.get, &status) == cudaSuccess);
+    CHECK(status == cudaStreamCaptureStatusActive);
+    CHECK(cudaStreamIsCapturing(side.get, &status) == cudaSuccess);
+    CHECK(status == cudaStreamCaptureStatusNone);
+  });
+  CHECK(cudaGraphDestroy(graph) == cudaSuccess);
+  captured(
+      stream.get,
+      [&] {
+        CHECK(cudaEventRecord(fork.get, stream.get) == cudaSuccess);
+        CHECK(cudaStreamWaitEvent(side.get, fork.get, 0) == cudaSuccess);
+        put(a.at, 3, side.get);
+      },
+      cudaErrorStreamCaptureUnjoined);
+  put(a.at, 4, side.get);  // the stream is free again
+  REQUIRE(cudaStreamSynchronize(side.get) == cudaSuccess);
+  CHECK(value_of(a.at) == 4);
 }

@@ -83,6 +83,29 @@ TEST_CASE("state sharded over NCCL: what the serial run computes, in the simulat
   }
 }
 
+TEST_CASE("state in page-locked memory: what the serial run computes, in the simulator's memory, on the host too") {
+  const std::string layouts = R"({"dp,tp,pp,sequence_parallel,recompute,graph,precision,zero,offload": [
+    [1, 1, 1, false, "none", "fused", "f32", 0, "optimizer"],
+    [1, 1, 1, false, "full", "fused", "bf16", 3, "all"],
+    [2, 1, 1, false, "none", "eager", "fp16", 1, "optimizer"],
+    [2, 1, 2, false, "none", "fused", "bf16", 2, "optimizer"],
+    [2, 2, 1, true, "none", "fused", "f32", 3, "all"],
+    [4, 1, 1, false, "selective", "fused", "fp16", "fsdp", "all"]]})";
+  Sweeps sweeps;
+  const auto want = serial(sweeps);
+  const auto sim = sweeps.good("sim", layouts, "sim:8xA100-SXM4-80GB");
+  const auto gpu = sweeps.good("gpu", layouts, "cuda", "FAKE_CUDA_COUNT=8 FAKE_CUDA_SEED=6");
+  REQUIRE(gpu.size() == 6);
+  for (std::size_t i = 0; i < gpu.size(); ++i) {
+    INFO(describe(gpu[i]));
+    check_same_training(gpu[i], want.at(gpu[i].point.precision));
+    check_same_memory(gpu[i], sim[i]);
+    REQUIRE(gpu[i].host_memory_mib);
+    CHECK(*gpu[i].host_memory_mib == *sim[i].host_memory_mib);
+    CHECK(gpu[i].host_memory_anatomy_mib->mib == sim[i].host_memory_anatomy_mib->mib);
+  }
+}
+
 TEST_CASE("normed queries and keys, and latent attention: two GPUs train as the CPU alone") {
   const std::string models = R"("model": [
     {"family": "llama", "qk_norm": true, "layers": 2, "hidden": 32, "heads": 4, "kv_heads": 2, "ffn": 64, "vocab": 61,

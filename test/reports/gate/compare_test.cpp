@@ -154,7 +154,7 @@ TEST_CASE("losses must agree within the tolerance of their precision") {
   CHECK(loss(10.4112 * 1.001, Precision::fp16).verdict == Verdict::same);
   const MetricComparison changed = loss(10.4112 * 1.001, Precision::f32);
   CHECK(changed.verdict == Verdict::changed);
-  CHECK(changed.reason == "step 2 of 3 differs by 0.1 %, tolerance 0.001 %");
+  CHECK(changed.reason == "step 2 of 3 differs by 0.1 %, tolerance 0.0001 %");
   CHECK(loss(10.4112 * 0.98, Precision::fp16).verdict == Verdict::changed);  // lower is no better
   CHECK(loss(NAN, Precision::fp16).verdict == Verdict::changed);
   CHECK(is_regression(Verdict::changed));

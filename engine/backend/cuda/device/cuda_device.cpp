@@ -34,14 +34,6 @@ std::string name_of_device(const DeviceOptions& options) {
 
 }  // namespace
 
-Stream::Stream() {
-  cuda_check("cuda", cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-}
-
-Stream::~Stream() {
-  if (stream_) cudaStreamDestroy(stream_);
-}
-
 CudaDevice::CudaDevice(const DeviceOptions& options)
     : StreamDevice(open_memory(options.ordinal), options.memory_limit),
       options_(options),
@@ -75,13 +67,23 @@ void CudaDevice::wait() {
   wait_until_ready([this] { return cudaStreamQuery(stream_.get()); });
 }
 
+void CudaDevice::need_no_capture(std::string_view call) const {
+  if (capturing_)
+    fail(ErrorKind::unsupported, "capture",
+         "a {} of values within a step that is recorded, as messages through host memory do, need capture false, or a "
+         "GPU for each rank",
+         call);
+}
+
 void CudaDevice::write(const Tensor& to, std::span<const std::byte> source) {
+  need_no_capture("write");
   check(source.size() == to.bytes(), "cuda", "write of {} bytes into a tensor of {}", source.size(),
         to.bytes());
   staging_.upload(to.data(), source);
 }
 
 void CudaDevice::read(const Tensor& from, std::span<std::byte> to) {
+  need_no_capture("read");
   check(to.size() == from.bytes(), "cuda", "read of {} bytes from a tensor of {}", to.size(), from.bytes());
   wait();
   staging_.download(from.data(), to);
@@ -93,6 +95,20 @@ void CudaDevice::do_copy(const Tensor& from, const Tensor& to) {
   cuda_check("copy",
              cudaMemcpyAsync(to.data(), from.data(), from.bytes(), cudaMemcpyDeviceToDevice, stream_.get()));
   if (interval >= 0) timer_.end(interval, Track::compute, "copy", nullptr);
+}
+
+std::unique_ptr<Device> CudaDevice::open_host() {
+  if (!options_.host_memory || !options_.host_device) return Device::open_host();
+  auto memory = std::make_unique<PinnedMemory>(options_.host_memory());
+  host_copies_ = std::make_unique<HostCopies>(stream_.get(), *memory, [this](cudaEvent_t e) {
+    wait_until_ready([e] { return cudaEventQuery(e); });
+  });
+  return options_.host_device(std::move(memory));
+}
+
+std::unique_ptr<HostCopy> CudaDevice::do_start_copy(CopyWay way, const Tensor& from, const Tensor& to) {
+  last_op_ = "copy";
+  return host_copies_->start(way, from, to);
 }
 
 float CudaDevice::read(const Tensor& scalar, float) {
@@ -111,6 +127,55 @@ float CudaDevice::read(const Tensor& scalar, float) {
     default:
       fail(ErrorKind::internal, "cuda", "read of a scalar of type {}", mbench::name_of(scalar.dtype()));
   }
+}
+
+// A graph and what of its step the meter counts.
+class CudaDevice::Captured final : public RecordedStep {
+ public:
+  Captured(CudaDevice& device, cudaGraph_t graph, const Meter& step) : device_(device), step_(step) {
+    const cudaError_t code = cudaGraphInstantiateWithFlags(&executable_, graph, 0);
+    static_cast<void>(cudaGraphDestroy(graph));
+    cuda_check("capture", code);
+  }
+  ~Captured() override { static_cast<void>(cudaGraphExecDestroy(executable_)); }
+  // The meter has the step already where it has just been recorded.
+  void launch() {
+    device_.last_op_ = "replayed step";
+    const int interval = device_.timeline() ? device_.timer_.begin() : -1;
+    cuda_check("replay", cudaGraphLaunch(executable_, device_.stream_.get()));
+    if (interval >= 0) device_.timer_.end(interval, Track::compute, "replayed step", nullptr);
+    if (device_.after_replay_) device_.after_replay_();
+  }
+  void replay() override {
+    launch();
+    device_.meter().add(step_);
+  }
+
+ private:
+  CudaDevice& device_;
+  Meter step_;
+  cudaGraphExec_t executable_ = nullptr;
+};
+
+std::unique_ptr<RecordedStep> CudaDevice::record(const std::function<void()>& step) {
+  need_no_capture("recording");
+  wait();
+  const Meter before = meter();
+  cuda_check("capture", cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal));
+  capturing_ = true;
+  cudaGraph_t graph = nullptr;
+  try {
+    step();
+  } catch (...) {
+    capturing_ = false;
+    if (cudaStreamEndCapture(stream_.get(), &graph) == cudaSuccess && graph) cudaGraphDestroy(graph);
+    throw;
+  }
+  capturing_ = false;
+  cuda_check("capture", cudaStreamEndCapture(stream_.get(), &graph));
+  auto captured = std::make_unique<Captured>(*this, graph, meter().since(before));
+  captured->launch();
+  return captured;
 }
 
 double CudaDevice::synchronize() {

@@ -1,27 +1,17 @@
 // A GPU as a device: one compute stream, memory that grows in one range of addresses, copies through pinned
-// buffers. What fails while kernels run is found at the next wait; the error names the op enqueued last.
+// buffers. What is offloaded lies in page-locked memory and is copied on streams beside that one. What fails while kernels
+// run is found at the next wait; the error names the op enqueued last.
 #pragma once
 #include <cuda_runtime_api.h>
 
 #include "engine/backend/cuda/cuda.h"
 #include "engine/backend/cuda/device/cuda_ops.h"
 #include "engine/backend/cuda/device/event_timer.h"
+#include "engine/backend/cuda/device/host_copies.h"
 #include "engine/backend/cuda/device/staging.h"
+#include "engine/backend/cuda/device/stream.h"
 
 namespace mbench::cuda {
-
-// A stream that ends with its owner.
-class Stream {
- public:
-  Stream();
-  ~Stream();
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
-  cudaStream_t get() const { return stream_; }
-
- private:
-  cudaStream_t stream_ = nullptr;
-};
 
 class CudaDevice final : public StreamDevice {
  public:
@@ -42,11 +32,17 @@ class CudaDevice final : public StreamDevice {
   bool immediate() const override { return false; }
   std::unique_ptr<Gauge> gauge() override { return options_.gauge ? options_.gauge() : nullptr; }
 
+  // As a CUDA graph: `step` is captured from the stream, with all that waits for it and that it waits for, and launched.
+  // Streams must have been used before: what a library makes at its first call is not made while it is captured.
+  std::unique_ptr<RecordedStep> record(const std::function<void()>& step) override;
+
   void* stream() const override { return stream_.get(); }
-  int begin_interval() override { return timer_.begin(); }
+  // What a graph does takes no time that the device's events could tell apart.
+  int begin_interval() override { return capturing_ ? -1 : timer_.begin(); }
   void end_interval(int interval, Track track, std::string name, double& seconds) override {
-    timer_.end(interval, track, std::move(name), &seconds);
+    if (interval >= 0) timer_.end(interval, track, std::move(name), &seconds);
   }
+  void after_replay(std::function<void()> call) override { after_replay_ = std::move(call); }
   void while_waiting(std::function<void(double)> check) override { check_ = std::move(check); }
 
   // As a backend of the table: its ops, remembered for errors and timed for a trace.
@@ -60,8 +56,12 @@ class CudaDevice final : public StreamDevice {
 
  protected:
   void do_copy(const Tensor& from, const Tensor& to) override;
+  std::unique_ptr<Device> open_host() override;
+  std::unique_ptr<HostCopy> do_start_copy(CopyWay way, const Tensor& from, const Tensor& to) override;
 
  private:
+  class Captured;
+  void need_no_capture(std::string_view call) const;
   void wait();  // until the stream is idle
   template <class Ask>
   void wait_until_ready(const Ask& ask);  // ask(): cudaErrorNotReady until what is waited for has come
@@ -70,11 +70,14 @@ class CudaDevice final : public StreamDevice {
   std::string name_;
   Stream stream_;
   Staging staging_;
+  std::unique_ptr<HostCopies> host_copies_;  // once the host is opened
   EventTimer timer_;
   CudaOps ops_;
   TableOf<CudaDevice> table_;
   std::string_view last_op_ = "start";
   std::function<void(double)> check_;
+  std::function<void()> after_replay_;
+  bool capturing_ = false;
 };
 
 }  // namespace mbench::cuda

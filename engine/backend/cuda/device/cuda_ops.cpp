@@ -5,6 +5,7 @@
 #include "engine/backend/cuda/attention/flash.h"
 #include "engine/backend/cuda/device/cuda_memory.h"
 #include "engine/backend/cuda/device/launch.h"
+#include "engine/backend/cuda/matmul/fp8_plans.h"
 #include "engine/backend/cuda/matmul/matmul_plans.h"
 
 namespace mbench::cuda {
@@ -44,6 +45,7 @@ CudaOps::CudaOps(cudaStream_t stream, Allocator& memory, bool tf32, std::functio
     : kernels(stream, memory),
       workspace(std::make_unique<WorkspaceMemory>(memory), 0),
       matmuls(std::make_unique<MatmulPlans>(stream, *this, memory, tf32, std::move(idle))),
+      fp8_matmuls(std::make_unique<Fp8Plans>(stream, memory)),
       flash(std::make_unique<Flash>(stream, kernels, workspace)) {}
 
 CudaOps::~CudaOps() = default;

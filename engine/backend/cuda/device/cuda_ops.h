@@ -16,6 +16,7 @@
 namespace mbench::cuda {
 
 class MatmulPlans;  // matmul/matmul_plans.h
+class Fp8Plans;     // matmul/fp8_plans.h
 class Flash;        // attention/flash.h
 
 struct CudaOps {
@@ -28,6 +29,7 @@ struct CudaOps {
   KernelStream kernels;
   Allocator workspace;  // of attention and products: outside the engine's arena
   std::unique_ptr<MatmulPlans> matmuls;
+  std::unique_ptr<Fp8Plans> fp8_matmuls;
   std::unique_ptr<Flash> flash;
 };
 

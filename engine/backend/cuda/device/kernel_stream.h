@@ -32,6 +32,10 @@ class KernelStream {
   // For the kernels of one op, until its last; the next op may get the same memory.
   void* scratch(std::size_t bytes) {
     if (bytes <= size_) return scratch_;
+    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    cuda_check("scratch", cudaStreamIsCapturing(stream_, &capture));
+    check(capture == cudaStreamCaptureStatusNone, "scratch",
+          "{} bytes within a step that is recorded, need the {} of the step before", bytes, size_);
     charged_.resize(bytes, "scratch of kernels");
     if (scratch_ != nullptr) cuda_check("scratch", cudaFreeAsync(scratch_, stream_));
     scratch_ = nullptr, size_ = 0;

@@ -1,7 +1,5 @@
 // One AdamW step, and the 16-bit copy of the new weights in the same pass.
 #pragma once
-#include <cmath>
-
 #include "engine/backend/cuda/kernels/borders.h"
 #include "engine/backend/cuda/kernels/each.h"
 #include "engine/backend/cuda/kernels/types.h"
@@ -18,21 +16,27 @@ struct AdamEach {
   TM* model;  // null: none
   float lr, beta1, beta2, eps, weight_decay, grad_scale, m_scale, v_scale;
   Borders undecayed;
+  const float* by_step;  // null: the four above are this step's
   bool aligned() const {
     return whole_vectors(undecayed, kWidth) && cuda::aligned<kWidth>(param) && cuda::aligned<kWidth>(m, v) &&
            cuda::aligned<kWidth>(grad) && cuda::aligned<kWidth>(model);
   }
   template <int V>
   __device__ void apply(std::int64_t i) const {
+    const bool given = by_step == nullptr;
+    const float scale_now = given ? grad_scale : by_step[ops::kStepGradScale];
+    if (scale_now != scale_now) return;
+    const float rate = given ? lr : by_step[ops::kStepRate], m_now = given ? m_scale : by_step[ops::kStepMScale],
+                v_now = given ? v_scale : by_step[ops::kStepVScale];
     Floats<V> p = load<V>(param + i), first = load<V>(m + i), second = load<V>(v + i);
     const Floats<V> gradient = load<V>(grad + i);
     const float decay = undecayed.inside(i) ? 0.0f : weight_decay;
 #pragma unroll
     for (int k = 0; k < V; ++k) {
-      const float g = grad_scale * gradient.v[k];
+      const float g = scale_now * gradient.v[k];
       first.v[k] = beta1 * first.v[k] + (1 - beta1) * g;
       second.v[k] = beta2 * second.v[k] + (1 - beta2) * g * g;
-      p.v[k] -= lr * (first.v[k] * m_scale / (sqrtf(second.v[k] * v_scale) + eps) + decay * p.v[k]);
+      p.v[k] -= rate * (first.v[k] * m_now / (sqrtf(second.v[k] * v_now) + eps) + decay * p.v[k]);
     }
     store(param + i, p);
     store(m + i, first);
@@ -43,9 +47,7 @@ struct AdamEach {
 
 template <class Stream>
 void enqueue(Stream& stream, const ops::Adam& op) {
-  const double t = static_cast<double>(op.step);
-  const auto m_scale = static_cast<float>(1 / (1 - std::pow(static_cast<double>(op.beta1), t)));
-  const auto v_scale = static_cast<float>(1 / (1 - std::pow(static_cast<double>(op.beta2), t)));
+  const float m_scale = op.m_scale(), v_scale = op.v_scale();
   with_float(op.name, op.grad.dtype(), [&](auto grad_type) {
     with_float(op.name, op.model ? op.model.dtype() : DType::f32, [&](auto model_type) {
       with_float(op.name, op.m.dtype(), [&](auto moment_type) {
@@ -59,7 +61,8 @@ void enqueue(Stream& stream, const ops::Adam& op) {
                                                       pointer<TV>(op.v) + at, pointer<TG>(op.grad) + at,
                                                       op.model ? pointer<TM>(op.model) + at : nullptr, op.lr,
                                                       op.beta1, op.beta2, op.eps, op.weight_decay,
-                                                      op.grad_scale, m_scale, v_scale, borders});
+                                                      op.grad_scale, m_scale, v_scale, borders,
+                                                      pointer<float>(op.by_step)});
                    });
       });
     });

@@ -45,25 +45,6 @@ __global__ void __launch_bounds__(kColumnThreads)
   store(partial + static_cast<std::int64_t>(blockIdx.y) * cols + col, sum);
 }
 
-struct ColumnSums {
-  Launch shape;
-  std::int64_t chunk_rows, chunks;
-};
-
-// Chunks by the shape alone: at least 16 rows each, and no more than keep the GPU busy.
-inline ColumnSums column_sums(std::int64_t rows, std::int64_t cols, int width) {
-  const std::int64_t vectors = (cols + width - 1) / width;
-  ColumnSums plan;
-  plan.shape.block_x =
-      static_cast<unsigned>(std::min<std::int64_t>(kColumnThreads, (vectors + 31) / 32 * 32));
-  plan.shape.grid_x = static_cast<unsigned>((vectors + plan.shape.block_x - 1) / plan.shape.block_x);
-  const std::int64_t most = std::clamp<std::int64_t>(2048 / plan.shape.grid_x, 1, 512);
-  plan.chunk_rows = std::max<std::int64_t>(16, (rows + most - 1) / most);
-  plan.chunks = (rows + plan.chunk_rows - 1) / plan.chunk_rows;
-  plan.shape.grid_y = static_cast<unsigned>(plan.chunks);
-  return plan;
-}
-
 template <class Stream>
 void enqueue(Stream& stream, const ops::BiasAdd& op) {
   with_float(op.name, op.x.dtype(), [&](auto type) {

@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kVocabularyThreads) exp_sum(ExpSumArguments<T>
 template <int Threads>
 __global__ void __launch_bounds__(Threads)
     cross_entropy_loss(const float* sum, const float* target, const float* weight, std::int64_t rows,
-                       float inv_weight_sum, float* loss) {
+                       float inv_weight_sum, const float* factor, float* loss) {
   __shared__ SharedArray<double, kWarp> parts;
   double total = 0;
   for (std::int64_t r = threadIdx.x; r < rows; r += blockDim.x) {
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(Threads)
     total += weight != nullptr ? weight[r] * row : row;
   }
   total = row_reduce(total, 0.0, parts, Sum());
-  if (threadIdx.x == 0) *loss = static_cast<float>(total * inv_weight_sum);
+  if (threadIdx.x == 0) *loss = static_cast<float>(total * (factor != nullptr ? *factor : inv_weight_sum));
 }
 
 template <class T, class TD>
@@ -89,6 +89,7 @@ struct CrossEntropyGradEach {
   const std::int64_t* targets;
   float scale;
   std::int64_t cols, first_column, valid;
+  const float* factor;  // null: scale
   struct Kept {};
   bool aligned() const { return cuda::aligned<kWidth>(from) && cuda::aligned<kWidth>(to); }
   template <int V>
@@ -99,7 +100,7 @@ struct CrossEntropyGradEach {
   __device__ void apply(Kept, std::int64_t row, std::int64_t col) const {
     Floats<V> d = filled<V>(0);
     if (col < valid) {
-      const float all = scale * (weight != nullptr ? weight[row] : 1.0f), factor = all / sum[row];
+      const float all = (factor != nullptr ? *factor : scale) * (weight != nullptr ? weight[row] : 1.0f), factor = all / sum[row];
       const float top = max != nullptr ? max[row] : 0.0f;
       const std::int64_t target = targets[row] - first_column;
       const Floats<V> z = load<V>(from + row * cols + col);
@@ -162,7 +163,7 @@ void enqueue(Stream& stream, const ops::CrossEntropyLoss& op) {
   one.block_x = kVocabularyThreads;
   stream.launch(op.name, one, cross_entropy_loss<kVocabularyThreads>, pointer<float>(op.sum),
                 pointer<float>(op.target), pointer<float>(op.weight), op.sum.numel(), op.inv_weight_sum,
-                pointer<float>(op.loss));
+                pointer<float>(op.factor), pointer<float>(op.loss));
 }
 
 template <class Stream>
@@ -178,7 +179,7 @@ void enqueue(Stream& stream, const ops::CrossEntropyGrad& op) {
           CrossEntropyGradEach<T, TD>{pointer<T>(source), pointer<TD>(op.dlogits),
                                       op.exp ? nullptr : pointer<float>(op.max), pointer<float>(op.sum),
                                       pointer<float>(op.weight), pointer<std::int64_t>(op.targets), op.scale,
-                                      cols, op.first_column, std::min(op.valid, cols)});
+                                      cols, op.first_column, std::min(op.valid, cols), pointer<float>(op.factor)});
     });
   });
 }

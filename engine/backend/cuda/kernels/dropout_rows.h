@@ -64,13 +64,16 @@ struct Drops {
   float scale = 1;
   bool draws = false;
   RowElements rows;
+  const std::int64_t* step = nullptr;  // where the step stands; null: in the key
 
   // 0 or the scale for V elements of row `row` from column `col` on.
   template <int V>
   __device__ Floats<V> factors(std::int64_t row, std::int64_t col) const {
     if (!draws) return filled<V>(1);
     std::uint32_t word[V];
-    draw<V>(key, rows.at(row) + static_cast<std::uint64_t>(col), word);
+    RngKey now = key;
+    if (step != nullptr) now.step = static_cast<std::uint32_t>(*step);
+    draw<V>(now, rows.at(row) + static_cast<std::uint64_t>(col), word);
     Floats<V> factor;
 #pragma unroll
     for (int k = 0; k < V; ++k) factor.v[k] = word[k] < bound ? 0.0f : scale;
@@ -92,6 +95,7 @@ inline Drops drops_of(std::string_view op, const ops::DropoutSpec& d, const ops:
   drops.scale = keep_scale(d);
   drops.draws = true;
   drops.rows = row_elements(op, map, shape);
+  drops.step = d.step ? d.step.as<std::int64_t>() : nullptr;
   return drops;
 }
 

@@ -1,5 +1,6 @@
 // sum += sum(x^2), in f64 and in two stages: the same bits every time.
 #pragma once
+#include "engine/backend/cuda/kernels/add_squares.h"
 #include "engine/backend/cuda/kernels/borders.h"
 #include "engine/backend/cuda/kernels/each.h"
 #include "engine/backend/cuda/kernels/row.h"
@@ -7,8 +8,6 @@
 #include "engine/ops/sum_squares.h"
 
 namespace mbench::cuda {
-
-inline constexpr std::int64_t kSquareBlocks = 1024;
 
 // partial[block]; a vector's squares are added in f32, the vectors in f64. Elements count that lie in a
 // range.
@@ -35,16 +34,6 @@ __global__ void __launch_bounds__(kFlatThreads)
   }
   sum = row_reduce(sum, 0.0, parts, Sum());
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
-}
-
-// One block.
-template <int Threads>
-__global__ void __launch_bounds__(Threads) add_squares(const double* partial, std::int64_t count, float* to) {
-  __shared__ SharedArray<double, kWarp> parts;
-  double sum = 0;
-  for (std::int64_t i = threadIdx.x; i < count; i += blockDim.x) sum += partial[i];
-  sum = row_reduce(sum, 0.0, parts, Sum());
-  if (threadIdx.x == 0) *to = static_cast<float>(*to + sum);
 }
 
 template <class Stream>

@@ -1,0 +1,51 @@
+#include "cli/find_spec.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "cli/launch.h"
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+
+namespace mbench::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The folder of specs; empty if there is none.
+fs::path configs() {
+  std::error_code ignored;
+  fs::path prefix = fs::path(this_program()).parent_path();
+  const fs::path bin = MBENCH_BINARY_DIR;
+  for (auto part = bin.begin(); part != bin.end(); ++part) prefix = prefix.parent_path();
+  for (const fs::path& folder : {prefix / MBENCH_SHARE_DIR / "configs", fs::path(MBENCH_SOURCE_DIR) / "configs"})
+    if (fs::is_directory(folder, ignored)) return folder;
+  return {};
+}
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : fs::recursive_directory_iterator(folder, ignored))
+    if (entry.path().extension() == ".json")
+      names.push_back(entry.path().lexically_relative(folder).replace_extension().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace
+
+std::string find_spec(const std::string& path) {
+  std::error_code ignored;
+  const bool bare = !path.empty() && !path.ends_with(".json") && path.find_first_of("./~") != 0;
+  if (!bare || fs::exists(path, ignored)) return path;
+  const fs::path folder = configs();
+  if (folder.empty()) return path;
+  const std::vector<std::string> names = names_in(folder);
+  if (std::find(names.begin(), names.end(), path) != names.end()) return (folder / (path + ".json")).string();
+  std::vector<std::string> near = names;  // those of a folder are many
+  std::erase_if(near, [&](const std::string& name) { return name.find('/') != std::string::npos && path.find('/') == std::string::npos; });
+  fail(ErrorKind::bad_input, path, "neither a file here nor a spec of {}, {}", folder.string(), nearest_choice(path, near));
+}
+
+}  // namespace mbench::cli

@@ -1,0 +1,44 @@
+# cmake --install: the program, the specs that it finds by name (mbench sweep quickstart) with their data, the documentation, the
+# manual page and the completions of shells; and packages of the same by CPack: cpack -G DEB, or TGZ.
+include(GNUInstallDirs)
+set(share ${CMAKE_INSTALL_DATADIR}/mbench)
+install(TARGETS mbench)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/configs DESTINATION ${share})
+install(FILES ${CMAKE_SOURCE_DIR}/LICENSE ${CMAKE_SOURCE_DIR}/README.md ${CMAKE_SOURCE_DIR}/CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(PROGRAMS ${CMAKE_SOURCE_DIR}/scripts/ci/slurm.sbatch DESTINATION ${share}/scripts)
+
+# Where the program looks for specs: beside where it is installed, else in the sources that it was built from.
+set_source_files_properties(cli/find_spec.cpp PROPERTIES COMPILE_DEFINITIONS
+  "MBENCH_BINARY_DIR=\"${CMAKE_INSTALL_BINDIR}\";MBENCH_SHARE_DIR=\"${share}\";MBENCH_SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\"")
+
+# The program itself writes what follows from its options, when it is installed.
+set(documents ${CMAKE_BINARY_DIR}/documents)
+install(CODE "
+  file(MAKE_DIRECTORY \"${documents}\")
+  foreach(document IN ITEMS \"mbench.1 man\" \"mbench.bash completion bash\" \"_mbench completion zsh\" \"spec.schema.json schema\")
+    string(REPLACE \" \" \";\" words \"\${document}\")
+    list(POP_FRONT words file)
+    execute_process(COMMAND \"$<TARGET_FILE:mbench>\" \${words} OUTPUT_FILE \"${documents}/\${file}\" RESULT_VARIABLE failed)
+    if(failed)
+      message(FATAL_ERROR \"mbench \${words} failed: \${failed}\")
+    endif()
+  endforeach()")
+install(FILES ${documents}/mbench.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES ${documents}/mbench.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME mbench)
+install(FILES ${documents}/_mbench DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+install(FILES ${documents}/spec.schema.json DESTINATION ${share})
+
+set(CPACK_PACKAGE_NAME mbench)
+set(CPACK_PACKAGE_VENDOR "mbench")
+set(CPACK_PACKAGE_CONTACT "The authors of mbench")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "What a training step of a transformer costs on a machine")
+set(CPACK_RESOURCE_FILE_LICENSE ${CMAKE_SOURCE_DIR}/LICENSE)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_GENERATOR DEB TGZ)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)  # the libraries it is linked with, by dpkg-shlibdeps
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "openmpi-bin | mpich")
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "gnuplot-nox")
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+include(CPack)

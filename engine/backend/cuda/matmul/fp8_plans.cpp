@@ -1,0 +1,186 @@
+#include "engine/backend/cuda/matmul/fp8_plans.h"
+
+#include "engine/backend/cuda/cuda.h"
+#include "engine/backend/cuda/device/launch.h"
+#include "engine/backend/cuda/matmul/matmul_description.h"
+
+namespace mbench::cuda {
+namespace {
+
+using ops::Fp8Blocks;
+using ops::Fp8Matmul;
+using ops::Fp8Operand;
+
+constexpr std::size_t kWorkspace = std::size_t{32} << 20;  // what cuBLAS recommends on Hopper
+// CUDA 12.9's cuBLAS is the first with scales of blocks; they need a GPU of compute capability 9.0.
+#define MBENCH_FP8_BLOCKS (CUBLAS_VERSION >= 120900)
+
+cudaDataType_t type_of(DType t) {
+  switch (t) {
+    case DType::e4m3:
+      return CUDA_R_8F_E4M3;
+    case DType::e5m2:
+      return CUDA_R_8F_E5M2;
+    case DType::bf16:
+      return CUDA_R_16BF;
+    case DType::f16:
+      return CUDA_R_16F;
+    default:
+      return CUDA_R_32F;
+  }
+}
+
+// Column-major, as cuBLAS counts: a row-major [outer, inner] is an inner x outer.
+class Columns {
+ public:
+  Columns(const Tensor& t) {
+    need(cublasLtMatrixLayoutCreate(&layout_, type_of(t.dtype()), static_cast<std::uint64_t>(t.shape()[1]),
+                                    static_cast<std::uint64_t>(t.shape()[0]), t.shape()[1]),
+         "cublasLtMatrixLayoutCreate");
+  }
+  ~Columns() { cublasLtMatrixLayoutDestroy(layout_); }
+  Columns(const Columns&) = delete;
+  Columns& operator=(const Columns&) = delete;
+  cublasLtMatrixLayout_t get() const { return layout_; }
+
+ private:
+  cublasLtMatrixLayout_t layout_ = nullptr;
+};
+
+template <class T>
+void set(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t what, const T& value) {
+  need(cublasLtMatmulDescSetAttribute(description, what, &value, sizeof value),
+       "cublasLtMatmulDescSetAttribute");
+}
+
+#if MBENCH_FP8_BLOCKS
+std::int32_t mode_of(Fp8Blocks blocks) {
+  switch (blocks) {
+    case Fp8Blocks::rows:
+      return CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F;
+    case Fp8Blocks::squares:
+      return CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
+    default:
+      return CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
+  }
+}
+#endif
+
+// Why the current GPU, or the library that this was compiled with, has no such products.
+std::optional<std::string> why_none_here(bool blocks) {
+  int device = 0, major = 0, minor = 0;
+  cuda_check(Fp8Matmul::name, cudaGetDevice(&device));
+  cuda_check(Fp8Matmul::name, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  cuda_check(Fp8Matmul::name, cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
+  if (blocks && !MBENCH_FP8_BLOCKS)
+    return "fp8_recipe blockwise, need a binary built with CUDA 12.9 or newer";
+  return why_no_fp8(10 * major + minor, blocks);
+}
+
+}  // namespace
+
+struct Fp8Plans::Plan {
+  explicit Plan(const Fp8Matmul& op) : first(op.b.codes), second(op.a.codes), result(op.c) {
+    need(cublasLtMatmulDescCreate(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
+    set(description, CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
+    set(description, CUBLASLT_MATMUL_DESC_TRANSB, CUBLAS_OP_N);
+    set(description, CUBLASLT_MATMUL_DESC_FAST_ACCUM, std::int8_t{0});
+#if MBENCH_FP8_BLOCKS
+    set(description, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, mode_of(op.b.blocks));
+    set(description, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, mode_of(op.a.blocks));
+#endif
+  }
+  ~Plan() {
+    cublasLtMatmulDescDestroy(description);
+  }
+  void point_to(const Fp8Matmul& op) {
+    set(description, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, static_cast<const void*>(op.b.inverse.data()));
+    set(description, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, static_cast<const void*>(op.a.inverse.data()));
+  }
+  // C^T = B A^T: cuBLAS's first operand is b, its second is a.
+  Columns first, second, result;
+  cublasLtMatmulDesc_t description = nullptr;
+  cublasLtMatmulAlgo_t algorithm{};
+};
+
+Fp8Plans::Fp8Plans(cudaStream_t stream, Allocator& memory) : stream_(stream), charged_(memory) {}
+
+Fp8Plans::~Fp8Plans() {
+  plans_.clear();
+  if (handle_ == nullptr) return;
+  cudaFree(workspace_);
+  cublasLtDestroy(handle_);
+}
+
+void Fp8Plans::open() {
+  if (handle_ != nullptr) return;
+  charged_.resize(kWorkspace, "workspace of cuBLASLt's FP8 products");
+  cuda_check(Fp8Matmul::name, cudaMalloc(&workspace_, kWorkspace));
+  need(cublasLtCreate(&handle_), "cublasLtCreate");
+}
+
+Fp8Plans::Key Fp8Plans::key_of(const Fp8Matmul& op) {
+  const auto type = [](const Tensor& t) { return static_cast<std::int64_t>(t.dtype()); };
+  return {op.m(),
+          op.n(),
+          op.k(),
+          type(op.a.codes),
+          type(op.b.codes),
+          type(op.c),
+          static_cast<std::int64_t>(op.a.blocks),
+          static_cast<std::int64_t>(op.b.blocks),
+          op.beta == 0,
+          alignment_of(op.a.codes.data()),
+          alignment_of(op.b.codes.data()),
+          alignment_of(op.c.data())};
+}
+
+std::unique_ptr<Fp8Plans::Plan> Fp8Plans::make(const Fp8Matmul& op) {
+  if (const auto why = why_none_here(op.a.blocks != Fp8Blocks::tensor))
+    fail(ErrorKind::unsupported, Fp8Matmul::name, "{}", *why);
+  auto plan = std::make_unique<Plan>(op);
+  plan->point_to(op);
+  cublasLtMatmulPreference_t preference = nullptr;
+  need(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
+  const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t what, const auto& value) {
+    need(cublasLtMatmulPreferenceSetAttribute(preference, what, &value, sizeof value),
+         "cublasLtMatmulPreferenceSetAttribute");
+  };
+  const auto aligned = [&](cublasLtMatmulPreferenceAttributes_t what, const Tensor& t) {
+    prefer(what, static_cast<std::uint32_t>(alignment_of(t.data())));
+  };
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspace);
+  prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+         static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  aligned(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, op.b.codes);
+  aligned(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, op.a.codes);
+  aligned(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, op.c);
+  aligned(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, op.c);
+  cublasLtMatmulHeuristicResult_t found{};
+  int count = 0;
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoGetHeuristic(handle_, plan->description, plan->first.get(), plan->second.get(),
+                                     plan->result.get(), plan->result.get(), preference, 1, &found, &count);
+  cublasLtMatmulPreferenceDestroy(preference);
+  if (status != CUBLAS_STATUS_SUCCESS || count == 0)
+    fail(ErrorKind::unsupported, Fp8Matmul::name,
+         "cuBLASLt has no algorithm for {} x {} x {}, {} and {} to {} (it says {})", op.m(), op.n(), op.k(),
+         name_of(op.a.codes.dtype()), name_of(op.b.codes.dtype()), name_of(op.c.dtype()),
+         cublasLtGetStatusString(status));
+  plan->algorithm = found.algo;
+  return plan;
+}
+
+void Fp8Plans::run(const Fp8Matmul& op) {
+  open();
+  std::unique_ptr<Plan>& plan = plans_[key_of(op)];
+  if (!plan) plan = make(op);
+  plan->point_to(op);
+  const float alpha = 1;
+  need(cublasLtMatmul(handle_, plan->description, &alpha, op.b.codes.data(), plan->first.get(),
+                      op.a.codes.data(), plan->second.get(), &op.beta, op.c.data(), plan->result.get(),
+                      op.c.data(), plan->result.get(), &plan->algorithm, workspace_, kWorkspace, stream_),
+       "cublasLtMatmul");
+}
+
+}  // namespace mbench::cuda

@@ -1,0 +1,41 @@
+// FP8 products by cuBLASLt, as ops/fp8_matmul.h defines them: f32 accumulation throughout (no "fast accumulation", which on Hopper
+// keeps fewer bits), scales read from the device. Of the algorithms that the heuristic puts first the first is taken: it depends on
+// the product alone, so two runs give the same bits. What a product needs is made once for its shape and types, and kept.
+#pragma once
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "engine/device/library_memory.h"
+#include "engine/ops/fp8_matmul.h"
+
+namespace mbench::cuda {
+
+class Fp8Plans {
+ public:
+  // `memory`: the device's, which the workspace is charged to, with the first product.
+  Fp8Plans(cudaStream_t stream, Allocator& memory);
+  ~Fp8Plans();
+  Fp8Plans(const Fp8Plans&) = delete;
+  Fp8Plans& operator=(const Fp8Plans&) = delete;
+  void run(const ops::Fp8Matmul& op);
+
+ private:
+  struct Plan;
+  using Key = std::array<std::int64_t, 12>;
+  static Key key_of(const ops::Fp8Matmul& op);
+  std::unique_ptr<Plan> make(const ops::Fp8Matmul& op);
+  void open();
+
+  cudaStream_t stream_;
+  cublasLtHandle_t handle_ = nullptr;
+  LibraryMemory charged_;
+  void* workspace_ = nullptr;
+  std::map<Key, std::unique_ptr<Plan>> plans_;
+};
+
+}  // namespace mbench::cuda

@@ -1,0 +1,79 @@
+// FP8 storage with f32 arithmetic (Micikevicius et al. 2022, FP8 Formats for Deep Learning, arXiv:2209.05433): conversions of single
+// elements, for the CPU and for kernels. e4m3 has 4 bits of exponent (bias 7) and 3 of mantissa, no infinities, one NaN of
+// either sign, and 448 for its largest value; e5m2 has 5 (bias 15) and 2, IEEE's infinities and NaNs, and 57344.
+#pragma once
+#include <bit>
+#include <cstdint>
+
+#include "engine/base/dtype.h"
+
+namespace mbench {
+
+struct e4m3 {
+  std::uint8_t bits;
+  static constexpr int kMantissa = 3, kBias = 7;
+  static constexpr std::uint32_t kLargest = 0x7E, kNaN = 0x7F;
+};
+struct e5m2 {
+  std::uint8_t bits;
+  static constexpr int kMantissa = 2, kBias = 15;
+  static constexpr std::uint32_t kLargest = 0x7B, kNaN = 0x7F;
+};
+
+template <class T>
+constexpr float fp8_to_float(std::uint8_t bits) {
+  const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x80) << 24, code = bits & 0x7F;
+  if (code > T::kLargest) {
+    // e5m2's first code beyond its numbers is an infinity; e4m3 has a NaN alone.
+    const bool infinite = T::kMantissa == 2 && code == 0x7C;
+    return std::bit_cast<float>(sign | (infinite ? 0x7F800000u : 0x7FC00000u));
+  }
+  const std::uint32_t exponent = code >> T::kMantissa, mantissa = code & ((1u << T::kMantissa) - 1);
+  if (exponent > 0)
+    return std::bit_cast<float>(sign | ((exponent + 127 - T::kBias) << 23) |
+                                (mantissa << (23 - T::kMantissa)));
+  // Subnormal: so many times the smallest.
+  const auto smallest = std::bit_cast<float>(static_cast<std::uint32_t>(128 - T::kBias - T::kMantissa) << 23);
+  const float value = static_cast<float>(mantissa) * smallest;
+  return sign != 0 ? -value : value;
+}
+
+// The nearest value, of two that are as near the one with the even code. What is larger than the largest becomes that, as in
+// NVIDIA's conversion with saturation (cvt.rn.satfinite); NaN stays one.
+template <class T>
+constexpr std::uint8_t fp8_from_float(float x) {
+  const auto u = std::bit_cast<std::uint32_t>(x);
+  const std::uint32_t sign = (u >> 24) & 0x80, a = u & 0x7FFFFFFFu;
+  if (a > 0x7F800000u) return static_cast<std::uint8_t>(sign | T::kNaN);
+  const int exponent = static_cast<int>(a >> 23) - 127, least = 1 - T::kBias;  // of a normal value
+  std::uint32_t code = 0;
+  if (exponent >= least) {
+    constexpr int kShift = 23 - T::kMantissa;
+    const std::uint32_t rounded = (a + (1u << (kShift - 1)) - 1 + ((a >> kShift) & 1u)) >> kShift;
+    code = rounded - (static_cast<std::uint32_t>(127 - T::kBias) << T::kMantissa);
+    if (code > T::kLargest) code = T::kLargest;
+  } else {
+    const int shift = 23 - T::kMantissa + least - exponent;
+    if (shift <= 24) {
+      const std::uint32_t m = (a & 0x7FFFFFu) | 0x800000u;
+      code = (m + (1u << (shift - 1)) - 1 + ((m >> shift) & 1u)) >> shift;
+    }
+  }
+  return static_cast<std::uint8_t>(sign | code);
+}
+
+constexpr float to_float(e4m3 x) {
+  return fp8_to_float<e4m3>(x.bits);
+}
+constexpr float to_float(e5m2 x) {
+  return fp8_to_float<e5m2>(x.bits);
+}
+
+constexpr bool is_fp8(DType t) {
+  return t == DType::e4m3 || t == DType::e5m2;
+}
+constexpr float largest_of(DType t) {
+  return t == DType::e4m3 ? fp8_to_float<e4m3>(e4m3::kLargest) : fp8_to_float<e5m2>(e5m2::kLargest);
+}
+
+}  // namespace mbench

@@ -1,0 +1,115 @@
+#include "engine/nn/fp8.h"
+
+#include "engine/ops/copy.h"
+#include "engine/ops/run.h"
+
+namespace mbench {
+
+void ScaleHistory::allocate(Device& device) {
+  for (OfType& t : types_) {
+    if (t.count == 0) continue;
+    const auto make = [&](const Shape& shape, float value, std::string_view what) {
+      const Tensor made = device.empty(shape, DType::f32, Category::other, what);
+      run(device, ops::Fill{made, value});
+      return made;
+    };
+    t.amax = make({t.count}, 0, "largest values of FP8 tensors");
+    t.scale = make({t.count}, 1, "scales of FP8 tensors");
+    t.inverse = make({t.count}, 1, "inverses of FP8 scales");
+    t.history = make({kSteps, t.count}, 0, "history of the largest values");
+  }
+}
+
+void ScaleHistory::end_step(Device& device, const Groups& groups, std::int64_t step) {
+  for (OfType& t : types_) {
+    if (t.count == 0) continue;
+    groups.over({Axis::tp}).all_reduce(t.amax, ReduceOp::max);
+    groups.over({Axis::cp, Axis::dp}).all_reduce(t.amax, ReduceOp::max);
+    run(device, ops::UpdateScales{t.amax, t.history, t.scale, t.inverse, step % kSteps,
+                                  &t == &types_[0] ? DType::e4m3 : DType::e5m2});
+  }
+}
+
+Fp8Products::Fp8Products(ScaleHistory& scales, const Plan& plan)
+    : recipe_(*plan.precision.fp8), sharded_(plan.state.weights.sharded()), scales_(&scales) {
+  if (recipe_ != Fp8Recipe::delayed) return;
+  for (const Operand operand : {kInput, kWeight, kGradient}) slots_[operand] = scales.add(type_of(operand));
+}
+
+DType Fp8Products::type_of(Operand operand) const {
+  return operand == kGradient && recipe_ != Fp8Recipe::blockwise ? DType::e5m2 : DType::e4m3;
+}
+
+Fp8Tensor Fp8Products::quantise(Context& c, Operand operand, const Tensor& x, Fp8Ways ways, Fp8Tensor q,
+                                const std::vector<Axis>& parts_of) const {
+  const std::int64_t rows = x.shape()[0], cols = x.shape()[1];
+  const bool blocks = recipe_ == Fp8Recipe::blockwise, squares = operand == kWeight;
+  const Category category = operand == kWeight ? Category::weights : Category::activations;
+  const auto make = [&](Tensor& t, const Shape& shape, DType type, std::string_view what) {
+    if (!t) t = c.device.empty(shape, type, category, what);
+  };
+  const auto open = [&](ops::Fp8Operand& side, std::int64_t outer, std::int64_t inner,
+                        std::string_view what) {
+    make(side.codes, {outer, inner}, type_of(operand), what);
+    if (!blocks) return;
+    side.blocks = squares ? ops::Fp8Blocks::squares : ops::Fp8Blocks::rows;
+    make(side.inverse, ops::QuantiseBlocks::scales_of(outer, inner, squares), DType::f32,
+         "scales of FP8 blocks");
+  };
+  if (ways != Fp8Ways::transposed) open(q.straight, rows, cols, "FP8 operand");
+  if (ways != Fp8Ways::straight) open(q.transposed, cols, rows, "transposed FP8 operand");
+  if (blocks) {
+    run(c.device, ops::QuantiseBlocks{x, q.straight.codes, q.straight.inverse, q.transposed.codes,
+                                      q.transposed.inverse, squares});
+    return q;
+  }
+  Tensor scale, inverse, amax;
+  if (recipe_ == Fp8Recipe::delayed) {
+    const DType type = type_of(operand);
+    const int slot = slots_[operand];
+    scale = scales_->scale(type, slot), inverse = scales_->inverse(type, slot),
+    amax = scales_->amax(type, slot);
+  } else {
+    make(q.figures, {3}, DType::f32, "scale of an FP8 tensor");
+    const Tensor most = q.figures.slice(0, 1);
+    scale = q.figures.slice(1, 1), inverse = q.figures.slice(2, 1);
+    run(c.device, ops::Fill{most, 0});
+    run(c.device, ops::AbsMax{x, most});
+    for (const Axis axis : parts_of) c.groups.over({axis}).all_reduce(most, ReduceOp::max);
+    run(c.device, ops::Fp8Scale{most, scale, inverse, type_of(operand)});
+  }
+  run(c.device, ops::Quantise{x, scale, q.straight.codes, q.transposed.codes, amax});
+  q.straight.inverse = q.transposed.inverse = inverse;
+  return q;
+}
+
+Fp8Tensor Fp8Products::input(Context& c, const Tensor& x, Fp8Ways ways,
+                             const std::vector<Axis>& parts_of) const {
+  return quantise(c, kInput, x, ways, {}, parts_of);
+}
+
+Fp8Tensor Fp8Products::gradient(Context& c, const Tensor& dy) const {
+  return quantise(c, kGradient, dy, Fp8Ways::both, {});
+}
+
+Fp8Tensor Fp8Products::weight(Context& c, const Tensor& w, Fp8Ways ways, std::int64_t part) const {
+  if (sharded_) return quantise(c, kWeight, w, ways, {});
+  Fp8Weights::Kept& kept = c.fp8_weights.kept[{this, part}];
+  if (kept.step != c.step) kept = {quantise(c, kWeight, w, Fp8Ways::both, kept.tensor), c.step};
+  return kept.tensor;
+}
+
+ops::Fp8Operand Fp8Products::transpose(Context& c, const ops::Fp8Operand& x) {
+  const Shape& s = x.codes.shape();
+  const Tensor y =
+      c.device.empty({s[1], s[0]}, x.codes.dtype(), Category::activations, "transposed FP8 operand");
+  run(c.device, ops::Fp8Transpose{x.codes, y});
+  return {y, x.inverse};
+}
+
+void Fp8Products::multiply(Context& c, const ops::Fp8Operand& a, const ops::Fp8Operand& b, const Tensor& out,
+                           float beta) {
+  run(c.device, ops::Fp8Matmul{a, b, out, beta});
+}
+
+}  // namespace mbench

@@ -1,0 +1,78 @@
+// Products of a linear layer in FP8 (Micikevicius et al. 2022, arXiv:2209.05433): operands are quantised as they are needed, and
+// multiplied with f32 accumulation. Of a layer these are the linear parts of its mixers, as Transformer Engine's modules
+// (TELinear and TEGroupedLinear of Megatron-Core's layer specs) and torchtitan's Float8 converter (all but the output) take them:
+// not the router, embedding, logits, the core of attention, or what joins words for multi-token prediction.
+//
+// Recipes: `tensorwise`, a scale from the tensor at hand (Float8CurrentScaling); `delayed`, from the largest of the last 1024 steps
+// (DelayedScaling, HYBRID); both with e4m3 forward and e5m2 for gradients. `blockwise`: e4m3 everywhere, a scale for each 1 x 128
+// elements of activations and gradients and each 128 x 128 of weights (Float8BlockScaling; DeepSeek-V3 Technical Report, 3.3).
+//
+// Delayed scales move once a step, over the micro batches' and ranks' largest, where Transformer Engine moves them after each
+// forward: so a region that is computed again finds the scale that it had, and every schedule the same ones.
+#pragma once
+#include <vector>
+
+#include "engine/nn/context.h"
+#include "engine/nn/fp8_tensor.h"
+
+namespace mbench {
+
+enum class Fp8Ways { straight, transposed, both };
+
+// The scales of delayed scaling of all layers of a rank, and the largest values from which they come.
+class ScaleHistory {
+ public:
+  static constexpr std::int64_t kSteps = 1024;  // DelayedScaling's amax_history_len
+  // A tensor of that type; returns its place among those.
+  int add(DType type) { return of(type).count++; }
+  // Once all are there. Nothing where there are none.
+  void allocate(Device& device);
+  Tensor amax(DType type, int slot) { return of(type).amax.slice(slot, 1); }
+  Tensor scale(DType type, int slot) { return of(type).scale.slice(slot, 1); }
+  Tensor inverse(DType type, int slot) { return of(type).inverse.slice(slot, 1); }
+  // After a step: the largest values over the ranks that share a layer, and the scales that follow.
+  void end_step(Device& device, const Groups& groups, std::int64_t step);
+
+ private:
+  struct OfType {
+    int count = 0;
+    Tensor amax, scale, inverse, history;
+  };
+  OfType& of(DType type) { return types_[type == DType::e4m3 ? 0 : 1]; }
+  OfType types_[2];
+};
+
+// The products of one weight, or of several that stand one after the other (experts).
+class Fp8Products {
+ public:
+  Fp8Products(ScaleHistory& scales, const Plan& plan);
+
+  // Of the layer's input [rows, in]. `parts_of`: ranks along these axes hold the other parts of a tensor that has one scale.
+  Fp8Tensor input(Context& context, const Tensor& x, Fp8Ways ways,
+                  const std::vector<Axis>& parts_of = {}) const;
+  Fp8Tensor gradient(Context& context, const Tensor& dy) const;
+  // Of the weight [out, in], or a part of it. Made once a step, both ways, and kept; but where weights are sharded made for this use.
+  Fp8Tensor weight(Context& context, const Tensor& w, Fp8Ways ways, std::int64_t part = 0) const;
+
+  // Whether what is quantised can be gathered, and transposed after that: not where scales are of blocks.
+  bool travels() const { return recipe_ != Fp8Recipe::blockwise; }
+  static ops::Fp8Operand transpose(Context& context, const ops::Fp8Operand& x);
+
+  // out = a b^T, or added to beta times what is there.
+  static void multiply(Context& context, const ops::Fp8Operand& a, const ops::Fp8Operand& b,
+                       const Tensor& out, float beta = 0);
+
+ private:
+  enum Operand { kInput, kWeight, kGradient };
+  DType type_of(Operand operand) const;
+  // Into the tensors that `into` has, or new ones.
+  Fp8Tensor quantise(Context& context, Operand operand, const Tensor& x, Fp8Ways ways, Fp8Tensor into,
+                     const std::vector<Axis>& parts_of = {}) const;
+
+  Fp8Recipe recipe_;
+  bool sharded_;  // weights
+  ScaleHistory* scales_;
+  int slots_[3] = {};  // [operand], of delayed scaling
+};
+
+}  // namespace mbench

@@ -1,0 +1,25 @@
+// A matrix in FP8, and what a step keeps of its weights in it.
+#pragma once
+#include <map>
+#include <utility>
+
+#include "engine/ops/fp8_matmul.h"
+
+namespace mbench {
+
+// [rows, cols] as products read it: along cols, and transposed, [cols, rows], along rows. Either may be missing.
+struct Fp8Tensor {
+  ops::Fp8Operand straight, transposed;
+  Tensor figures{};  // [3] f32: largest value, scale, its inverse, where the scale is of this tensor alone
+};
+
+struct Fp8Weights {
+  struct Kept {
+    Fp8Tensor tensor;
+    std::int64_t step = -1;  // of which it is
+  };
+  std::map<std::pair<const void*, std::int64_t>, Kept>
+      kept;  // by products and part of the weight (Fp8Products)
+};
+
+}  // namespace mbench

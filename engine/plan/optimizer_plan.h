@@ -1,0 +1,76 @@
+// What an optimizer keeps of every parameter from step to step, and how its updates are launched: a declaration, from which
+// the optimizer allocates, memory is counted, and bytes a parameter follow. Strategies write it (strategies/optimizer.cpp).
+#pragma once
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/dtype.h"
+#include "engine/base/shape.h"
+#include "engine/spec/point.h"
+
+namespace mbench {
+
+// Elements of a block that shares a scale (StateExtent::block).
+inline constexpr std::int64_t kStateBlock = 256;
+
+// For what one element of a state stands.
+enum class StateExtent {
+  element,  // of the parameter
+  block,    // of kStateBlock elements
+  // A sum over the row, or the column, of a matrix (each of several that are one weight). A vector is a matrix of one column.
+  row,
+  column
+};
+
+struct OptimizerState {
+  std::string_view name;
+  DType dtype = DType::f32;
+  StateExtent extent = StateExtent::element;
+};
+
+// A parameter as so many matrices [rows, cols].
+struct Matrices {
+  std::int64_t count = 1, rows = 0, cols = 1;
+};
+inline Matrices matrices_of(const Shape& shape) {
+  if (shape.rank() == 1) return {1, shape[0], 1};
+  const std::int64_t rows = shape[shape.rank() - 2], cols = shape[-1];
+  return {shape.numel() / (rows * cols), rows, cols};
+}
+
+// Elements of a state for a parameter of that shape.
+inline std::int64_t elements_of(StateExtent extent, const Shape& shape) {
+  const Matrices m = matrices_of(shape);
+  switch (extent) {
+    case StateExtent::element:
+      return shape.numel();
+    case StateExtent::block:
+      return (shape.numel() + kStateBlock - 1) / kStateBlock;
+    case StateExtent::row:
+      return m.count * m.rows;
+    case StateExtent::column:
+      return m.count * m.cols;
+  }
+  return 0;
+}
+
+struct OptimizerPlan {
+  OptimizerKind kind = OptimizerKind::adamw;
+  std::vector<OptimizerState> states;  // in the order in which they are allocated
+  // One launch for what lies together, or one for each parameter; of the norm too.
+  bool fused = true;
+
+  bool has(StateExtent extent) const {
+    for (const OptimizerState& s : states)
+      if (s.extent == extent) return true;
+    return false;
+  }
+  // Rows and columns are a parameter's own, and need all of it.
+  bool by_parameter() const { return !fused || has(StateExtent::row); }
+  // Elements to which parameters and parts of them are aligned: a cache line of f32 and 128 bytes of 16-bit weights, or a
+  // block, so that none has elements of two parameters or of two ranks.
+  std::int64_t alignment() const { return has(StateExtent::block) ? kStateBlock : 64; }
+};
+
+}  // namespace mbench

@@ -1,0 +1,98 @@
+// Products in FP8: whether those of a rank are as cuBLASLt's want them. What the recipes mean stands in engine/nn/fp8.h; which
+// recipe is part of the precision (plan.cpp).
+#include <cmath>
+
+#include "strategies/strategies.h"
+
+namespace mbench::strategies {
+namespace {
+
+// What cuBLASLt asks of every dim of an FP8 product: rows of 16 bytes, either way round.
+constexpr std::int64_t kMultiple = 16;
+
+// The products of a layer's linear parts on a rank: [tokens, in] x [in, out].
+struct Product {
+  std::string name;
+  std::int64_t tokens, in, out;
+};
+
+class Products {
+ public:
+  explicit Products(const Point& p)
+      : p_(p),
+        tokens_(p.seq / p.cp * p.micro_batch),
+        local_(p.sequence_parallel ? tokens_ / p.tp : tokens_) {}
+
+  void add(const AttentionSpec& a) {
+    if (a.kv_heads % p_.tp == 0) {
+      add(a.qkv);
+    } else {
+      add(a.queries());
+      all.push_back({a.qkv.name, tokens_, a.qkv.in, a.qk_dim + a.v_dim});
+    }
+    add(a.proj);
+  }
+  void add(const LatentAttentionSpec& a) {
+    for (const LinearSpec* linear : {&a.down, &a.q, &a.kv, &a.proj}) add(*linear);
+  }
+  void add(const MlpSpec& m) { add(m.fc1), add(m.fc2); }
+  void add(const MoeSpec& m) {
+    const std::int64_t dispatched = p_.expert_tp() == p_.tp ? tokens_ : local_;
+    const double share = static_cast<double>(dispatched * m.active) / static_cast<double>(m.experts);
+    const auto each = static_cast<std::int64_t>(
+        std::ceil(p_.router.routing == Routing::capacity ? p_.router.factor * share : share));
+    const std::int64_t rows = each * p_.ep, etp = p_.expert_tp();
+    all.push_back({m.expert.fc1.name, rows, m.expert.fc1.in, m.expert.fc1.out / etp});
+    all.push_back({m.expert.fc2.name, rows, m.expert.fc2.in / etp, m.expert.fc2.out});
+    if (m.shared) add(*m.shared);
+  }
+  std::vector<Product> all;
+
+ private:
+  void add(const LinearSpec& l) {
+    switch (l.role) {
+      case Role::column:
+        return all.push_back({l.name, tokens_, l.in, l.out / p_.tp});
+      case Role::row:
+        return all.push_back({l.name, tokens_, l.in / p_.tp, l.out});
+      default:
+        return all.push_back({l.name, local_, l.in, l.out});
+    }
+  }
+  const Point& p_;
+  std::int64_t tokens_, local_;
+};
+
+MaybeRefusal refuse(const Point& p) {
+  if (p.fp8_recipe != Fp8Recipe::tensorwise && p.precision != Precision::fp8)
+    return infeasible("fp8_recipe {} with precision {}, need precision fp8 or fp8_recipe tensorwise",
+                      name_of(p.fp8_recipe), name_of(p.precision));
+  if (p.precision != Precision::fp8) return std::nullopt;
+  if (p.model.experts > 0 && p.router.routing == Routing::learned)
+    return infeasible(
+        "precision fp8 with router learned: experts have as many rows as the data say, and FP8 products "
+        "multiples of {}, "
+        "need router balanced or capacity:F",
+        kMultiple);
+  for (const std::int64_t i : {std::int64_t{0}, p.model.layers - 1}) {
+    Products products(p);
+    for (const BranchSpec& branch : layer_of(p.model, i).branches)
+      std::visit([&](const auto& mixer) { products.add(mixer); }, branch.mixer);
+    for (const Product& x : products.all)
+      if (x.tokens % kMultiple != 0 || x.in % kMultiple != 0 || x.out % kMultiple != 0)
+        return infeasible(
+            "precision fp8: {} is a product of {} tokens, {} inputs and {} outputs on a rank, need multiples "
+            "of {}, or "
+            "precision bf16",
+            x.name, x.tokens, x.in, x.out, kMultiple);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Strategy fp8() {
+  return {"fp8", {"fp8_recipe"}, refuse, nullptr, nullptr};
+}
+
+}  // namespace mbench::strategies

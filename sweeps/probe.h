@@ -1,0 +1,34 @@
+// What the ranks' own hosts say of themselves, asked before a sweep where its ranks may be on other hosts than it is.
+#pragma once
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/spec/hosts.h"
+#include "sweeps/launcher.h"
+
+namespace mbench {
+class Interrupt;
+}
+
+namespace mbench::sweeps {
+
+// What rank 0 of `mbench run` and `mbench hosts` says of its job, in a line of JSON on stdout.
+struct ToldHosts {
+  std::vector<Host> hosts;
+  std::map<std::string, std::string> variables;
+  nlohmann::ordered_json environment;  // of rank 0's host
+};
+// Nothing if the line is something else.
+std::optional<ToldHosts> read_told_hosts(std::string_view line);
+
+// Starts `program hosts` with one rank on each node. Error of kind launch_failed with the reason if that does not work: no
+// point would.
+ToldHosts probe_hosts(const Launcher& launcher, const std::string& program, const std::string& device);
+
+// The launcher with what the hosts have: how many they are, and of each what the least has.
+Launcher on_hosts(Launcher launcher, const std::vector<Host>& hosts);
+
+}  // namespace mbench::sweeps

@@ -1,0 +1,63 @@
+#include "sweeps/schema.h"
+
+#include <nlohmann/json.hpp>
+
+#include "engine/spec/point.h"
+
+namespace mbench::sweeps {
+namespace {
+
+using nlohmann::ordered_json;
+
+// At least one value of `items`.
+ordered_json some(ordered_json items) {
+  return {{"type", "array"}, {"minItems", 1}, {"items", std::move(items)}};
+}
+
+ordered_json reference(const std::string& field) {
+  return {{"$ref", "#/$defs/" + field}};
+}
+
+// `sweep`: a field's values, or those of several that are zipped, whose key is joined by commas.
+ordered_json sweep_schema(const ordered_json& fields) {
+  ordered_json properties = ordered_json::object();
+  for (const auto& [field, values] : fields.items()) properties[field] = some(reference(field));
+  return {{"type", "object"},
+          {"properties", properties},
+          {"patternProperties",
+           {{"^[^,]*,.*$", some({{"type", "array"}, {"minItems", 2}})}, {"^machine\\.[^,]+$", some({{"type", "number"}})}}},
+          {"additionalProperties", false}};
+}
+
+ordered_json published_schema() {
+  const ordered_json text = {{"type", "string"}};
+  ordered_json schema = {
+      {"type", "object"},
+      {"properties",
+       {{"source", text}, {"machine", text}, {"about", text}, {"rows", {{"type", "array"}, {"items", {{"type", "object"}}}}}}}};
+  schema["required"] = ordered_json::array({"source", "rows"});
+  return schema;
+}
+
+}  // namespace
+
+ordered_json spec_schema() {
+  ordered_json fields = point_schema();
+  fields.erase("device");  // --on says it
+  ordered_json properties = {{"$schema", {{"type", "string"}}}, {"name", {{"type", "string"}}}};
+  for (const auto& [field, values] : fields.items()) properties[field] = reference(field);
+  properties["sweep"] = sweep_schema(fields);
+  ordered_json table;
+  table["type"] = ordered_json::array({"string", "object"});
+  properties["tables"] = {{"anyOf", ordered_json::array({table, {{"type", "array"}, {"items", table}}})}};
+  properties["published"] = published_schema();
+  return {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+          {"title", "A spec of mbench sweep"},
+          {"type", "object"},
+          {"properties", properties},
+          {"patternProperties", {{"^machine\\.[^,]+$", {{"type", "number"}}}}},
+          {"additionalProperties", false},
+          {"$defs", fields}};
+}
+
+}  // namespace mbench::sweeps

@@ -1,0 +1,54 @@
+// Offloading, from the command line.
+#include "engine/process/process_tree.h"
+#include "engine/spec/result.h"
+#include "test/catch.h"
+#include "test/cli/room.h"
+
+using namespace mbench;
+using namespace mbench::test;
+using Catch::Contains;
+
+namespace {
+
+const std::string kSpec = R"({"model": "gpt-bytes-3m", "seq": 64, "dp": 2, "global_batch": 2, "zero": 3, "offload": "all",
+  "precision": "bf16", "iterations": 2, "warmup": 1, "env": )";
+
+}  // namespace
+
+TEST_CASE("a rank that dies within a copy to the host ends its point as a row, and nothing is left running") {
+  const Room room;
+#ifdef MBENCH_DIES_IN_COPY
+  const std::string env = R"({"LD_PRELOAD": ")" MBENCH_DIES_IN_COPY R"(", "DIES_ON_RANK": "1", "DIES_IN_COPY": ")";
+  room.put("spec.json", kSpec + R"({}, "sweep": {"env": [)" + env + R"(400"}, {}]}})");
+  const Run run = room.shell("$M sweep spec.json --out o --quiet", 100);
+  INFO(run.out << run.err);
+  CHECK(run.code == 3);
+  const auto rows = read_result_file(room / "o/results.json").points;
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].outcome == Outcome::crashed);
+  CHECK_THAT(rows[0].reason, Contains("killed by signal 9") && Contains("half of a piece has been copied"));
+  CHECK(rows[1].outcome == Outcome::ok);
+  CHECK(rows[1].host_memory_mib);
+  CHECK(live_descendants(0).empty());
+#endif
+}
+
+TEST_CASE("plan, sweep and tables tell what lies in host memory") {
+  const Room room;
+  room.put("spec.json", kSpec + R"({}, "sweep": {"offload": ["none", "optimizer", "all"]}})");
+  const Run plan = room.shell("$M plan spec.json --on sim:2xA100-SXM4-80GB");
+  INFO(plan.out << plan.err);
+  CHECK(plan.code == 0);
+  CHECK_THAT(plan.out, Contains("offload      optimizer state in host memory, updated there") &&
+                           Contains("offload      weights and optimizer state in host memory") &&
+                           Contains("peak of host memory, MiB a rank"));
+  const Run swept = room.shell("$M sweep spec.json --out o --quiet --on sim:2xA100-SXM4-80GB");
+  INFO(swept.out << swept.err);
+  CHECK(swept.code == 0);
+  const auto rows = read_result_file(room / "o/results.json").points;
+  REQUIRE(rows.size() == 3);
+  CHECK_FALSE(rows[0].host_memory_mib);
+  CHECK(*rows[1].host_memory_mib < *rows[2].host_memory_mib);
+  CHECK(*rows[1].peak_memory_mib < *rows[0].peak_memory_mib);
+  CHECK(*rows[2].peak_memory_mib < *rows[1].peak_memory_mib);
+}
