@@ -1,6 +1,6 @@
 // C = A B^T + beta * C of FP8 operands, f32 accumulation: each operand's codes times the inverse of its scales (quantise.h). Both
-// have their inner dim contiguous. One e5m2 operand at most, as on NVIDIA's tensor cores. On the CPU the codes are taken as the
-// values that they stand for, exactly, and multiplied in f32.
+// have their inner dim contiguous; on GPUs all three start at multiples of 16 bytes. One e5m2 operand at most, as on NVIDIA's tensor
+// cores. On the CPU the codes are taken as the values that they stand for, exactly, and multiplied in f32.
 #pragma once
 #include "engine/ops/quantise.h"
 

@@ -58,6 +58,7 @@ struct Within {
   Tolerance kernel{2e-6, 4e-6,
                    1};  // our kernel's from the CPU's; by default, both compute in f32 and round once
   double gpu = 1;  // the GPU's from the CPU's: times what test/gpu/twin.h allows; 0: GPUs have no such op
+  bool anywhere = true;  // the GPU's takes tensors that start at any element, not only where vectors of 16 bytes fit
   int calls = 1;   // on a GPU; 2 where the first chooses how and the second runs what was chosen
 };
 

@@ -5,7 +5,7 @@
 #include "engine/backend/cuda/attention/flash.h"
 #include "engine/backend/cuda/device/cuda_memory.h"
 #include "engine/backend/cuda/device/launch.h"
-#include "engine/backend/cuda/matmul/fp8_plans.h"
+#include "engine/backend/cuda/fp8_matmul/fp8_plans.h"
 #include "engine/backend/cuda/matmul/matmul_plans.h"
 
 namespace mbench::cuda {

@@ -16,7 +16,7 @@
 namespace mbench::cuda {
 
 class MatmulPlans;  // matmul/matmul_plans.h
-class Fp8Plans;     // matmul/fp8_plans.h
+class Fp8Plans;     // fp8_matmul/fp8_plans.h
 class Flash;        // attention/flash.h
 
 struct CudaOps {

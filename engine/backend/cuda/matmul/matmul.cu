@@ -1,6 +1,5 @@
 // Matrix products: by cuBLASLt (matmul_plans.cpp), but for those over no terms, which it does not take.
 #include "engine/backend/cuda/device/cuda_ops.h"
-#include "engine/backend/cuda/matmul/fp8_plans.h"
 #include "engine/backend/cuda/matmul/matmul.cuh"
 #include "engine/backend/cuda/matmul/matmul_plans.h"
 #include "engine/ops/epilogue.h"
@@ -14,11 +13,6 @@ void compute(CudaOps& gpu, const ops::Matmul& op) {
   if (!op.has_epilogue()) return enqueue(gpu.kernels, op);
   enqueue(gpu.kernels, ops::product_before_epilogue(op));
   ops::for_each_part_of_epilogue(op, [&](const auto& part) { compute(gpu, part); });
-}
-
-template <>
-void compute(CudaOps& gpu, const ops::Fp8Matmul& op) {
-  gpu.fp8_matmuls->run(op);
 }
 
 }  // namespace mbench::cuda

@@ -1,4 +1,4 @@
-#include "engine/backend/cuda/matmul/fp8_plans.h"
+#include "engine/backend/cuda/fp8_matmul/fp8_plans.h"
 
 #include "engine/backend/cuda/cuda.h"
 #include "engine/backend/cuda/device/launch.h"
