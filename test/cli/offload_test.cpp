@@ -48,7 +48,11 @@ TEST_CASE("plan, sweep and tables tell what lies in host memory") {
   const auto rows = read_result_file(room / "o/results.json").points;
   REQUIRE(rows.size() == 3);
   CHECK_FALSE(rows[0].host_memory_mib);
-  CHECK(*rows[1].host_memory_mib < *rows[2].host_memory_mib);
+  // Of 3,487,232 parameters a rank has half: f32 weights and two moments; with `all` the weights in bf16 too. The rest of the host's
+  // memory is pieces on their way.
+  const double half_mib = 3487232.0 / 2 / (1 << 20);
+  for (const int i : {1, 2}) CHECK((*rows[i].host_memory_anatomy_mib)[Category::optimizer] >= 12 * half_mib);
+  CHECK((*rows[2].host_memory_anatomy_mib)[Category::weights] >= 2 * half_mib);
   CHECK(*rows[1].peak_memory_mib < *rows[0].peak_memory_mib);
   CHECK(*rows[2].peak_memory_mib < *rows[1].peak_memory_mib);
 }

@@ -6,10 +6,50 @@
 #include "test/mpi/layouts.h"
 #if __has_include(<catch2/catch_session.hpp>)
 #include <catch2/catch_session.hpp>
+#include <catch2/reporters/catch_reporter_event_listener.hpp>
+#include <catch2/reporters/catch_reporter_registrars.hpp>
 #else
 #define CATCH_CONFIG_RUNNER
 #include <catch2/catch.hpp>
 #endif
+
+namespace {
+
+#if __has_include(<catch2/catch_session.hpp>)
+using Listener = Catch::EventListenerBase;
+using Taken = void;
+#else
+using Listener = Catch::TestEventListenerBase;
+using Taken = bool;
+#endif
+
+// A rank that leaves a case before its end leaves the others in a collective for ever: it ends them all, and says why.
+struct EndOfAll : Listener {
+  using Listener::Listener;
+  Taken assertionEnded(const Catch::AssertionStats& stats) override {
+    const Catch::AssertionResult& result = stats.assertionResult;
+    const bool leaves = result.getResultType() == Catch::ResultWas::ThrewException ||
+                        !Catch::shouldContinueOnFailure(result.m_info.resultDisposition);
+    if (!result.isOk() && leaves && result.getResultType() != Catch::ResultWas::FatalErrorCondition)
+      why_ = static_cast<std::string>(result.getMessage()) + " " + result.getExpression();
+    return Taken();
+  }
+  void testCaseEnded(const Catch::TestCaseStats& stats) override {
+    if (why_.empty()) return;
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    std::fflush(stdout);
+    std::fprintf(stderr, "[test_mpi] rank %d left \"%s\": %s\n", rank,
+                 std::string(stats.testInfo.name).c_str(), why_.c_str());
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
+
+ private:
+  std::string why_;
+};
+CATCH_REGISTER_LISTENER(EndOfAll)
+
+}  // namespace
 
 int main(int argc, char** argv) {
   mbench::MpiSession session;

@@ -93,13 +93,13 @@ void check_memory(const Layout& layout, const Machine& machine, const Framework&
 }  // namespace
 
 TEST_CASE("counted and simulated memory equal the CPU's byte for byte on every rank") {
-  const Machine machine = find_machine("A100-SXM4-80GB", "test");
+  const Machine machine = find_machine("H100-SXM5-80GB", "test");
   const Framework framework = find_framework("mbench", "test");
   for (const Layout& layout : layouts()) check_memory(layout, machine, framework);
 }
 
 TEST_CASE("the memory of 200 layouts drawn from a seed, counted, simulated and real") {
-  const Machine machine = find_machine("A100-SXM4-80GB", "test");
+  const Machine machine = find_machine("H100-SXM5-80GB", "test");
   const Framework framework = find_framework("mbench", "test");
   for (const Layout& layout : random_layouts(20, 200)) check_memory(layout, machine, framework);
 }
