@@ -19,6 +19,7 @@
 #include "engine/spec/result.h"
 #include "reports/tables/report.h"
 #include "strategies/strategies.h"
+#include "sweeps/session_folder.h"
 
 namespace mbench::cli {
 namespace {
@@ -32,6 +33,7 @@ struct Options {
   std::string point;
   std::string result;
   std::string trace;
+  std::string end_with;
   double collective_timeout = 300;  // seconds
   bool progress = false;
 };
@@ -152,6 +154,7 @@ PointResult run_in_process(const Options& options, const Point& point, const Pla
 
 int run(const Options& options) {
   if (const Point point = read_point(options.point); point.simulated()) return simulate(options, point);
+  if (!options.end_with.empty()) sweeps::end_with(options.end_with);
   const auto job = join_job(options.collective_timeout);
   const World& world = job->world();
   const bool first = world.rank() == 0;
@@ -252,6 +255,10 @@ void add_run(CLI::App& app, Exit& exit) {
       ->check(seconds_between(0.001, 1e9));
   command->add_flag("--progress", options->progress,
                     "Print progress as JSON lines, for a program that reads them");
+  command
+      ->add_option("--end-with", options->end_with,
+                   "End within seconds of the end of the program that holds the lock of FOLDER: the sweep that started this")
+      ->type_name("FOLDER");
   command->callback([options, &exit] { exit.code = run(*options); });
 }
 

@@ -122,6 +122,7 @@ std::vector<std::string> run_arguments(const PointRun& run, const std::string& i
   if (run.timeout_s > 0)
     arguments.insert(arguments.end(),
                      {"--collective-timeout", fmt::format("{:g}", std::min(300.0, run.timeout_s / 2))});
+  if (run.session) arguments.insert(arguments.end(), {"--end-with", run.session->path()});
   if (!run.trace.empty()) arguments.insert(arguments.end(), {"--trace", run.trace});
   return arguments;
 }
@@ -145,11 +146,13 @@ PointEnd run_point(const SpecPoint& p, const PointRun& run) {
   ProcessRequest request;
   request.argv = command.argv;
   request.env = command.env;
+  if (run.session) request.env.merge(session_variables(run.session->path(), p.point.env));
   request.log = point_file(run.out, p.id, ".log");
   request.timeout_s = run.timeout_s;
   request.interrupt = run.interrupt;
   request.on_line = [&](std::string_view line) { return told.take(line); };
   const ProcessEnd end = run_process(request);
+  if (run.session) run.session->clear();
   std::string trouble;
   std::optional<PointResult> result = read_result(result_path, trouble);
   const bool unwritten = told.unwritten().has_value();

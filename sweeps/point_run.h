@@ -12,6 +12,7 @@
 #include "engine/spec/result.h"
 #include "sweeps/launcher.h"
 #include "sweeps/probe.h"
+#include "sweeps/session_folder.h"
 #include "sweeps/spec.h"
 
 namespace mbench::sweeps {
@@ -39,6 +40,7 @@ struct PointRun {
   std::string program;  // this binary
   std::string out;      // folder of the sweep
   Launcher launcher;
+  const SessionFolder* session = nullptr;  // where the ranks' MPI keeps its files; null: where it likes
   double timeout_s = 0;
   std::string trace;  // file of the timeline; empty: none
   Interrupt* interrupt = nullptr;
@@ -47,7 +49,7 @@ struct PointRun {
 
 std::string point_file(const std::string& out, const std::string& id, const std::string& suffix);
 
-// `mbench run <point file> --result <result file> --progress`
+// `mbench run <point file> --result <result file> --progress`, and what the run shall do besides
 std::vector<std::string> run_arguments(const PointRun& run, const std::string& id);
 
 struct PointEnd {

@@ -168,10 +168,12 @@ class Sweep {
   }
 
   PointEnd run_one(const SpecPoint& p, const Forecast& forecast) {
+    if (!session_ && keeps_session_here(options_.launcher)) session_ = SessionFolder::make();
     PointRun run;
     run.program = options_.program;
     run.out = options_.out;
     run.launcher = options_.launcher;
+    if (session_) run.session = &*session_;
     if (options_.trace) run.trace = options_.trace(p.point);
     run.timeout_s =
         options_.timeout_s > 0 ? options_.timeout_s : std::max(600.0, 20 * forecast.seconds.value_or(0));
@@ -207,6 +209,7 @@ class Sweep {
   Interrupt& interrupt_;
   ProgressLine progress_;
   ResultStore store_;
+  std::optional<SessionFolder> session_;  // from the first point that is started on
   TimeLeft time_left_;
   std::vector<const SpecPoint*> todo_;
   std::vector<Forecast> forecasts_;

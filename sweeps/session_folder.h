@@ -1,0 +1,50 @@
+// Where Open MPI keeps the files of a sweep's ranks: a folder of the sweep's own below /dev/shm, and not the places that all jobs
+// share. Killed, mpirun leaves a session folder in /tmp and a segment of shared memory for each rank; from here they are removed
+// after each point, and what a killed sweep leaves at the start of the next one on this machine.
+//
+// The sweep holds a lock on its folder for as long as it lives, however it ends: a folder whose lock is free is a dead sweep's
+// (remove_dead_sessions), and its ranks wait for that lock to end with it (end_with).
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+
+#include "engine/base/folder_lock.h"
+#include "sweeps/launcher.h"
+
+namespace mbench::sweeps {
+
+inline constexpr const char* kSessionParent = "/dev/shm";
+
+class SessionFolder {
+ public:
+  // Removes what dead sweeps of this user have left below `parent`, and makes a new folder there. Nothing where that is no folder
+  // that can be written: Open MPI's files then lie where it puts them.
+  static std::optional<SessionFolder> make(const std::string& parent = kSessionParent);
+  SessionFolder(SessionFolder&&) noexcept;
+  SessionFolder& operator=(SessionFolder&&) noexcept;
+  ~SessionFolder();  // removes it
+
+  const std::string& path() const { return path_; }
+  void clear() const;  // removes what is in it
+
+ private:
+  SessionFolder(std::string path, FolderLock lock);
+  std::string path_;
+  FolderLock lock_;
+};
+
+// Whether that launcher's ranks are on this machine and started by Open MPI's mpirun, so that a folder here holds their files. In
+// a job of a batch system its end removes what a job leaves.
+bool keeps_session_here(const Launcher& launcher);
+
+// The variables that put Open MPI's files (4 and 5) there, but for those that this process's environment or `point_env` has.
+std::map<std::string, std::string> session_variables(const std::string& folder,
+                                                     const std::map<std::string, std::string>& point_env);
+
+// For a rank: once the sweep that holds the folder is gone, wakes the launcher, should it be stopped, so that it ends its ranks
+// as it was told when the sweep died, and ends this process 2 s later if it is still there. A thread that sleeps in the kernel
+// until then. bad_input if there is no such folder.
+void end_with(const std::string& folder);
+
+}  // namespace mbench::sweeps
