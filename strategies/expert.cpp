@@ -1,7 +1,7 @@
 // Mixtures of experts: how tokens find them, whole experts on different ranks (expert parallelism, ep) and parts of one
 // expert on several (etp). Both fold over tp x cp x dp (Liu et al. 2025, "MoE Parallel Folding"): with etp = tp the tokens
 // of a tensor-parallel group go through the same parts of experts together, as through a dense block; with etp 1 every
-// rank sends its own.
+// rank sends its own; between the two, the tokens of etp neighbouring ranks are gathered and go together.
 #include <numeric>
 
 #include "strategies/strategies.h"
@@ -13,10 +13,14 @@ std::int64_t width_of_expert(const ModelSpec& m) {
   return m.expert_ffn == 0 ? m.ffn : m.expert_ffn;
 }
 
+// The groups of ranks within a tensor-parallel group that dispatch tokens of their own.
+std::int64_t parts_of_sequence(const Point& p) {
+  return p.sequence_parallel ? p.tp / p.expert_tp() : 1;
+}
+
 // Positions of a sample that a rank dispatches together.
 std::int64_t dispatched_seq(const Point& p) {
-  const bool cut = p.sequence_parallel && p.expert_tp() != p.tp;
-  return p.seq / p.cp / (cut ? p.tp : 1);
+  return p.seq / p.cp / parts_of_sequence(p);
 }
 
 // Of those, how many at least stand one after the other: where the ranks of cp have two chunks each, some may have a part of
@@ -24,14 +28,13 @@ std::int64_t dispatched_seq(const Point& p) {
 std::int64_t neighbouring_seq(const Point& p) {
   const std::int64_t seq = dispatched_seq(p);
   const bool chunks = p.cp > 1 && p.cp_communication != CpCommunication::all_to_all;
-  const bool both = chunks && (seq == p.seq / p.cp || p.tp % 2 == 1);
-  return both ? seq / 2 : seq;
+  return chunks && parts_of_sequence(p) % 2 == 1 ? seq / 2 : seq;
 }
 
 MaybeRefusal refuse_sizes(const Point& p) {
   const std::int64_t etp = p.expert_tp(), replicas = p.tp * p.cp * p.dp;
-  if (etp != p.tp && etp != 1)
-    return infeasible("etp {} is neither 1 nor tp {}, need etp 1 or {}", etp, p.tp, p.tp);
+  if (p.tp % etp != 0)
+    return infeasible("etp {} does not divide tp {}, need etp {}", etp, p.tp, nearest_divisors(etp, p.tp));
   if (p.model.experts % p.ep != 0)
     return infeasible("ep {} does not divide the {} experts, need ep {}", p.ep, p.model.experts,
                       nearest_divisors(p.ep, p.model.experts));
@@ -39,8 +42,9 @@ MaybeRefusal refuse_sizes(const Point& p) {
     return infeasible("etp {} x ep {} does not divide tp {} x cp {} x dp {}, need ep {}", etp, p.ep, p.tp,
                       p.cp, p.dp, nearest_divisors(p.ep, replicas / etp));
   if (etp != p.tp && !p.sequence_parallel)
-    return infeasible("etp 1 with tp {} sends each rank's own tokens, need sequence_parallel true, or etp {}",
-                      p.tp, p.tp);
+    return infeasible(
+        "etp {} with tp {} sends parts of a sequence apart, need sequence_parallel true, or etp {}", etp,
+        p.tp, p.tp);
   if (width_of_expert(p.model) % etp != 0)
     return infeasible("etp {} does not divide expert_ffn {}, need etp {}", etp, width_of_expert(p.model),
                       nearest_divisors(etp, width_of_expert(p.model)));
@@ -78,8 +82,8 @@ std::vector<Choice> choices(const Point& p, std::int64_t) {
   Choice ep{"ep", {}}, etp{"etp", {}};
   for (const std::int64_t n : divisors(p.model.experts, p.tp * p.cp * p.dp / p.expert_tp()))
     if (p.tp * p.cp * p.dp / p.expert_tp() % n == 0) ep.values.push_back(n);
-  if (p.tp > 1 && p.sequence_parallel) etp.values.push_back(1);
-  if (width_of_expert(p.model) % p.tp == 0) etp.values.push_back(p.tp);
+  for (const std::int64_t n : divisors(width_of_expert(p.model), p.tp))
+    if (p.tp % n == 0 && (n == p.tp || p.sequence_parallel)) etp.values.push_back(n);
   return {etp, ep};
 }
 
@@ -88,14 +92,16 @@ void write(const Point& p, Plan& plan) {
   plan.router = p.router;
   plan.mesh.resize(Axis::etp, static_cast<int>(p.expert_tp()));
   plan.mesh.resize(Axis::ep, static_cast<int>(p.ep));
-  // Tokens arrive as a dense block's would where their experts are cut as it is; else they stay where they are.
-  const bool together = p.expert_tp() == p.tp;
-  const Flow tokens = together ? plan.hidden.with(Axis::tp, replicate, partial) : plan.hidden;
-  const Flow sums = together ? plan.hidden.with(Axis::tp, partial, replicate) : plan.hidden;
+  // Tokens arrive as a dense block's would where their experts are cut as it is; else those of the ranks that share an expert are
+  // gathered: of etp neighbours of tp, each of which has its part of the sequence.
+  const Axis gathered = p.expert_tp() == p.tp ? Axis::tp : Axis::etp;
+  const Flow hidden = gathered == Axis::tp ? plan.hidden : plan.hidden.with(Axis::etp, shard(0), shard(0));
+  const Flow tokens = hidden.with(gathered, replicate, partial),
+             sums = hidden.with(gathered, partial, replicate);
   const Spread by_expert(Axis::ep, shard(0));
   const auto role = [&](Role r) -> LinearPlan& { return plan.linear[static_cast<std::size_t>(r)]; };
-  role(Role::expert_column) = {by_expert.with(Axis::etp, shard(1)), plan.hidden, tokens, tokens, tokens};
-  role(Role::expert_row) = {by_expert.with(Axis::etp, shard(2)), sums, sums, sums, plan.hidden};
+  role(Role::expert_column) = {by_expert.with(Axis::etp, shard(1)), hidden, tokens, tokens, tokens};
+  role(Role::expert_row) = {by_expert.with(Axis::etp, shard(2)), sums, sums, sums, hidden};
 }
 
 }  // namespace

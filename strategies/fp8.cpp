@@ -37,7 +37,7 @@ class Products {
   }
   void add(const MlpSpec& m) { add(m.fc1), add(m.fc2); }
   void add(const MoeSpec& m) {
-    const std::int64_t dispatched = p_.expert_tp() == p_.tp ? tokens_ : local_;
+    const std::int64_t dispatched = p_.sequence_parallel ? local_ * p_.expert_tp() : tokens_;
     const double share = static_cast<double>(dispatched * m.active) / static_cast<double>(m.experts);
     const auto each = static_cast<std::int64_t>(
         std::ceil(p_.router.routing == Routing::capacity ? p_.router.factor * share : share));

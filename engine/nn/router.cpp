@@ -54,7 +54,7 @@ Tensor Router::forward(Context& c, const MicroBatch& batch, const Tensor& x, Sav
 }
 
 void Router::count(Context& c, const Tensor& counts, std::int64_t tokens, Saved& saved) const {
-  if (losses_.balance > 0 || losses_.z > 0) saved.counts = counts;
+  if (losses_.balance > 0 || losses_.z > 0) saved.counts = counts, saved.counted = tokens;
   if (!correction_) return;
   run(c.device, ops::AddCounts{counts, load_});
   counted_ += tokens;
@@ -72,6 +72,9 @@ void Router::after_step(Context& c) const {
 Tensor Router::backward(Context& c, const MicroBatch& batch, const Tensor& dweights, Saved& saved) const {
   ops::RouterLosses losses = losses_;
   losses.tokens = saved.logits.shape().rows() * c.groups.over(cut_).size();
+  // The loss is linear in the counts.
+  if (saved.counted > 0)
+    losses.balance *= static_cast<float>(losses.tokens) / static_cast<float>(saved.counted);
   if (c.router_losses && (losses.balance > 0 || losses.z > 0))
     run(c.device, ops::RouterLoss{saved.logits, saved.counts, active_, rule_.score, losses, c.router_losses});
   losses.balance *= batch.gradient_scale;

@@ -15,6 +15,7 @@ class Router {
     Tensor logits;   // [seq, batch, experts] of this rank's hidden activations
     Tensor experts;  // [seq, batch, k] i64
     Tensor counts;   // [experts] i64: pairs that chose each, of all tokens whose losses are balanced together
+    std::int64_t counted = 0;  // those tokens; more than there are where several ranks dispatch the same ones
   };
   Router(ParameterStore& store, const Plan& plan, const MoeSpec& spec);
   // Returns the weights of the chosen experts, [seq, batch, k] f32.
@@ -22,7 +23,7 @@ class Router {
   // From the gradient of the weights, and from the router's own losses, to that of x; frees what was saved.
   Tensor backward(Context& context, const MicroBatch& batch, const Tensor& dweights, Saved& saved) const;
 
-  // `counts`: [experts] i64, how many of the tokens of a micro batch, so many, chose each.
+  // `counts`: [experts] i64, how many of the tokens of a micro batch, so many, chose each; all tokens equally often.
   void count(Context& context, const Tensor& counts, std::int64_t tokens, Saved& saved) const;
   // Moves the correction by what was counted since the last time.
   void after_step(Context& context) const;

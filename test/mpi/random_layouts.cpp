@@ -32,7 +32,7 @@ const json& choices() {
     "dropout": [0, 0.1],
     "cp_communication": ["ring", "all_gather", "all_to_all"],
     "ep": [1, 2, 4],
-    "etp": [0, 1],
+    "etp": [0, 1, 2],
     "router": ["balanced", "balanced", "learned"]
   })");
   return table;

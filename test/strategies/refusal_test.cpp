@@ -71,9 +71,11 @@ TEST_CASE("layouts that cannot be are told with what could") {
   CHECK(mixture([](Point& p) { p.ep = 4; }) == "ep 4 does not divide the 6 experts, need ep 3 or 6");
   CHECK(mixture([](Point& p) { p.ep = 3, p.dp = p.global_batch = 2; }) ==
         "etp 1 x ep 3 does not divide tp 1 x cp 1 x dp 2, need ep 2");
-  CHECK(mixture([](Point& p) { p.tp = 4, p.etp = 2; }) == "etp 2 is neither 1 nor tp 4, need etp 1 or 4");
+  CHECK(mixture([](Point& p) { p.tp = 4, p.etp = 3; }) == "etp 3 does not divide tp 4, need etp 2 or 4");
+  CHECK(mixture([](Point& p) { p.tp = 4, p.etp = 2; }) ==
+        "etp 2 with tp 4 sends parts of a sequence apart, need sequence_parallel true, or etp 4");
   CHECK(mixture([](Point& p) { p.tp = 2, p.etp = 1; }) ==
-        "etp 1 with tp 2 sends each rank's own tokens, need sequence_parallel true, or etp 2");
+        "etp 1 with tp 2 sends parts of a sequence apart, need sequence_parallel true, or etp 2");
   CHECK(mixture([](Point& p) { p.tp = 2, p.model.expert_ffn = 33; }) ==
         "etp 2 does not divide expert_ffn 33, need etp 1 or 3");
   CHECK(mixture([](Point& p) { p.tp = 4, p.model.expert_ffn = 36, p.model.shared_experts = 1; }) == "");
