@@ -28,6 +28,7 @@ void add_hosts(CLI::App& app, Exit& exit);     // hosts.cpp
 void add_plan(CLI::App& app, Exit& exit);      // plan.cpp
 void add_search(CLI::App& app, Exit& exit);    // search.cpp
 void add_devices(CLI::App& app, Exit& exit);   // devices.cpp
+void add_calibrate(CLI::App& app, Exit& exit);  // calibrate.cpp
 void add_report(CLI::App& app, Exit& exit);    // report.cpp
 void add_compare(CLI::App& app, Exit& exit);   // compare.cpp
 void add_baseline(CLI::App& app, Exit& exit);  // baseline.cpp

@@ -1,18 +1,13 @@
 // mbench devices: what this machine has to run on.
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ctime>
-#include <filesystem>
 #include <memory>
 #include <sstream>
 
 #include "cli/cli.h"
 #include "cli/environment.h"
-#include "engine/base/json_reader.h"
 #include "engine/base/text.h"
-#include "engine/platform/calibrate.h"
 #include "engine/platform/registry.h"
 #include "engine/sim/machine.h"
 #include "engine/spec/result.h"
@@ -95,49 +90,24 @@ void print_simulated(const std::string& device) {
   fmt::print("{}", describe(shown));
 }
 
-// Writes this machine's CPU down as a machine file.
-void calibrate(const std::string& path) {
-  const auto folder = std::filesystem::path(path).parent_path();
-  if (!folder.empty() && !std::filesystem::is_directory(folder))
-    fail(ErrorKind::bad_input, "--calibrate " + path, "no such folder, got \"{}\", need one that is there",
-         folder.string());
-  const auto e = describe_environment("cpu");
-  CalibrationOptions options;
-  options.cores = e.at("cores").get<int>();
-  options.memory_bytes = physical_memory();
-  options.measured_on = fmt::format("{}, {} cores, {:%Y-%m-%d}", e.at("cpu").get<std::string>(),
-                                    options.cores, fmt::gmtime(std::time(nullptr)));
-  const std::string file = dump_json(calibrate_cpu(options));
-  machine_from_json(parse_json(file, path), path);
-  write_file_atomically(path, file);
-  fmt::print("{}: {}\nTo simulate it: --on sim:<N>x{}\n", path, options.measured_on,
-             path.find('/') == std::string::npos && !path.ends_with(".json") ? "./" + path : path);
-}
-
 }  // namespace
 
 void add_devices(CLI::App& app, Exit&) {
   CLI::App* command = app.add_subcommand("devices", kHelp);
   auto file = std::make_shared<std::string>(), on = std::make_shared<std::string>();
-  CLI::Option* option =
-      command
-          ->add_option(
-              "--calibrate", *file,
-              "Measure this machine's CPU (some seconds, all cores) and write it to FILE as a machine that "
-              "can be simulated; default cpu.json")
-          ->type_name("FILE")
-          ->expected(0, 1);
+  CLI::Option* gone = command->add_option("--calibrate", *file, "")->expected(0, 1)->group("");  // in no help
   CLI::Option* simulated =
       command
           ->add_option(
               "--on", *on,
               "A machine to simulate, sim:<N>x<MACHINE>: its figures, and the matrix of links of a node")
-          ->type_name("DEVICE")
-          ->excludes(option);
-  command->callback([file, on, option, simulated] {
+          ->type_name("DEVICE");
+  command->callback([file, on, gone, simulated] {
+    if (gone->count() > 0)
+      fail(ErrorKind::bad_input, "devices --calibrate", "no such option any more, need mbench calibrate {}",
+           file->empty() ? "cpu.json" : *file);
     if (simulated->count() > 0) return print_simulated(*on);
-    if (option->count() == 0) return print_devices();
-    calibrate(file->empty() ? "cpu.json" : *file);
+    print_devices();
   });
 }
 

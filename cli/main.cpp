@@ -87,6 +87,7 @@ int run(int argc, char** argv) {
   add_baseline(app, exit);
   add_trend(app, exit);
   add_devices(app, exit);
+  add_calibrate(app, exit);
   add_hosts(app, exit);
   add_documents(app, exit);
   try {

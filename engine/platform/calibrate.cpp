@@ -1,6 +1,7 @@
 #include "engine/platform/calibrate.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <functional>
 
@@ -47,11 +48,10 @@ Tensor filled(Device& device, const Shape& shape, DType dtype) {
   return t;
 }
 
-constexpr std::int64_t kProduct =
-    1536;  // large enough that packing and threads cost little, small enough to be quick
+// Large enough that packing and threads cost little, small enough to be quick.
+constexpr std::int64_t kProduct = 1536, kGpuProduct = 8192;
 
-double product_flops(Device& device, Stopwatch& watch, DType dtype) {
-  const std::int64_t n = kProduct;
+double product_flops(Device& device, Stopwatch& watch, DType dtype, std::int64_t n = kProduct) {
   const Tensor a = filled(device, {n, n}, dtype), b = filled(device, {n, n}, dtype),
                c = filled(device, {n, n}, dtype);
   const ops::Matmul product{ops::Matrix(a), ops::Matrix(b), ops::Matrix(c)};
@@ -59,8 +59,8 @@ double product_flops(Device& device, Stopwatch& watch, DType dtype) {
 }
 
 // Bytes a second of a sum of two large tensors, as the op's cost counts them.
-double bandwidth(Device& device, Stopwatch& watch) {
-  const Shape shape{std::int64_t{32} << 20};
+double bandwidth(Device& device, Stopwatch& watch, std::int64_t elements = std::int64_t{32} << 20) {
+  const Shape shape{elements};
   const Tensor a = filled(device, shape, DType::f32), b = filled(device, shape, DType::f32),
                c = filled(device, shape, DType::f32);
   const ops::Add sum{a, b, c};
@@ -98,18 +98,25 @@ AttentionFlops attention_flops(Device& device, Stopwatch& watch) {
           backward.cost().flops / watch.least([&] { run(device, backward); })};
 }
 
+// Four digits: more than a repeated measurement keeps.
+ordered_json figure(double value, const std::string& source) {
+  return {{"value", std::stod(fmt::format("{:.4g}", value))}, {"source", source}};
+}
+
+ordered_json unmeasured_network() {
+  return {{"name", "10 Gb/s Ethernet"},
+          {"gbps_per_device", figure(1, "estimate: not measured")},
+          {"latency_us", figure(30, "estimate: not measured")}};
+}
+
 }  // namespace
 
 ordered_json calibrate_cpu(const CalibrationOptions& options) {
   const auto device = open_device("cpu", 0);
   Stopwatch watch(*device, options.seconds / 8);
   const std::string measured =
-      fmt::format("measured by mbench devices --calibrate on {}", options.measured_on);
+      fmt::format("measured by mbench calibrate on {}", options.measured_on);
   const std::string estimate = "estimate: ";
-  const auto figure = [](double value, const std::string& source) {
-    // Four digits: more than a repeated measurement keeps.
-    return ordered_json{{"value", std::stod(fmt::format("{:.4g}", value))}, {"source", source}};
-  };
   const auto peak_of = [&](Precision precision) {
     return measured_peak_flops(precision, options.seconds / 8);
   };
@@ -166,9 +173,76 @@ ordered_json calibrate_cpu(const CalibrationOptions& options) {
       {"pcie",
        {{"bus_gbps", figure(bytes * 1e-9 / 4, passes)},
         {"latency_us", figure(2, estimate + "a shared-memory message")}}}};
-  m["network"] = {{"name", "10 Gb/s Ethernet"},
-                  {"gbps_per_device", figure(1, estimate + "not measured")},
-                  {"latency_us", figure(30, estimate + "not measured")}};
+  m["network"] = unmeasured_network();
+  return m;
+}
+
+ordered_json calibrate_gpu(const CalibrationOptions& options,
+                           const std::function<double(const std::string&, Precision)>& peak) {
+  const std::vector<Gpu> all = gpus();
+  if (all.empty()) fail(ErrorKind::unsupported, "calibrate", "no GPU: {}, need one, or --on cpu", why_no_gpu());
+  const Gpu& gpu = all.front();
+  const auto device = open_device("cuda", 0);
+  Stopwatch watch(*device, options.seconds / 8);
+  const std::string measured = fmt::format("measured by mbench calibrate on {}", options.measured_on);
+  const std::string estimate = "estimate: ";
+  ordered_json peaks, sustained;
+  double f16_peak = 0;
+  const auto add = [&](Precision precision, DType dtype) {
+    const double reached = product_flops(*device, watch, dtype, kGpuProduct), known = peak(gpu.name, precision);
+    const std::string what = fmt::format("{}: {} matrix product of {}", measured, name_of(precision), kGpuProduct);
+    const double top = std::max(known, reached);
+    peaks[std::string(name_of(precision))] = figure(top * 1e-12, known >= reached ? "datasheet of " + gpu.name : what);
+    sustained[std::string(name_of(precision))] = figure(reached / top, what);
+    if (precision == Precision::bf16) f16_peak = top;
+  };
+  add(Precision::f32, DType::f32);
+  if (gpu.major >= 8) add(Precision::bf16, DType::bf16);
+  if (gpu.major >= 7) add(Precision::fp16, DType::f16);
+  const double bytes = bandwidth(*device, watch, std::int64_t{256} << 20);
+  // Many small ops in a row: what the host takes for a call, and what the device takes for one at least.
+  const Tensor small = filled(*device, {4096}, DType::f32);
+  constexpr int kCalls = 1000;
+  double launch = 1e300, kernel = 1e300;
+  const auto wall = [] { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); };
+  for (int round = 0; round < 20; ++round) {
+    const double begin = device->synchronize(), called = wall();
+    for (int i = 0; i < kCalls; ++i) run(*device, ops::Add{small, small, small});
+    launch = std::min(launch, (wall() - called) / kCalls);
+    kernel = std::min(kernel, (device->synchronize() - begin) / kCalls);
+  }
+  double idle = 1e300;
+  for (int round = 0; round < 100; ++round) {
+    const double begin = wall();
+    device->synchronize();
+    idle = std::min(idle, wall() - begin);
+  }
+  const std::string unknown = estimate + "not measured by calibrate; that of H100";
+  ordered_json m;
+  m["name"] = "gpu";
+  m["description"] = options.measured_on;
+  m["device"] = {{"peak_tflops", peaks},
+                 {"memory_mib", figure(static_cast<double>(gpu.memory_bytes >> 20), "the driver's figure")},
+                 {"memory_outside_allocator_mib", figure(1024, estimate + "context, libraries and communication buffers")},
+                 {"memory_gbps", figure(bytes * 1e-9, measured + ": sum of two tensors of 1 GiB")},
+                 {"memory_efficiency", figure(1, "memory_gbps is what was reached")},
+                 {"kernel_latency_us", figure(kernel * 1e6, measured + ": sums of 16 KiB one after the other")},
+                 {"multiprocessors", figure(gpu.multiprocessors, "the driver's figure")},
+                 {"communication_multiprocessors", figure(std::min(16, gpu.multiprocessors), unknown)}};
+  m["gemm"] = {{"sustained", sustained},
+               {"tiles", ordered_json::array({{{"m", 128}, {"n", 128}, {"efficiency", figure(1, "the only one")}}})},
+               {"k_overhead", figure(64, unknown)}};
+  m["attention"] = {{"forward", figure(f16_peak > 0 ? 0.5 : 0.3, unknown)}, {"backward", figure(f16_peak > 0 ? 0.4 : 0.25, unknown)}};
+  m["host"] = {{"launch_us", figure(launch * 1e6, measured + ": host time of a call of a small op, the engine's own in it")},
+               {"synchronize_us", figure(idle * 1e6, measured + ": a synchronisation of an idle device")},
+               {"speed", figure(1, estimate + "the reference host")}};
+  const std::string link = estimate + "replaced by what groups measured, where there is more than one GPU";
+  m["node"] = {{"devices", figure(static_cast<double>(all.size()), "GPUs of this host")},
+               {"collective_base_us", figure(10, unknown)},
+               {"links", ordered_json::array({{{"ranks", 1024}, {"name", "as measured"}, {"bus_gbps", figure(20, link)}, {"latency_us", figure(3, link)}}})},
+               {"p2p_gbps", figure(20, link)},
+               {"pcie", {{"bus_gbps", figure(10, unknown)}, {"latency_us", figure(10, unknown)}}}};
+  m["network"] = unmeasured_network();
   return m;
 }
 

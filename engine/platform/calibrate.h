@@ -1,9 +1,13 @@
-// Measures the CPU this process runs on and writes it down as a machine file, so that it can be simulated and
-// the time of a sweep estimated.
+// Measures the device that this process runs on, its CPU or its first GPU, by itself and writes it down as a machine file, so
+// that it can be simulated and the time of a sweep estimated. What takes several ranks is not measured here: links and the
+// network are estimates, each saying so.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
+
+#include "engine/spec/point.h"
 
 namespace mbench {
 
@@ -11,10 +15,14 @@ struct CalibrationOptions {
   double seconds = 3;       // to spend measuring, about
   std::string measured_on;  // "AMD EPYC, 2 cores, 2026-11-21": goes into every source
   int cores = 1;
-  std::uint64_t memory_bytes = 0;
+  std::uint64_t memory_bytes = 0;  // of the host
 };
 
 // A machine file, as engine/sim/machine.h reads it.
 nlohmann::ordered_json calibrate_cpu(const CalibrationOptions& options);
+// The same of the first GPU. `peak`: its dense peak in FLOP/s of a precision by datasheet, 0 where none is known; then what a large
+// product reaches stands for it.
+nlohmann::ordered_json calibrate_gpu(const CalibrationOptions& options,
+                                     const std::function<double(const std::string& name, Precision)>& peak);
 
 }  // namespace mbench

@@ -31,6 +31,7 @@ struct HostTimes {
   bool messages_block = false;  // the host waits for the device at every message
   bool tensor_collectives_block = false;  // the stream waits for collectives over tp when they are started
   double overlap_slowdown = 0;  // of a kernel while a collective runs beside it, as a share of its time
+  bool progress_in_calls = false;  // what was started takes its time where it is waited for
   bool immediate = false;       // no stream: an op has ended when its call returns, as on a CPU
 };
 
@@ -73,7 +74,14 @@ class VirtualClock {
     return {begin, at(stream).free = begin + seconds};
   }
   // A collective that runs beside the kernels to come.
-  void overlap(Interval collective) { beside_ = collective; }
+  void overlap(Interval collective) {
+    if (!times_.progress_in_calls) beside_ = collective;
+  }
+  // The compute stream waits for a collective that was started.
+  void wait_for(Interval collective, TimePart part) {
+    if (!times_.progress_in_calls) return wait_until(collective.end, part);
+    wait_until(std::max(now(), collective.begin) + (collective.end - collective.begin), part);
+  }
   // The compute stream goes on no earlier than that, and what it waits for is that part of the step.
   void wait_until(double time, TimePart part) {
     const double before = now();

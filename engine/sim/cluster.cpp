@@ -31,6 +31,7 @@ HostTimes host_times(const Point& p, const Machine& m, const Framework& f) {
   t.messages_block = f.messages_block;
   t.tensor_collectives_block = f.tensor_collectives_block;
   t.immediate = m.immediate;
+  t.progress_in_calls = m.measured && m.measured->progress_in_calls;
   if (!p.capture) return t;
   // A replayed step is one call of the framework's; what is left of its ops is the driver's, or, where the host is the
   // device, a call each.

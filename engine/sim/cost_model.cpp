@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 #include "engine/base/error.h"
 #include "engine/base/fp8.h"
@@ -15,9 +16,12 @@ CostModel::CostModel(const Machine& machine, const Framework& framework, double 
       share_(share),
       ranks_on_node_(ranks_on_node),
       tf32_(precision == Precision::tf32),
+      precision_(precision),
       bandwidth_(machine.memory_bandwidth * machine.memory_efficiency * share),
       streaming_(bandwidth_ * framework.traffic_efficiency),
-      f32_flops_(machine.peak_flops[static_cast<std::size_t>(Precision::f32)] * share) {}
+      f32_flops_(machine.peak_flops[static_cast<std::size_t>(Precision::f32)] * share) {
+  if (machine_.measured) std::tie(tables_, longer_) = machine_.measured->tables(ranks_on_node);
+}
 
 // The units that compute products of a storage type. A device without 16-bit units computes in f32, as the
 // CPU does.
@@ -55,7 +59,32 @@ double CostModel::tiled(const ProductSize& s) const {
   return best;
 }
 
+// Products of a batch are shared out among the threads whole, where there are as many: each takes what it takes where every core
+// computes on one thread.
+std::optional<double> CostModel::measured_product(const ProductSize& s) const {
+  if (!tables_ || tf32_) return std::nullopt;
+  const auto seconds = [&](const RankTables& tables) -> std::optional<double> {
+    const auto grid = tables.products.find({s.form, s.dtype});
+    if (grid == tables.products.end()) return std::nullopt;
+    const double m = static_cast<double>(s.m), n = static_cast<double>(s.n), k = static_cast<double>(s.k);
+    return static_cast<double>(s.batch) * 2 * m * n * k / grid->second.at(m, n, k) * longer_;
+  };
+  if (s.batch >= tables_->threads && tables_->threads > 1)
+    for (const RankTables& each : machine_.measured->by_ranks)
+      if (each.threads == 1)
+        if (const auto alone = seconds(each)) return *alone / tables_->threads;
+  return seconds(*tables_);
+}
+
+std::optional<double> CostModel::measured_seconds(std::string_view op, const Cost& cost) const {
+  if (!tables_) return std::nullopt;
+  const auto curve = tables_->ops.find(std::pair(std::string(op), precision_));
+  if (curve == tables_->ops.end()) return std::nullopt;
+  return curve->second.at(cost.matmul ? cost.flops : cost.bytes) * longer_;
+}
+
 double CostModel::product_seconds(const ProductSize& size, const Cost& cost) {
+  if (const auto measured = measured_product(size)) return *measured;
   const auto [it, fresh] = products_.try_emplace(size, 0);
   if (fresh) it->second = tiled(size);
   return std::max(it->second, traffic(cost.bytes)) + machine_.kernel_latency;

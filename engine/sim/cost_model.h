@@ -10,7 +10,12 @@
 // Host memory. A copy between it and a device goes at the link's rate or the share of the host memory's bandwidth that a rank
 // of a full node has, whichever is less. What the host computes there streams at that share times what Adam reaches of it.
 // Where the device is the host, both are what its own kernels take.
+//
+// Where the machine's file has tables of what was measured on it (measured.h), an op that they have takes what they say, as many
+// ranks as there are on the node, and so does a product of a dtype that they have.
 #pragma once
+#include <optional>
+#include <string_view>
 #include <unordered_map>
 
 #include "engine/base/dtype.h"
@@ -23,6 +28,7 @@ struct ProductSize {
   std::int64_t m = 0, n = 0, k = 0, batch = 1;
   DType dtype = DType::f32;
   bool accumulates = false;  // adds to an f32 result
+  ProductForm form = ProductForm::nn;
   bool operator==(const ProductSize&) const = default;
 };
 
@@ -41,6 +47,9 @@ class CostModel {
   double epilogue_seconds(const Cost& cost) const;
   double attention_seconds(const Cost& cost, DType dtype, bool backward) const;
   double streaming_seconds(const Cost& cost) const;
+  bool measures_ops() const { return tables_ && !tables_->ops.empty(); }
+  // What tables say of an op of that name; nothing where they do not have it.
+  std::optional<double> measured_seconds(std::string_view op, const Cost& cost) const;
   double host_seconds(const Cost& cost) const;
   double host_copy_seconds(double bytes) const;
   // Bytes of host memory that a rank may have; 0: no limit is known.
@@ -56,6 +65,7 @@ class CostModel {
   };
   double traffic(double bytes) const { return bytes / bandwidth_; }
   double tiled(const ProductSize& size) const;
+  std::optional<double> measured_product(const ProductSize& size) const;
   Precision units_of(DType dtype) const;
   double sustained_flops(DType dtype) const;
 
@@ -63,6 +73,9 @@ class CostModel {
   double share_;
   int ranks_on_node_;
   bool tf32_;
+  Precision precision_;
+  const RankTables* tables_ = nullptr;  // of so many ranks on a node, or null; their times are that much longer
+  double longer_ = 1;
   double bandwidth_;  // of products
   double streaming_;  // of everything else
   double f32_flops_;

@@ -9,14 +9,21 @@ namespace {
 // What an op takes on a machine.
 template <class Op>
 double seconds_of(CostModel& costs, const Op& op) {
-  return costs.streaming_seconds(op.cost());
+  const Cost cost = op.cost();
+  if (const auto measured = costs.measured_seconds(Op::name, cost)) return *measured;
+  return costs.streaming_seconds(cost);
 }
 double seconds_of(CostModel& costs, const ops::Matmul& op) {
   const double product = costs.product_seconds(
       {op.a.rows, op.b.cols, op.a.cols, op.batch, op.a.data.dtype(),
-       op.beta != 0 && op.c.data.dtype() == DType::f32 && op.a.data.dtype() != DType::f32},
+       op.beta != 0 && op.c.data.dtype() == DType::f32 && op.a.data.dtype() != DType::f32,
+       op.a.transposed ? ProductForm::tn : op.b.transposed ? ProductForm::nt : ProductForm::nn},
       op.cost());
-  return op.has_epilogue() ? product + costs.epilogue_seconds(ops::cost_of_epilogue(op)) : product;
+  if (!op.has_epilogue()) return product;
+  if (!costs.measures_ops()) return product + costs.epilogue_seconds(ops::cost_of_epilogue(op));
+  double seconds = product;
+  ops::for_each_part_of_epilogue(op, [&](const auto& part) { seconds += seconds_of(costs, part); });
+  return seconds;
 }
 double seconds_of(CostModel& costs, const ops::Fp8Matmul& op) {
   const bool accumulates = op.beta != 0 && op.c.dtype() == DType::f32;
@@ -29,10 +36,12 @@ double seconds_of(CostModel& costs, const ops::GroupedMatmul& op) {
   return seconds;
 }
 double seconds_of(CostModel& costs, const ops::Attention& op) {
-  return costs.attention_seconds(op.cost(), op.q.data.dtype(), false);
+  const auto measured = costs.measured_seconds(ops::Attention::name, op.cost());
+  return measured ? *measured : costs.attention_seconds(op.cost(), op.q.data.dtype(), false);
 }
 double seconds_of(CostModel& costs, const ops::AttentionGrad& op) {
-  return costs.attention_seconds(op.cost(), op.q.data.dtype(), true);
+  const auto measured = costs.measured_seconds(ops::AttentionGrad::name, op.cost());
+  return measured ? *measured : costs.attention_seconds(op.cost(), op.q.data.dtype(), true);
 }
 
 }  // namespace

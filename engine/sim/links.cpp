@@ -94,12 +94,35 @@ double Links::all_to_all(double bytes, Reach r) const {
   return total(machine_.collective_base, parts);
 }
 
-double Links::all_to_all(double row_bytes, std::span<const std::int64_t> send_rows,
+double Links::seconds(sim::Call call, double bytes, DType dtype, Reach r) const {
+  if (const auto* measured = machine_.measured.get(); measured && r.nodes == 1 && direct_)
+    if (const auto seconds = measured->seconds(call, bytes, dtype, r.per_node)) return *seconds;
+  switch (call) {
+    case sim::Call::all_reduce:
+    case sim::Call::start_all_reduce:
+      return all_reduce(bytes, r);
+    case sim::Call::all_gather:
+    case sim::Call::reduce_scatter:
+      return all_gather(bytes, r);
+    case sim::Call::all_to_all:
+    case sim::Call::start_all_to_all:
+      return all_to_all(bytes, r);
+    case sim::Call::broadcast:
+    case sim::Call::reduce:
+      return broadcast(bytes, r);
+    case sim::Call::shift:
+    case sim::Call::message:
+      return neighbours(bytes, r.nodes > 1);
+  }
+  return 0;
+}
+
+double Links::all_to_all(sim::Call call, double row_bytes, std::span<const std::int64_t> send_rows,
                          std::span<const std::int64_t> receive_rows, Reach r) const {
   std::int64_t largest = 0;
   for (const auto& rows : {send_rows, receive_rows})
     largest = std::max(largest, *std::max_element(rows.begin(), rows.end()));
-  return all_to_all(row_bytes * static_cast<double>(largest) * static_cast<double>(send_rows.size()), r);
+  return seconds(call, row_bytes * static_cast<double>(largest) * static_cast<double>(send_rows.size()), DType::f32, r);
 }
 
 double Links::broadcast(double bytes, Reach r) const {
@@ -117,7 +140,8 @@ double Links::shift(double bytes, Reach r) const {
 }
 
 double Links::message(double bytes, int from, int to) const {
-  return neighbours(bytes, node_of(from) != node_of(to));
+  const bool apart = node_of(from) != node_of(to);
+  return seconds(sim::Call::message, bytes, DType::f32, {apart ? 1 : 2, apart ? 2 : 1});
 }
 
 double Links::neighbours(double bytes, bool across) const {

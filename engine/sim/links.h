@@ -48,8 +48,16 @@ class Links {
   // The same with parts of so many rows to and from each of the group: of unequal parts the largest counts for all. A rank
   // here stands for its peers, which send alike: whoever gets this rank's largest part gets one as large from every other,
   // and all wait for that one.
-  double all_to_all(double row_bytes, std::span<const std::int64_t> send_rows,
+  // `call`: all_to_all or start_all_to_all.
+  double all_to_all(sim::Call call, double row_bytes, std::span<const std::int64_t> send_rows,
                     std::span<const std::int64_t> receive_rows, Reach r) const;
+  double all_to_all(double row_bytes, std::span<const std::int64_t> send_rows, std::span<const std::int64_t> receive_rows,
+                    Reach r) const {
+    return all_to_all(sim::Call::all_to_all, row_bytes, send_rows, receive_rows, r);
+  }
+  // Any of them, its bytes as measured.h counts them; `dtype`: of what is added up. What was measured on the machine stands in place
+  // of the formulas, for groups within a node.
+  double seconds(sim::Call call, double bytes, DType dtype, Reach r) const;
   double broadcast(double bytes, Reach r) const;  // a reduction to one rank is one the other way
   // Every rank sends so many bytes to its neighbour in the ring of them.
   double shift(double bytes, Reach reach) const;

@@ -315,6 +315,8 @@ Machine machine_from_json(const ordered_json& root, const std::string& file) {
     m.network_latency = f.get("latency_us", kMicro);
     f.end();
   }
+  if (const json* measured = top.find("measured"))
+    m.measured = std::make_shared<const sim::Measured>(sim::measured_from_json(*measured, top.path("measured")));
   top.refuse_unknown();
   return m;
 }

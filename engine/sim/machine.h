@@ -5,12 +5,14 @@
 #include <array>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "engine/base/link_matrix.h"
+#include "engine/sim/measured.h"
 #include "engine/spec/point.h"
 
 namespace mbench {
@@ -71,6 +73,7 @@ struct Machine {
   double network_all_to_all = 0;                      // the same of all-to-all; 0: as the others
 
   std::array<std::string, kPrecisionCount> peak_sources;
+  std::shared_ptr<const sim::Measured> measured;  // tables of this machine itself, or none
 
   // The link of a group of so many devices of one node.
   const Link& link(int ranks) const;

@@ -56,20 +56,20 @@ class RecordingGroup final : public Group {
   }
 
  protected:
-  void do_all_reduce(const Tensor& x, ReduceOp) override { add(Kind::collective, all_reduce(x)); }
-  std::unique_ptr<Pending> do_start_all_reduce(const Tensor& x) override { return start(all_reduce(x)); }
-  void do_all_gather(const Tensor&, const Tensor& out) override { add(Kind::collective, all_gather(out)); }
-  void do_reduce_scatter(const Tensor& in, const Tensor&) override { add(Kind::collective, all_gather(in)); }
+  void do_all_reduce(const Tensor& x, ReduceOp) override { add(Kind::collective, spent(Call::all_reduce, x)); }
+  std::unique_ptr<Pending> do_start_all_reduce(const Tensor& x) override { return start(spent(Call::start_all_reduce, x)); }
+  void do_all_gather(const Tensor&, const Tensor& out) override { add(Kind::collective, spent(Call::all_gather, out)); }
+  void do_reduce_scatter(const Tensor& in, const Tensor&) override { add(Kind::collective, spent(Call::reduce_scatter, in)); }
   std::unique_ptr<Pending> do_start_all_gather(const Tensor&, const Tensor& out) override {
-    return start(all_gather(out));
+    return start(spent(Call::all_gather, out));
   }
   std::unique_ptr<Pending> do_start_reduce_scatter(const Tensor& in, const Tensor&) override {
-    return start(all_gather(in));
+    return start(spent(Call::reduce_scatter, in));
   }
-  void do_broadcast(const Tensor& x, int) override { add(Kind::collective, broadcast(x)); }
-  void do_reduce(const Tensor& x, int) override { add(Kind::collective, broadcast(x)); }
-  std::unique_ptr<Pending> do_start_broadcast(const Tensor& x, int) override { return start(broadcast(x)); }
-  std::unique_ptr<Pending> do_start_reduce(const Tensor& x, int) override { return start(broadcast(x)); }
+  void do_broadcast(const Tensor& x, int) override { add(Kind::collective, spent(Call::broadcast, x)); }
+  void do_reduce(const Tensor& x, int) override { add(Kind::collective, spent(Call::reduce, x)); }
+  std::unique_ptr<Pending> do_start_broadcast(const Tensor& x, int) override { return start(spent(Call::broadcast, x)); }
+  std::unique_ptr<Pending> do_start_reduce(const Tensor& x, int) override { return start(spent(Call::reduce, x)); }
   std::unique_ptr<Pending> do_start_send(const Tensor&, int, int) override {
     add(Kind::send, 0);
     return std::make_unique<SentAlready>();
@@ -79,13 +79,13 @@ class RecordingGroup final : public Group {
     return std::make_unique<RecordedReceive>(recorded_);
   }
   void do_all_to_all(const Tensor& in, const Tensor&, const Rows& rows) override {
-    add(Kind::collective, all_to_all(in, rows));
+    add(Kind::collective, all_to_all(Call::all_to_all, in, rows));
   }
   std::unique_ptr<Pending> do_start_all_to_all(const Tensor& in, const Tensor&, const Rows& rows) override {
-    return start(all_to_all(in, rows));
+    return start(all_to_all(Call::start_all_to_all, in, rows));
   }
   std::unique_ptr<Pending> do_start_shift(const Tensor& in, const Tensor&) override {
-    return start(links_ ? links_->shift(bytes(in), reach_) : 0);
+    return start(spent(Call::shift, in));
   }
   void do_barrier() override { add(Kind::barrier, 0); }
   // Values of the host decide what is done, and here there are none.
@@ -100,12 +100,10 @@ class RecordingGroup final : public Group {
 
  private:
   static double bytes(const Tensor& x) { return static_cast<double>(x.bytes()); }
-  double all_reduce(const Tensor& x) const { return links_ ? links_->all_reduce(bytes(x), reach_) : 0; }
-  double all_gather(const Tensor& x) const { return links_ ? links_->all_gather(bytes(x), reach_) : 0; }
-  double all_to_all(const Tensor& x, const Rows& rows) const {
-    return links_ ? links_->all_to_all(row_bytes(x), rows.send, rows.receive, reach_) : 0;
+  double spent(Call call, const Tensor& x) const { return links_ ? links_->seconds(call, bytes(x), x.dtype(), reach_) : 0; }
+  double all_to_all(Call call, const Tensor& x, const Rows& rows) const {
+    return links_ ? links_->all_to_all(call, row_bytes(x), rows.send, rows.receive, reach_) : 0;
   }
-  double broadcast(const Tensor& x) const { return links_ ? links_->broadcast(bytes(x), reach_) : 0; }
   ClockEvent& add(Kind kind, double seconds) {
     ClockEvent event{kind, part_, number_};
     event.seconds = seconds;

@@ -30,7 +30,7 @@ struct Actor {
         schedule(schedule),
         stage(stage),
         rounds(tapes.groups.size(), 0),
-        pendings(tapes.pendings, 0),
+        pendings(tapes.pendings),
         copies(tapes.copies, 0) {
     for (const TapeGroup& g : tapes.groups) clock.add_stream(g.name);
     // As run_point measures: every rank is ready before the sample begins, and it ends with the stream.
@@ -45,7 +45,8 @@ struct Actor {
   const Schedule& schedule;
   int stage;
   std::vector<std::size_t> rounds;  // by group
-  std::vector<double> pendings, copies;  // when they end
+  std::vector<Interval> pendings;
+  std::vector<double> copies;  // when they end
   Tape lead_in, lead_out;
 
   const Tape* tape = nullptr;
@@ -149,7 +150,7 @@ class Replay {
         return collective(a, e);
       case Kind::wait: {
         const double before = clock.now();
-        clock.wait_until(a.pendings[e.pending], e.part);
+        clock.wait_for(a.pendings[e.pending], e.part);
         a.time.communication += clock.now() - before;
         return true;
       }
@@ -226,7 +227,7 @@ class Replay {
     if (!meet(a, e.group, ready, begin)) return false;
     const double end = clock.occupy(e.group, begin, e.seconds).end;
     const bool blocks = clock.times().tensor_collectives_block && a.tapes.groups[e.group].name == "tp";
-    if (e.kind == Kind::start) a.pendings[e.pending] = end;
+    if (e.kind == Kind::start) a.pendings[e.pending] = {end - e.seconds, end};
     if (e.kind == Kind::start && !blocks) {
       clock.overlap({end - e.seconds, end});
     } else {

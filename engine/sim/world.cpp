@@ -46,12 +46,12 @@ class LoneGroup final : public Group {
 // A collective that the stream waits for when wait() is called.
 class SimPending final : public Pending {
  public:
-  SimPending(VirtualClock& clock, double end, TimePart part) : clock_(clock), end_(end), part_(part) {}
-  void wait() override { clock_.wait_until(end_, part_); }
+  SimPending(VirtualClock& clock, Interval span, TimePart part) : clock_(clock), span_(span), part_(part) {}
+  void wait() override { clock_.wait_for(span_, part_); }
 
  private:
   VirtualClock& clock_;
-  double end_;
+  Interval span_;
   TimePart part_;
 };
 
@@ -74,43 +74,43 @@ class SimGroup final : public Group {
 
  protected:
   void do_all_reduce(const Tensor& x, ReduceOp) override {
-    blocking("all_reduce", links_.all_reduce(bytes(x), reach_));
+    blocking("all_reduce", spent(sim::Call::all_reduce, x));
   }
   std::unique_ptr<Pending> do_start_all_reduce(const Tensor& x) override {
-    return started("all_reduce", links_.all_reduce(bytes(x), reach_));
+    return started("all_reduce", spent(sim::Call::start_all_reduce, x));
   }
   void do_all_gather(const Tensor&, const Tensor& out) override {
-    blocking("all_gather", links_.all_gather(bytes(out), reach_));
+    blocking("all_gather", spent(sim::Call::all_gather, out));
   }
   void do_reduce_scatter(const Tensor& in, const Tensor&) override {
-    blocking("reduce_scatter", links_.all_gather(bytes(in), reach_));
+    blocking("reduce_scatter", spent(sim::Call::reduce_scatter, in));
   }
   std::unique_ptr<Pending> do_start_all_gather(const Tensor&, const Tensor& out) override {
-    return started("all_gather", links_.all_gather(bytes(out), reach_));
+    return started("all_gather", spent(sim::Call::all_gather, out));
   }
   std::unique_ptr<Pending> do_start_reduce_scatter(const Tensor& in, const Tensor&) override {
-    return started("reduce_scatter", links_.all_gather(bytes(in), reach_));
+    return started("reduce_scatter", spent(sim::Call::reduce_scatter, in));
   }
   void do_all_to_all(const Tensor& in, const Tensor&, const Rows& rows) override {
-    blocking("all_to_all", slowest(exchange_seconds(in, rows)));
+    blocking("all_to_all", slowest(exchange_seconds(sim::Call::all_to_all, in, rows)));
   }
   std::unique_ptr<Pending> do_start_all_to_all(const Tensor& in, const Tensor&, const Rows& rows) override {
-    return started("all_to_all", slowest(exchange_seconds(in, rows)));
+    return started("all_to_all", slowest(exchange_seconds(sim::Call::start_all_to_all, in, rows)));
   }
   std::unique_ptr<Pending> do_start_shift(const Tensor& in, const Tensor&) override {
-    return started("shift", links_.shift(bytes(in), reach_));
+    return started("shift", spent(sim::Call::shift, in));
   }
   void do_broadcast(const Tensor& x, int) override {
-    blocking("broadcast", links_.broadcast(bytes(x), reach_));
+    blocking("broadcast", spent(sim::Call::broadcast, x));
   }
   void do_reduce(const Tensor& x, int) override {
-    blocking("reduce", links_.broadcast(bytes(x), reach_));
+    blocking("reduce", spent(sim::Call::reduce, x));
   }
   std::unique_ptr<Pending> do_start_broadcast(const Tensor& x, int) override {
-    return started("broadcast", links_.broadcast(bytes(x), reach_));
+    return started("broadcast", spent(sim::Call::broadcast, x));
   }
   std::unique_ptr<Pending> do_start_reduce(const Tensor& x, int) override {
-    return started("reduce", links_.broadcast(bytes(x), reach_));
+    return started("reduce", spent(sim::Call::reduce, x));
   }
 
   // A message leaves when the sender's stream has got there, and moves when the receiver's has too.
@@ -186,8 +186,9 @@ class SimGroup final : public Group {
     return time;
   }
 
-  double exchange_seconds(const Tensor& in, const Rows& rows) const {
-    return links_.all_to_all(row_bytes(in), rows.send, rows.receive, reach_);
+  double spent(sim::Call call, const Tensor& x) const { return links_.seconds(call, bytes(x), x.dtype(), reach_); }
+  double exchange_seconds(sim::Call call, const Tensor& in, const Rows& rows) const {
+    return links_.all_to_all(call, row_bytes(in), rows.send, rows.receive, reach_);
   }
   // Stages may exchange parts of different sizes.
   double slowest(double seconds) { return do_host_max(seconds); }
@@ -226,7 +227,7 @@ class SimGroup final : public Group {
       wait_for(end);
     else
       clock_.overlap({end - seconds, end});
-    return std::make_unique<SimPending>(clock_, end, part_);
+    return std::make_unique<SimPending>(clock_, Interval{end - seconds, end}, part_);
   }
 
   void trace(std::string_view what, double begin, double end) {

@@ -1,0 +1,156 @@
+// mbench calibrate: this machine, measured and written down as one that can be simulated. What takes several ranks is measured
+// by jobs of this program, started as a sweep starts those of its points.
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <ctime>
+#include <filesystem>
+#include <memory>
+
+#include "cli/calibrate_tables.h"
+#include "cli/cli.h"
+#include "cli/environment.h"
+#include "cli/launch.h"
+#include "engine/base/atomic_file.h"
+#include "engine/base/json_reader.h"
+#include "engine/platform/calibrate.h"
+#include "engine/process/process.h"
+#include "engine/run/gpu_peaks.h"
+#include "engine/sim/machine.h"
+
+namespace mbench::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+constexpr const char* kHelp =
+    "Measures this machine, matrix products by shape, memory, the engine's ops, launches and communication by size, with as many\n"
+    "ranks as it has cores or GPUs, and fewer, and writes it to FILE (default machine.json) as one that can be simulated:\n"
+    "--on sim:<N>xFILE. About a minute, in which nothing else should run.";
+
+struct Options {
+  std::string file = "machine.json", device, tables;
+  int ranks = 0;
+  bool quick = false;
+  LaunchOptions launch;
+};
+
+std::string where_of(const std::string& device, int cores) {
+  const auto e = describe_environment(device);
+  const std::string what =
+      device == "cpu" ? fmt::format("{}, {} cores", e.at("cpu").get<std::string>(), cores) : fmt::format("{} x {}", gpus().size(), gpus().front().name);
+  return fmt::format("{}, {:%Y-%m-%d}", what, fmt::gmtime(std::time(nullptr)));
+}
+
+// One rank of a job that this program started: rank 0 writes what all have measured.
+void measure(const Options& options) {
+  const auto job = join_job(300);
+  const MeasuredTables tables = measure_tables(*job, {options.device, options.quick});
+  if (job->world().rank() != 0) return;
+  write_file_atomically(options.tables,
+                        dump_json({{"measured", sim::measured_to_json(tables.measured, "a job of calibrate")},
+                                   {"host_speed", tables.host_speed}}));
+}
+
+struct Part {
+  sim::Measured measured;
+  double host_speed = 0;
+};
+
+Part measure_with(int ranks, const Options& options, const sweeps::Launcher& launcher) {
+  const fs::path folder = fs::temp_directory_path() / fmt::format("mbench-calibrate-{}", ::getpid());
+  fs::create_directories(folder);
+  const std::string tables = (folder / fmt::format("{}.json", ranks)).string();
+  std::vector<std::string> program = {this_program(), "calibrate", "--tables", tables, "--on", options.device};
+  if (options.quick) program.push_back("--quick");
+  Point point;
+  point.dp = ranks;
+  point.device = options.device;
+  const sweeps::Command command = sweeps::command_for(launcher, point, program);
+  ProcessRequest request;
+  request.argv = command.argv;
+  request.env = command.env;
+  request.log = tables + ".log";
+  request.timeout_s = 1200;
+  Interrupt interrupt;
+  request.interrupt = &interrupt;
+  const ProcessEnd end = run_process(request);
+  std::error_code ignored;
+  if (end.how != ProcessEnd::How::exited || end.code != 0 || !fs::exists(tables)) {
+    std::string log;
+    if (fs::exists(request.log)) log = read_text_file(request.log);
+    fs::remove_all(folder, ignored);
+    fail(ErrorKind::launch_failed, "calibrate", "{} rank{} did not measure: {}; started by: {}", ranks, ranks == 1 ? "" : "s",
+         log.empty() ? "they said nothing" : log.substr(log.size() - std::min<std::size_t>(log.size(), 500)), sweeps::shell_text(command));
+  }
+  const ordered_json all = parse_json(read_text_file(tables), tables);
+  fs::remove_all(folder, ignored);
+  return {sim::measured_from_json(nlohmann::json(all.at("measured")), tables), all.at("host_speed").get<double>()};
+}
+
+void calibrate(Options options) {
+  const auto folder = fs::path(options.file).parent_path();
+  if (!folder.empty() && !fs::is_directory(folder))
+    fail(ErrorKind::bad_input, "calibrate " + options.file, "no such folder, got \"{}\", need one that is there", folder.string());
+  check_writable(options.file);
+  if (options.device.empty()) options.device = gpus().empty() ? "cpu" : "cuda";
+  if (const auto why = why_not_built(options.device)) fail(ErrorKind::unsupported, "--on", "{}", *why);
+  const bool cpu = options.device == "cpu";
+  const sweeps::Launcher launcher = find_launcher(options.launch);
+  CalibrationOptions alone;
+  alone.seconds = options.quick ? 1 : 3;
+  alone.cores = launcher.cores;
+  alone.memory_bytes = physical_memory();
+  alone.measured_on = cpu || !gpus().empty() ? where_of(options.device, launcher.cores) : "no GPU";
+  ordered_json m = cpu ? calibrate_cpu(alone) : calibrate_gpu(alone, [](const std::string& name, Precision precision) {
+    const auto peak = gpu_peak(name, precision);
+    return peak ? peak->flops : 0;
+  });
+  const int most = options.ranks > 0 ? options.ranks : cpu ? launcher.cores : static_cast<int>(gpus().size());
+  std::vector<int> counts;
+  for (int k = 1; k < most; k *= 2) counts.push_back(k);
+  counts.push_back(most);
+  sim::Measured all;
+  double speed = 0;
+  for (const int ranks : counts) {
+    fmt::print("measuring with {} rank{} of {}\n", ranks, ranks == 1 ? "" : "s", most);
+    std::fflush(stdout);
+    Part part = measure_with(ranks, options, launcher);
+    all.by_ranks.push_back(std::move(part.measured.by_ranks.at(0)));
+    all.calls = std::move(part.measured.calls);  // those of the most ranks stand: they share what they go through
+    all.progress_in_calls = part.measured.progress_in_calls;
+    speed = part.host_speed;
+  }
+  const std::string measured = "measured by mbench calibrate on " + alone.measured_on;
+  m["name"] = fs::path(options.file).stem().string();
+  if (speed > 0) m["host"]["speed"] = {{"value", std::stod(fmt::format("{:.4g}", speed))},
+                                       {"source", measured + ": what steps of small models took beside their ops"}};
+  m["measured"] = sim::measured_to_json(all, measured);
+  const std::string text = dump_json(m);
+  machine_from_json(parse_json(text, options.file), options.file);
+  write_file_atomically(options.file, text);
+  fmt::print("{}: {}\nTo simulate it: --on sim:<N>x{}\n", options.file, alone.measured_on,
+             options.file.find('/') == std::string::npos && !options.file.ends_with(".json") ? "./" + options.file : options.file);
+}
+
+}  // namespace
+
+void add_calibrate(CLI::App& app, Exit&) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("calibrate", kHelp);
+  command->add_option("FILE", options->file, "The machine file that is written");
+  command->add_option("--on", options->device, "cpu or cuda; default cuda where there is a GPU")
+      ->type_name("DEVICE")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  command->add_option("--ranks", options->ranks, "The most ranks; default the cores or GPUs of this host")
+      ->type_name("N")
+      ->check(CLI::Range(1, 4096));
+  command->add_flag("--quick", options->quick, "Coarser tables, in some seconds: for a first look");
+  command->add_option("--tables", options->tables, "")->group("");  // of the ranks that it starts
+  options->launch.add_to(*command);
+  command->callback([options] { options->tables.empty() ? calibrate(*options) : measure(*options); });
+}
+
+}  // namespace mbench::cli

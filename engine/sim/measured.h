@@ -1,0 +1,86 @@
+// What was measured on a machine itself, as `mbench calibrate` writes it: tables that stand in place of the models of
+// cost_model.h and links.h, for what they hold. Read from the key `measured` of a machine file (machines/README.md).
+//
+// A curve is the time of a call by the size of its work, a straight line between two points where both axes are logarithmic;
+// above its last point time grows as the work does, below its first too, but no call takes less than half of the first.
+// Rates of products lie on a grid of m, n and k; between its points they go linearly with the logarithms, beyond it they stay.
+#pragma once
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/base/dtype.h"
+#include "engine/spec/point.h"
+
+namespace mbench::sim {
+
+struct Curve {
+  std::vector<double> work, seconds;  // ascending work
+  double at(double work) const;
+};
+
+// How the operands of a product lie: y = x W' (nt), dx = dy W (nn), dW += dy' x (tn).
+enum class ProductForm { nn, nt, tn };
+std::string_view name_of(ProductForm form);
+
+struct ProductGrid {
+  std::vector<double> m, n, k;  // ascending
+  std::vector<double> rate;     // FLOP/s of [m][n][k]
+  double at(double m, double n, double k) const;
+};
+
+// As long as so many ranks of a node compute at once, each on so many threads.
+struct RankTables {
+  int ranks = 1, threads = 1;
+  // By op and by the precision that the run is in: work is the op's bytes, of a product of its own (fused attention) its FLOPs.
+  std::map<std::pair<std::string, Precision>, Curve, std::less<>> ops;
+  std::map<std::pair<ProductForm, DType>, ProductGrid> products;
+};
+
+// A call of a group, as engine/comm/group.h has it. Bytes are of the whole tensor, before it is scattered or after it is
+// gathered; of an all-to-all what a rank sends, of a message and a shift what is sent.
+enum class Call {
+  all_reduce,
+  start_all_reduce,
+  all_gather,
+  reduce_scatter,
+  all_to_all,
+  start_all_to_all,
+  broadcast,
+  reduce,
+  shift,
+  message
+};
+std::string_view name_of(Call call);
+const std::vector<Call>& all_calls();
+// Whether the time of a call depends on what its bytes are: they are added up.
+bool adds_up(Call call);
+
+struct CallCurve {
+  Call call{};
+  DType dtype = DType::f32;
+  int ranks = 2;
+  Curve curve;
+};
+
+struct Measured {
+  std::vector<RankTables> by_ranks;  // ascending in ranks
+  std::vector<CallCurve> calls;
+  // What was started goes on within calls alone: it takes its time where it is waited for, beside nothing.
+  bool progress_in_calls = false;
+
+  // Tables of so many ranks on a node: the first measured with as many, and by what factor its times are longer
+  // where more ranks than were ever measured take turns. Null if there is none.
+  std::pair<const RankTables*, double> tables(int ranks) const;
+  std::optional<double> seconds(Call call, double bytes, DType dtype, int ranks) const;
+};
+
+// bad_input at `where` and below, for a missing, unknown or impossible key.
+Measured measured_from_json(const nlohmann::json& json, const std::string& where);
+nlohmann::ordered_json measured_to_json(const Measured& measured, const std::string& source);
+
+}  // namespace mbench::sim
