@@ -13,7 +13,6 @@
 #include "engine/ops/copy.h"
 #include "engine/ops/matmul.h"
 #include "engine/ops/run.h"
-#include "engine/platform/timed_device.h"
 #include "engine/run/run_point.h"
 #include "engine/sim/machine.h"
 #include "strategies/strategies.h"
@@ -102,7 +101,7 @@ void measure_ops(Job& job, Precision precision, bool quick, sim::RankTables& tab
   AloneWorld alone(job.world());
   for (const Point& point : models(precision, quick)) {
     const auto cpu = open_device("cpu", 0, precision);
-    const auto device = TimedDevice::open(*cpu);
+    const auto device = open_timed_device(*cpu);
     const PointResult result = run_point(point, strategies::make_plan(point), *device, alone, {});
     std::map<std::string_view, std::map<double, std::vector<double>>> mine;
     for (const TimedOp& op : device->log())

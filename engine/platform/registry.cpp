@@ -121,6 +121,10 @@ std::unique_ptr<Job> join_job(double collective_timeout) {
   return std::make_unique<MpiJob>(collective_timeout);
 }
 
+std::unique_ptr<TimedDevice> open_timed_device(Device& cpu) {
+  return TimedDevice::open(cpu, cpu::open_host_memory());
+}
+
 void run_replicas(int ranks, const std::function<void(World&)>& rank) {
   const int cores = omp_get_max_threads();
   run_on_threads(ranks, [&](World& world) {
@@ -164,7 +168,8 @@ std::optional<std::string> why_unsupported_on(const std::string& kind, const Poi
   if (kind == "cpu" && p.precision == Precision::tf32)
     return "precision tf32 is the arithmetic of a GPU's tensor cores, and the device is cpu, need f32";
   if (kind == "cuda" && p.replicas == Replicas::single_process)
-    return "replicas single_process is not built into this binary for GPUs, whose ranks are processes, and the device is "
+    return "replicas single_process is not built into this binary for GPUs, whose ranks are processes, and "
+           "the device is "
            "cuda, need replicas ranks or device cpu";
   if (kind == "cuda" && p.precision == Precision::fp8)
     for (const Gpu& gpu : gpus())

@@ -9,6 +9,7 @@
 
 #include "engine/comm/group.h"
 #include "engine/device/gpu.h"
+#include "engine/platform/timed_device.h"
 #include "engine/spec/point.h"
 
 namespace mbench {
@@ -37,6 +38,9 @@ std::unique_ptr<Job> join_job(double collective_timeout);
 // where this binary or this machine has no such device.
 std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit,
                                     Precision precision = Precision::f32);
+
+// A device whose ops are those of `cpu`, an open_device("cpu"), with a clock around each. `cpu` outlives it.
+std::unique_ptr<TimedDevice> open_timed_device(Device& cpu);
 
 // Runs `rank` on so many threads of this process, which share its cores, each with its world: the ranks of a point whose
 // replicas are of one process. Throws the first error of any of them.

@@ -1,6 +1,5 @@
 #include "engine/platform/timed_device.h"
 
-#include "engine/backend/cpu/cpu_device.h"
 #include "engine/ops/ops.h"
 #include "engine/ops/run.h"
 
@@ -9,8 +8,10 @@ namespace {
 
 class Clocked final : public TimedDevice {
  public:
-  explicit Clocked(Device& cpu) : TimedDevice(cpu::open_host_memory(), 0), cpu_(cpu), table_(*this) {
-    check(cpu.immediate(), "timed_device", "a device whose ops go on when their calls return, need one where they have ended");
+  Clocked(Device& cpu, std::unique_ptr<RawMemory> memory)
+      : TimedDevice(std::move(memory), 0), cpu_(cpu), table_(*this) {
+    check(cpu.immediate(), "timed_device",
+          "a device whose ops go on when their calls return, need one where they have ended");
   }
   OpTable& ops() override { return table_; }
   std::string name() const override { return cpu_.name(); }
@@ -47,8 +48,8 @@ class Clocked final : public TimedDevice {
 
 }  // namespace
 
-std::unique_ptr<TimedDevice> TimedDevice::open(Device& cpu) {
-  return std::make_unique<Clocked>(cpu);
+std::unique_ptr<TimedDevice> TimedDevice::open(Device& cpu, std::unique_ptr<RawMemory> memory) {
+  return std::make_unique<Clocked>(cpu, std::move(memory));
 }
 
 }  // namespace mbench

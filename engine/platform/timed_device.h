@@ -18,8 +18,8 @@ struct TimedOp {
 
 class TimedDevice : public Device {
  public:
-  // `cpu` computes, and outlives this.
-  static std::unique_ptr<TimedDevice> open(Device& cpu);
+  // `cpu` computes, and outlives this; tensors lie in `memory`, which it can read.
+  static std::unique_ptr<TimedDevice> open(Device& cpu, std::unique_ptr<RawMemory> memory);
   // What was run since it was opened.
   virtual const std::vector<TimedOp>& log() const = 0;
 
