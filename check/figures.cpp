@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -28,9 +29,9 @@ std::string label_of(const Figure& f) {
   return f.bytes > 0 ? fmt::format("{} of {} bytes over {}", f.what, f.bytes, f.scope) : f.what;
 }
 
-// By how much it is worse than `reference`, as a share of it; negative if it is better.
+// By how much less it does in a time than `reference` does, as a share; negative if it does more.
 double shortfall(const Figure& f, double value, double reference) {
-  return f.rate ? 1 - value / reference : value / reference - 1;
+  return f.rate ? 1 - value / reference : 1 - reference / value;
 }
 
 template <class Read>
@@ -107,7 +108,7 @@ std::vector<Finding> judge(const Health& health, double tolerance) {
       const auto against = [&](Finding::Kind kind, const std::optional<double>& reference, const char* whose) {
         if (!reference || !(*reference > 0) || !(shortfall(figure, m.value, *reference) > tolerance)) return;
         add(kind, fmt::format("{:.4g} {}, {:.0f} % {} {} {:.4g}", m.value, figure.unit,
-                              100 * shortfall(figure, m.value, *reference), figure.rate ? "below" : "above", whose, *reference));
+                              100 * std::abs(1 - m.value / *reference), figure.rate ? "below" : "above", whose, *reference));
       };
       against(Finding::Kind::slow, peers[i], "the median of its peers,");
       against(Finding::Kind::below, m.expected, fmt::format("what {} says,", health.machine).c_str());

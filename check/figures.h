@@ -58,7 +58,7 @@ std::string_view name_of(Finding::Kind kind);  // "wrong", "slow", "below"
 std::vector<std::optional<double>> peers_of(const Health& health, const Figure& figure);
 
 // Whatever computed or brought wrong data, and whatever is worse than its peers, or than a machine file says, by more than
-// `tolerance` (0.1: a rate below 90 %, a time above 110 %).
+// `tolerance` (0.1: a rate below 90 % of theirs, a time above 1 / 90 %).
 std::vector<Finding> judge(const Health& health, double tolerance);
 
 // {"schema": "mbench.check/1", "device", "hosts", "devices", "machine", "figures": [{"what", "scope", "unit", "bytes", "rate",
