@@ -2,8 +2,7 @@
 //
 //   mpirun -np 2 comm_bench           f32; add --bf16 for bf16
 //
-// A row for each collective and size. `bytes` as nccl-tests counts them (of the whole buffer), rates as bus bandwidth: all-reduce
-// 2 (k - 1) / k, the others (k - 1) / k of the bytes over the time. `copies` is the bytes that memcpy copies a second on one rank while
+// A row for each collective and size, counted as check/collectives.h does: rates are bus bandwidths. `copies` is the bytes that memcpy copies a second on one rank while
 // all do. Medians of repetitions, in each of which both run once: a machine that slows down slows both.
 #include <fmt/format.h>
 #include <mpi.h>
@@ -16,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "check/collectives.h"
 #include "engine/comm/mpi/mpi_world.h"
 #include "engine/ops/copy.h"
 #include "engine/ops/run.h"
@@ -33,43 +33,29 @@ double median(std::vector<double> v) {
   return v[v.size() / 2];
 }
 
-struct Buffers {
-  Tensor whole, other, part;
-};
-
-struct Collective {
-  const char* name;
-  double factor;  // of bus bandwidth, times (k - 1) / k
-  std::function<void(Group&, const Buffers&)> ours;
-  std::function<void(const Buffers&)> theirs;
-};
-
-std::vector<Collective> collectives(bool bf16) {
+// MPI's own call for a collective of check/collectives.h; none where it has none to hold against: no sum of bf16, and its
+// exchange of messages is no collective.
+std::function<void(const health::Buffers&)> of_mpi(std::string_view name, bool bf16) {
   const MPI_Datatype type = bf16 ? MPI_UINT16_T : MPI_FLOAT;
   const auto n = [](const Tensor& x) { return static_cast<int>(x.numel()); };
-  std::vector<Collective> all = {
-      {"all_gather", 1, [](Group& g, const Buffers& b) { g.all_gather(b.part, b.whole); },
-       [=](const Buffers& b) {
-         MPI_Allgather(b.part.data(), n(b.part), type, b.whole.data(), n(b.part), type, MPI_COMM_WORLD);
-       }},
-      {"all_to_all", 1, [](Group& g, const Buffers& b) { g.all_to_all(b.whole, b.other); },
-       [=](const Buffers& b) {
-         int k = 1;
-         MPI_Comm_size(MPI_COMM_WORLD, &k);
-         MPI_Alltoall(b.whole.data(), n(b.whole) / k, type, b.other.data(), n(b.whole) / k, type,
-                      MPI_COMM_WORLD);
-       }}};
-  if (bf16) return all;  // MPI has no sum of bf16 to hold against
-  all.push_back({"reduce_scatter", 1, [](Group& g, const Buffers& b) { g.reduce_scatter(b.whole, b.part); },
-                 [=](const Buffers& b) {
-                   MPI_Reduce_scatter_block(b.whole.data(), b.part.data(), n(b.part), type, MPI_SUM,
-                                            MPI_COMM_WORLD);
-                 }});
-  all.push_back({"all_reduce", 2, [](Group& g, const Buffers& b) { g.all_reduce(b.whole); },
-                 [=](const Buffers& b) {
-                   MPI_Allreduce(MPI_IN_PLACE, b.whole.data(), n(b.whole), type, MPI_SUM, MPI_COMM_WORLD);
-                 }});
-  return all;
+  using Buffers = health::Buffers;
+  if (name == "all_gather")
+    return [=](const Buffers& b) {
+      MPI_Allgather(b.part.data(), n(b.part), type, b.whole.data(), n(b.part), type, MPI_COMM_WORLD);
+    };
+  if (name == "all_to_all")
+    return [=](const Buffers& b) {
+      MPI_Alltoall(b.whole.data(), n(b.part), type, b.other.data(), n(b.part), type, MPI_COMM_WORLD);
+    };
+  if (name == "reduce_scatter" && !bf16)
+    return [=](const Buffers& b) {
+      MPI_Reduce_scatter_block(b.whole.data(), b.part.data(), n(b.part), type, MPI_SUM, MPI_COMM_WORLD);
+    };
+  if (name == "all_reduce" && !bf16)
+    return [=](const Buffers& b) {
+      MPI_Allreduce(MPI_IN_PLACE, b.whole.data(), n(b.whole), type, MPI_SUM, MPI_COMM_WORLD);
+    };
+  return {};
 }
 
 void bench(bool bf16) {
@@ -78,18 +64,18 @@ void bench(bool bf16) {
   std::vector<int> everyone;
   for (int r = 0; r < world.size(); ++r) everyone.push_back(r);
   const auto group = world.group(*device, "all", everyone);
-  const double k = world.size();
+  const int k = world.size();
   if (world.rank() == 0)
     fmt::print(
         "| collective | KiB | mbench, GB/s | MPI, GB/s | ratio | copies, GB/s "
         "|\n|---|---:|---:|---:|---:|---:|\n");
-  for (const Collective& c : collectives(bf16))
+  for (const health::Collective& c : health::collectives()) {
+    const auto mpi = of_mpi(c.name, bf16);
+    if (!mpi) continue;
     for (std::int64_t kib = 64; kib <= 64 << 10; kib *= 4) {
       const std::int64_t elements = kib * 1024 / (bf16 ? 2 : 4);
       const DType type = bf16 ? DType::bf16 : DType::f32;
-      const Buffers b{device->empty({elements}, type, Category::other, "bench"),
-                      device->empty({elements}, type, Category::other, "bench"),
-                      device->empty({elements / world.size()}, type, Category::other, "bench")};
+      const health::Buffers b = health::make_buffers(*device, elements / k * k, type, k);
       run(*device, ops::Fill{b.whole, 0.0f});
       run(*device, ops::Fill{b.part, 0.0f});
       const auto timed = [&](const std::function<void()>& call) {
@@ -101,15 +87,16 @@ void bench(bool bf16) {
       std::vector<double> ours, theirs, copies;
       const int repetitions = kib <= 1024 ? 200 : 20;
       for (int i = 0; i < repetitions; ++i) {
-        ours.push_back(timed([&] { c.ours(*group, b); }));
-        theirs.push_back(timed([&] { c.theirs(b); }));
+        ours.push_back(timed([&] { c.call(*group, b); }));
+        theirs.push_back(timed([&] { mpi(b); }));
         copies.push_back(timed([&] { std::memcpy(b.other.data(), b.whole.data(), b.whole.bytes()); }));
       }
-      const double bytes = static_cast<double>(b.whole.bytes()), bus = c.factor * (k - 1) / k * bytes * 1e-9;
+      const double bytes = static_cast<double>(b.whole.bytes()), bus = c.factor(k) * bytes * 1e-9;
       if (world.rank() == 0)
         fmt::print("| {} | {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} |\n", c.name, kib, bus / median(ours),
                    bus / median(theirs), median(theirs) / median(ours), bytes * 1e-9 / median(copies));
     }
+  }
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ constexpr const char* kAbout =
     "step.";
 
 constexpr const char* kFooter =
-    "Exit codes: 0 done; 1 regression found (compare); 2 bad usage or bad input; 3 some point crashed, hung "
+    "Exit codes: 0 done; 1 regression (compare) or outlier (check) found; 2 bad usage or bad input; 3 some point crashed, hung "
     "or\n"
     "gave a wrong loss, or a sweep was interrupted. An OOM or an infeasible layout is an outcome, not a "
     "failure.\n"
@@ -89,6 +89,7 @@ int run(int argc, char** argv) {
   add_devices(app, exit);
   add_calibrate(app, exit);
   add_hosts(app, exit);
+  add_check(app, exit);
   add_documents(app, exit);
   try {
     app.parse(argc, argv);

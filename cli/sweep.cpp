@@ -12,6 +12,8 @@
 #include <iostream>
 #include <set>
 
+#include "check/report.h"
+#include "cli/check.h"
 #include "cli/cli.h"
 #include "cli/environment.h"
 #include "cli/find_spec.h"
@@ -20,8 +22,10 @@
 #include "cli/simulation.h"
 #include "cli/trace_file.h"
 #include "engine/base/atomic_file.h"
+#include "engine/base/json_reader.h"
 #include "engine/platform/registry.h"
 #include "engine/process/process.h"
+#include "engine/spec/processes.h"
 #include "engine/train/data.h"
 #include "reports/plots/report_plots.h"
 #include "reports/tables/report.h"
@@ -45,7 +49,7 @@ constexpr const char* kFooter =
     "Ctrl-C ends the running point and keeps what is done (exit code 3); --resume goes on from there: points "
     "that\n"
     "are ok, oom, infeasible or unsupported are kept, all others run again.\n"
-    "Exit codes: 0 done; 2 bad usage or bad input; 3 a point crashed, hung or gave a wrong loss, the sweep "
+    "Exit codes: 0 done; 1 --check found something; 2 bad usage or bad input; 3 a point crashed, hung or gave a wrong loss, the sweep "
     "was\n"
     "interrupted, or results could not be written.\n"
     "\n"
@@ -62,7 +66,8 @@ struct Options {
   LaunchOptions launch;
   std::string trace;
   double timeout = 0;
-  bool resume = false, dry_run = false, quiet = false;
+  std::string check_tolerance = "10%";
+  bool check = false, resume = false, dry_run = false, quiet = false;
 };
 
 // The GPUs of the nodes if every rank of every point gets one of its own, else the CPU. A simulation is
@@ -169,6 +174,33 @@ void add_plots(const ResultFile& file, const std::string& out, Interrupt& interr
   }
 }
 
+// --check: the ranks of the largest point and the axes of all of them, into check.json in `out`. Whether nothing stands out.
+bool is_healthy(const Options& options, const sweeps::Spec& spec, sweeps::RunnerOptions& runner) {
+  const double tolerance = read_tolerance(options.check_tolerance, "--check-tolerance");
+  CheckRequest request;
+  request.device = options.on;
+  std::vector<Point> points;
+  for (const sweeps::SpecPoint& p : spec.points) {
+    request.ranks = std::max(request.ranks, static_cast<int>(processes_of(p.point)));
+    points.push_back(p.point);
+  }
+  request.meshes = meshes_of(points);
+  if (!options.quiet) std::cerr << fmt::format("Checking {} ranks before the first point\n", request.ranks);
+  const health::Health health = check_ranks(request, runner.launcher, runner.interrupt);
+  fs::create_directories(runner.out);
+  const std::string file = (fs::path(runner.out) / "check.json").string();
+  write_file_atomically(file, dump_json(health::to_json(health, tolerance)) + "\n");
+  const auto findings = health::judge(health, tolerance);
+  if (findings.empty()) {
+    runner.environment["check"] =
+        fmt::format("{} ranks, none more than {:.4g} % worse than its peers", request.ranks, tolerance * 100);
+    return true;
+  }
+  std::cout << health::to_markdown(health, tolerance);
+  std::cerr << fmt::format("mbench: figures stand out, {} of them: nothing was trained. All of them: {}\n", findings.size(), file);
+  return false;
+}
+
 int run(Options options) {
   options.spec.path = find_spec(options.spec.path);
   sweeps::Launcher launcher = find_launcher(options.launch);
@@ -183,6 +215,11 @@ int run(Options options) {
   check_device(options.on);
   options.spec.device = options.on;
   const sweeps::Spec spec = sweeps::read_spec(options.spec);
+  if (options.check) {
+    read_tolerance(options.check_tolerance, "--check-tolerance");
+    if (options.on.starts_with("sim:"))
+      fail(ErrorKind::bad_input, "--check", "a simulation has no ranks to check, got --on {}", options.on);
+  }
   reports::check_tables(spec.json);  // before anything runs, not when results.md is written
   sweeps::RunnerOptions runner;
   runner.program = this_program();
@@ -250,6 +287,7 @@ int run(Options options) {
   // From here to the end of the process, which must not end by a signal that comes late: never destroyed.
   Interrupt& interrupt = *new Interrupt;
   runner.interrupt = &interrupt;
+  if (options.check && !is_healthy(options, spec, runner)) return Exit::kRegression;
   const sweeps::SweepEnd end = sweeps::run_sweep(spec, runner);
   if (!end.interrupted && !end.file.points.empty()) add_plots(end.file, runner.out, interrupt);
   return end.failed || unwritten || interrupt.pending() ? Exit::kFailed : Exit::kDone;
@@ -307,6 +345,13 @@ void add_sweep(CLI::App& app, Exit& exit) {
                    "Write the timeline of every rank over one step to FILE, for Perfetto or "
                    "chrome://tracing; with several points, to FILE with the point's id before its extension")
       ->type_name("FILE");
+  command->add_flag("--check", options->check,
+                    "First check the ranks and the ways between them, as mbench check does, and train nothing where something "
+                    "stands out. The figures are kept in DIR/check.json");
+  command
+      ->add_option("--check-tolerance", options->check_tolerance,
+                   "Of --check: how much worse than its peers a figure may be; default 10%")
+      ->type_name("SHARE");
   command->add_flag("--quiet", options->quiet, "No progress: only errors, and the tables at the end");
   command->callback([options, &exit] { exit.code = run(*options); });
 }

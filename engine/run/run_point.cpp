@@ -20,6 +20,7 @@ constexpr double kMiB = 1048576;
 
 struct Measured {
   std::vector<double> step_seconds;
+  std::vector<double> compute_seconds;  // of these, outside collectives and messages
   double seconds = 0;      // of all measured steps
   double cpu_seconds = 0;  // of the main thread in them
   Meter meter;             // over them
@@ -35,6 +36,11 @@ double cpu_seconds() {
     return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
   };
   return seconds(use.ru_utime) + seconds(use.ru_stime);
+}
+
+// Of collectives and messages, and of waiting for them, since the meters were reset; the device is synchronized.
+double waited_seconds(Device& device) {
+  return device.meter().communication_seconds + device.meter().bubble_seconds;
 }
 
 // A trace changes what it looks at: it gets a step of its own, which is in no record.
@@ -67,10 +73,13 @@ Measured measure(const Point& p, Device& device, Trainer& trainer, bool chatty, 
       if (!device.real()) device.trace(options.timeline);
       gauge = device.gauge();
     }
-    const double cpu_start = cpu_seconds();
+    const double cpu_start = cpu_seconds(), waited = waited_seconds(device);
     const StepResult step = trainer.step();
     const double now = device.synchronize(), seconds = now - start;
-    if (!warmup) m.cpu_seconds += cpu_seconds() - cpu_start;
+    if (!warmup) {
+      m.cpu_seconds += cpu_seconds() - cpu_start;
+      m.compute_seconds.push_back(std::max(0.0, seconds - (waited_seconds(device) - waited)));
+    }
     device.trace(nullptr);
     // The sample has ended; what follows is in none.
     const float loss = trainer.mean_loss();
@@ -208,6 +217,18 @@ void add_time_anatomy(const std::vector<RankFigures>& ranks, PointResult& r) {
   r.time_anatomy_ms = anatomy;
 }
 
+// What each rank's steps took, all of them and outside collectives; `told`: its meters tell these apart.
+void add_ranks(const Measured& mine, bool told, Group& all, PointResult& r) {
+  const auto to_ms = [](std::vector<double> seconds) {
+    for (double& s : seconds) s *= 1e3;
+    return seconds;
+  };
+  for (const std::vector<double>& steps : gather_all(all, mine.step_seconds))
+    if (!steps.empty()) r.step_ms_by_rank.push_back(statistics_of(to_ms(steps)).median);
+  if (!told) return;
+  for (const std::vector<double>& steps : gather_all(all, mine.compute_seconds)) r.compute_ms_by_rank.push_back(to_ms(steps));
+}
+
 }  // namespace
 
 void sum_up(const Point& p, const std::vector<RankFigures>& ranks, const std::vector<double>& slowest,
@@ -262,6 +283,8 @@ PointResult run_point(const Point& p, const Plan& plan, Device& device, World& w
   add_readings(mine.readings, all, r);
   const double peak = options.measure_peak_flops ? options.measure_peak_flops(0.1) : 0;
 
+  // What a GPU does in a replayed step is not told apart.
+  const bool replayed = plan.capture && device.real() && !device.immediate();
   RankFigures figures;
   figures.peak = device.memory().peak();
   figures.reserved = device.memory().reserved();
@@ -270,8 +293,7 @@ PointResult run_point(const Point& p, const Plan& plan, Device& device, World& w
     figures.communication_fraction = mine.meter.communication_seconds / mine.seconds;
     figures.bubble_fraction = mine.meter.bubble_seconds / mine.seconds;
     figures.cpu_share = mine.cpu_seconds / mine.seconds;
-    // What a GPU does in a replayed step is not told apart.
-    if (plan.capture && device.real() && !device.immediate())
+    if (replayed)
       figures.communication_fraction = figures.bubble_fraction = std::numeric_limits<double>::quiet_NaN();
   }
   if (device.immediate() || !device.real()) {
@@ -295,6 +317,7 @@ PointResult run_point(const Point& p, const Plan& plan, Device& device, World& w
     for (std::size_t i = 0; i < times.size(); ++i) slowest[i] = std::max(slowest[i], times[i]);
   }
   sum_up(p, ranks, slowest, options.peak_source, r);
+  if (device.real() && !slowest.empty() && r.outcome == Outcome::ok) add_ranks(mine, !replayed, all, r);
   return r;
 }
 

@@ -180,6 +180,32 @@ Metric series(const char* name, std::string_view unit, std::vector<double> R::*m
           }};
 }
 
+// Samples of each rank, to a tenth of a microsecond: there are as many as steps times ranks.
+Metric samples_by_rank(const char* name, std::vector<std::vector<double>> R::*member) {
+  return {name,
+          "ms",
+          Merge::none,
+          false,
+          {"first", "last"},
+          [member](const R& r) {
+            if ((r.*member).empty()) return ordered_json(nullptr);
+            ordered_json out = ordered_json::array();
+            for (std::vector<double> samples : r.*member) {
+              for (double& ms : samples) ms = std::round(ms * 1e4) * 1e-4;
+              out.push_back(array_of(samples));
+            }
+            return out;
+          },
+          [member](R& r, const json& value, const std::string& where) {
+            if (!value.is_array())
+              fail(ErrorKind::bad_input, where, "wrong type, got {}, need an array of each rank's samples", short_json(value));
+            std::vector<std::vector<double>> by_rank;
+            for (std::size_t i = 0; i < value.size(); ++i)
+              by_rank.push_back(read_numbers(value[i], fmt::format("{}[{}]", where, i), Range::at_least_zero));
+            r.*member = std::move(by_rank);
+          }};
+}
+
 Metric statistics(const char* name, std::string_view unit, std::optional<Statistics> R::*member) {
   Metric m = metric(name, unit, member);
   for (const StatisticsPart& part : kStatistics) m.parts.emplace_back(part.key);
@@ -250,6 +276,8 @@ const std::vector<Metric>& metrics() {
       metric("clock_mhz", "MHz", &R::clock_mhz, Merge::mean),
       metric("throttle_reasons", "", &R::throttle_reasons),
       series("cpu_share_by_rank", "fraction", &R::cpu_share_by_rank, Range::at_least_zero),
+      series("step_ms_by_rank", "ms", &R::step_ms_by_rank, Range::at_least_zero),
+      samples_by_rank("compute_ms_by_rank", &R::compute_ms_by_rank),
       series("partial_ms", "ms", &R::partial_ms, Range::at_least_zero),
       series("partial_losses", "", &R::partial_losses, Range::any),
   };

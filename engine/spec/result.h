@@ -79,6 +79,12 @@ struct PointResult {
   std::string throttle_reasons;  // what held clocks down, in nvidia-smi's words, or "none"; empty: unknown
   // On a CPU: the share of the measured time that each rank's main thread was given a core.
   std::vector<double> cpu_share_by_rank;
+  // Of each rank, the median of its own steps: what it waits for others is in them.
+  std::vector<double> step_ms_by_rank;
+  // Of each rank, what it spent of each measured step outside collectives, messages and waiting for them: its step less its
+  // communication and its bubble, by the clocks of `communication_fraction`. A rank that is slow by itself is long here, one
+  // that waits for it is not.
+  std::vector<std::vector<double>> compute_ms_by_rank;
   // Of a point that did not run to its end: the steps that it had measured, as its rank 0 saw them, and the
   // losses of those and of the warm-up.
   std::vector<double> partial_ms, partial_losses;

@@ -9,6 +9,7 @@
 #include "reports/gate/comparable.h"
 #include "reports/gate/time_verdict.h"
 #include "reports/records/flags.h"
+#include "reports/records/stragglers.h"
 #include "reports/records/record.h"
 #include "reports/tables/build_table.h"
 
@@ -225,6 +226,7 @@ class Comparer {
       for (const Flag flag : flags_of(result.iteration_ms->samples)) flags.push_back(side + text_of(flag));
       if (const std::string starved = starved_text(result.cpu_share_by_rank); !starved.empty())
         flags.push_back(side + starved);
+      if (const std::string straggler = straggler_text(result); !straggler.empty()) flags.push_back(side + straggler);
     };
     add("new: ", now);
     add("baseline: ", base);

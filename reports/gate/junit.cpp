@@ -34,16 +34,16 @@ std::string told(const MetricComparison& c) {
   return text;
 }
 
-std::string test_case(const PointComparison& point, const MetricComparison& c, Result result) {
-  std::string out = fmt::format("    <testcase classname=\"mbench.{}\" name=\"{} [{}]\" time=\"0\">\n",
-                                escape_xml(c.metric), escape_xml(point.label), escape_xml(point.id));
-  const std::string text = escape_xml(told(c));
-  if (result == Result::failed)
-    out += fmt::format("      <failure type=\"{}\" message=\"{}\"/>\n", escape_xml(name_of(c.verdict)), text);
-  if (result == Result::skipped) out += fmt::format("      <skipped message=\"{}\"/>\n", text);
-  out += "      <system-out>" + text + "\n";
-  for (const std::string& flag : point.flags) out += escape_xml(flag) + "\n";
-  return out + "      </system-out>\n    </testcase>\n";
+JunitCase test_case(const PointComparison& point, const MetricComparison& c, Result result) {
+  JunitCase made;
+  made.classname = "mbench." + c.metric;
+  made.name = fmt::format("{} [{}]", point.label, point.id);
+  const std::string text = told(c);
+  if (result == Result::failed) made.failures.push_back({name_of(c.verdict), text});
+  if (result == Result::skipped) made.skipped = text;
+  made.output = {text};
+  made.output.insert(made.output.end(), point.flags.begin(), point.flags.end());
+  return made;
 }
 
 }  // namespace
@@ -81,30 +81,39 @@ std::string escape_xml(std::string_view text) {
   return out;
 }
 
-std::string to_junit(const Comparison& comparison) {
-  std::size_t tests = 0, failures = 0, skipped = 0;
-  std::string cases;
-  for (const PointComparison& point : comparison.points)
-    for (const MetricComparison& c : point.metrics) {
-      const Result result = result_of(comparison, c.verdict);
-      ++tests;
-      failures += result == Result::failed;
-      skipped += result == Result::skipped;
-      cases += test_case(point, c, result);
-    }
+std::string junit_xml(std::string_view suite, const std::vector<JunitCase>& cases, const std::vector<std::string>& environment) {
+  std::size_t failures = 0, skipped = 0;
+  std::string text;
+  for (const JunitCase& c : cases) {
+    failures += !c.failures.empty();
+    skipped += !c.skipped.empty();
+    text += fmt::format("    <testcase classname=\"{}\" name=\"{}\" time=\"0\">\n", escape_xml(c.classname), escape_xml(c.name));
+    for (const JunitCase::Failure& f : c.failures)
+      text += fmt::format("      <failure type=\"{}\" message=\"{}\"/>\n", escape_xml(f.type), escape_xml(f.message));
+    if (!c.skipped.empty()) text += fmt::format("      <skipped message=\"{}\"/>\n", escape_xml(c.skipped));
+    text += "      <system-out>";
+    for (const std::string& line : c.output) text += escape_xml(line) + "\n";
+    text += "      </system-out>\n    </testcase>\n";
+  }
   const std::string counts =
-      fmt::format("tests=\"{}\" failures=\"{}\" skipped=\"{}\" errors=\"0\"", tests, failures, skipped);
+      fmt::format("tests=\"{}\" failures=\"{}\" skipped=\"{}\" errors=\"0\"", cases.size(), failures, skipped);
+  const std::string name = escape_xml(suite);
   std::string out = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
-  out += fmt::format(
-      "<testsuites name=\"mbench compare\" {}>\n  <testsuite name=\"mbench compare\" {} time=\"0\">\n",
-      counts, counts);
-  if (!comparison.environment_changes.empty()) {
+  out += fmt::format("<testsuites name=\"{}\" {}>\n  <testsuite name=\"{}\" {} time=\"0\">\n", name, counts, name, counts);
+  if (!environment.empty()) {
     out += "    <properties>\n";
-    for (const std::string& change : comparison.environment_changes)
+    for (const std::string& change : environment)
       out += fmt::format("      <property name=\"environment\" value=\"{}\"/>\n", escape_xml(change));
     out += "    </properties>\n";
   }
-  return out + cases + "  </testsuite>\n</testsuites>\n";
+  return out + text + "  </testsuite>\n</testsuites>\n";
+}
+
+std::string to_junit(const Comparison& comparison) {
+  std::vector<JunitCase> cases;
+  for (const PointComparison& point : comparison.points)
+    for (const MetricComparison& c : point.metrics) cases.push_back(test_case(point, c, result_of(comparison, c.verdict)));
+  return junit_xml("mbench compare", cases, comparison.environment_changes);
 }
 
 }  // namespace mbench::reports

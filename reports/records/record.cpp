@@ -11,6 +11,7 @@
 #include "engine/base/text.h"
 #include "reports/records/bound.h"
 #include "reports/records/flags.h"
+#include "reports/records/stragglers.h"
 
 namespace mbench::reports {
 namespace {
@@ -18,7 +19,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kEnvironment = "environment.";
-constexpr std::array<std::string_view, 11> kDerived = {
+constexpr std::array<std::string_view, 20> kDerived = {
+    "rank.index", "rank.host", "rank.stage", "rank.step_ms", "rank.compute_ms", "rank.against_peers", "rank.cpu_share",
+    "rank.peak_memory_mib", "rank.straggler",
     "nodes",         "devices_per_node",    "micro_batches", "runtime_s",  "tokens_per_s_per_device", "memory_margin_mib",
     "compute_share", "communication_share", "bubble_share",  "host_share", "bound_by"};
 
@@ -92,7 +95,13 @@ Json brief_json(const PointResult& result) {
   brief.partial_ms.clear();
   brief.partial_losses.clear();
   brief.hosts.clear();
+  brief.compute_ms_by_rank.clear();
   Json json = result_to_json(brief);
+  if (!result.compute_ms_by_rank.empty()) {
+    Json& medians = json["compute_ms_by_rank"] = Json::array();
+    for (const std::vector<double>& samples : result.compute_ms_by_rank)
+      medians.push_back(samples.empty() ? Json(nullptr) : Json(statistics_of(samples).median));
+  }
   std::string hosts;
   for (const Host& host : result.hosts) hosts += (hosts.empty() ? "" : ", ") + host.name;
   if (!hosts.empty()) json["hosts"] = hosts;
@@ -109,6 +118,28 @@ int devices_per_node(const Json& environment) {
   return found && found->is_number_integer() ? found->get<int>() : 0;
 }
 
+// What "rank" is in the records of a point's ranks.
+Json ranks_json(const PointResult& result, const std::vector<RankTimes>& times) {
+  const auto number = [](double x) { return std::isfinite(x) ? Json(x) : Json(nullptr); };
+  Json ranks = Json::array();
+  for (std::size_t r = 0; r < times.size(); ++r) {
+    const auto of = [&](const std::vector<double>& series) { return r < series.size() ? number(series[r]) : Json(nullptr); };
+    Json host = nullptr;
+    for (const Host& h : result.hosts)
+      if (std::find(h.ranks.begin(), h.ranks.end(), static_cast<std::int64_t>(r)) != h.ranks.end()) host = h.name;
+    ranks.push_back({{"index", r},
+                     {"host", host},
+                     {"stage", times[r].stage},
+                     {"step_ms", of(result.step_ms_by_rank)},
+                     {"compute_ms", number(times[r].compute_ms)},
+                     {"against_peers", number(times[r].against_peers)},
+                     {"cpu_share", of(result.cpu_share_by_rank)},
+                     {"peak_memory_mib", of(result.peak_memory_by_rank_mib)},
+                     {"straggler", times[r].straggler}});
+  }
+  return ranks;
+}
+
 // What is said beside the row of a point: its reason, and of a measured one what disturbed the measurement.
 std::string reason_of(const PointResult& result) {
   std::string text = result.reason;
@@ -117,6 +148,8 @@ std::string reason_of(const PointResult& result) {
     text += (text.empty() ? "" : "; ") + text_of(flag);
   if (const std::string starved = starved_text(result.cpu_share_by_rank); !starved.empty())
     text += (text.empty() ? "" : "; ") + starved;
+  if (const std::string straggler = straggler_text(result); !straggler.empty())
+    text += (text.empty() ? "" : "; ") + straggler;
   return text;
 }
 
@@ -133,6 +166,7 @@ Record::Record(const PointResult& result, std::shared_ptr<const File> file)
       shares_(time_shares(result)),
       hosts_(static_cast<std::int64_t>(result.hosts.size())),
       ranks_per_node_(mbench::ranks_per_node(result.hosts)) {
+  if (const auto times = rank_times(result); !times.empty()) ranks_ = std::make_shared<Json>(ranks_json(result, times));
   if (shares_)
     bound_by_ = reports::bound_by(result, hosts_ > 0 ? static_cast<int>(ranks_per_node_)
                                           : file_    ? devices_per_node(file_->environment)
@@ -161,6 +195,13 @@ const Json* Record::walk(std::string_view name) const {
   const std::size_t dot = name.find('.');
   const Json* top = find(std::string(name.substr(0, dot)));
   return !top || dot == std::string_view::npos ? top : reports::walk(*top, name.substr(dot + 1));
+}
+
+std::vector<Record> Record::by_rank() const {
+  if (!ranks_) return {*this};
+  std::vector<Record> records(ranks_->size(), *this);
+  for (std::size_t i = 0; i < records.size(); ++i) records[i].json_["rank"] = (*ranks_)[i];
+  return records;
 }
 
 Json Record::model() const {

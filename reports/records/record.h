@@ -16,6 +16,8 @@
 //   memory_margin_mib what the allocator could have beside what it holds, where environment.usable_memory_mib says so
 //   compute_share, communication_share, bubble_share, host_share
 //                     of the step, from its time anatomy (bound.h)
+//   rank.index, rank.host, rank.stage, rank.step_ms, rank.compute_ms, rank.against_peers, rank.cpu_share, rank.peak_memory_mib,
+//   rank.straggler    of one rank, in the records that by_rank() gives (stragglers.h)
 //   bound_by          what bounds the step and what would help, a sentence
 #pragma once
 #include <map>
@@ -58,6 +60,9 @@ class Record {
   const std::vector<double>& samples_ms() const { return samples_ms_; }
   const std::string& id() const { return json_.at("id").get_ref<const std::string&>(); }
 
+  // A record for each rank, with the names rank.*; this one alone where ranks told no times.
+  std::vector<Record> by_rank() const;
+
   // Gives it the names published.* and error.*, with the values of `published.rows[row]` if there is one.
   void publish(const Published& published, std::optional<std::size_t> row);
   std::optional<std::size_t> published_row() const { return published_row_; }
@@ -78,6 +83,7 @@ class Record {
   std::optional<TimeShares> shares_;
   std::int64_t hosts_ = 0, ranks_per_node_ = 0;  // where it ran; 0: not known
   std::string bound_by_;
+  std::shared_ptr<const nlohmann::ordered_json> ranks_;  // what rank.* is of each; null where unknown
   std::optional<std::size_t> published_row_;
   std::map<std::string, std::string, std::less<>> remarks_;
 };

@@ -1,6 +1,9 @@
 #include "reports/tables/report.h"
 
 #include <algorithm>
+#include <deque>
+#include <map>
+#include <set>
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
@@ -138,6 +141,24 @@ void show_metrics(TableDeclaration& declaration, const std::vector<std::string>&
   declaration.note.clear();
 }
 
+// A table with a row for each rank; a point is shown where one of its ranks is.
+BuiltTable table_of_ranks(const TableDeclaration& declaration, const std::vector<const Record*>& points,
+                          const std::vector<std::string>& swept, const SortBy& sort) {
+  std::deque<Record> ranks;
+  std::map<const Record*, const Record*> point_of;
+  std::vector<const Record*> chosen;
+  for (const Record* point : points)
+    for (Record& rank : point->by_rank()) {
+      chosen.push_back(&ranks.emplace_back(std::move(rank)));
+      point_of[chosen.back()] = point;
+    }
+  BuiltTable built = build_table(declaration, chosen, swept, sort);
+  std::set<const Record*> shown;
+  for (const Record* rank : built.shown) shown.insert(point_of.at(rank));
+  built.shown = std::move(shown);
+  return built;
+}
+
 std::vector<TableDeclaration> choose_tables(const ResultFile& file, const ReportOptions& options,
                                             const std::vector<Record>& records,
                                             const std::vector<std::string>& swept,
@@ -223,8 +244,9 @@ ReportParts report_parts(const ResultFile& file, const ReportOptions& options) {
       if (name != "*") require_name(records, name, "table " + declaration.name);
     // With --columns the reader chose what to see: a row per point, nothing added.
     const bool own = !options.columns.empty();
-    BuiltTable built =
-        build_table(declaration, parts.chosen, own ? std::vector<std::string>() : parts.swept, sort);
+    const std::vector<std::string> told = own ? std::vector<std::string>() : parts.swept;
+    BuiltTable built = declaration.each_rank ? table_of_ranks(declaration, parts.chosen, told, sort)
+                                             : build_table(declaration, parts.chosen, told, sort);
     shown.insert(built.shown.begin(), built.shown.end());
     if (published && declaration.name == "published")
       for (const std::string& line : PublishedSummary(*published, parts.chosen, records).lines())

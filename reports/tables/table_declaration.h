@@ -8,6 +8,7 @@
 //   "title"     printed above it (optional)
 //   "note"      printed below it (optional)
 //   "where"     {"field": value or [values]}: only these points (optional)
+//   "each"      "rank": a row for each rank of a point, with the names rank.* of record.h (optional)
 //   "sections"  headings, outermost first: ["{model} ({tp}-way Tensor Parallelism)", "{seq} Sequence
 //               Length"]. A text without braces is a list of fields: "tp,pp" is "tp {tp}, pp {pp}".
 //   "rows"      the columns that label a row: "field", or {"header", "text"}, or {"header", "names":
@@ -88,6 +89,7 @@ struct ColumnDeclaration {
 struct TableDeclaration {
   std::string name, title, note;
   Condition where;
+  bool each_rank = false;
   std::vector<CellText> sections;
   std::vector<RowDeclaration> rows;
   std::optional<CellText> pivot;

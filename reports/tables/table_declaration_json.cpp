@@ -197,13 +197,17 @@ Json like(const Json& declared, const std::string& where) {
 TableDeclaration table_declaration_from_json(const Json& declared, const std::string& where) {
   allow_keys(
       declared, where,
-      {"name", "like", "title", "note", "where", "sections", "rows", "pivot", "columns", "labels", "sort"});
+      {"name", "like", "title", "note", "where", "each", "sections", "rows", "pivot", "columns", "labels", "sort"});
   const Json json = declared.contains("like") ? like(declared, where) : declared;
   TableDeclaration declaration;
   declaration.name = string_of(required(json, "name", where), where + ".name");
   declaration.title = string_at(json, "title", where);
   declaration.note = string_at(json, "note", where);
   if (json.contains("where")) declaration.where = filter_of(json["where"], where + ".where");
+  if (const std::string each = string_at(json, "each", where); !each.empty()) {
+    if (each != "rank") fail(ErrorKind::bad_input, where + ".each", "no rows of that kind, got \"{}\", need \"rank\"", each);
+    declaration.each_rank = true;
+  }
   declaration.sections =
       list_of<CellText>(json, "sections", where, [](const Json& item, const std::string& at) {
         return CellText::parse(with_braces(string_of(item, at)), at);

@@ -48,7 +48,9 @@ const std::map<std::string, std::set<std::string>> kArrows = {
     {"reports/baselines",
      {"reports/gate", "reports/plots", "reports/tables", "reports/records", "engine/spec", "engine/base"}},
     {"search", {"strategies", "sweeps", "engine/sim", "engine/device", "engine/plan", "engine/spec", "engine/base"}},
-    {"cli", {"strategies", "sweeps", "search", "reports", "engine"}},
+    {"check", {"engine/sim", "engine/comm", "engine/ops", "engine/plan", "engine/device", "engine/spec", "engine/base", "reports/gate",
+               "reports/tables"}},
+    {"cli", {"strategies", "sweeps", "search", "check", "reports", "engine"}},
 };
 
 // Each folder below these is one implementation of an interface; it knows no other, and only the registry
@@ -124,7 +126,7 @@ const std::vector<Source>& sources() {
   static const std::vector<Source> all = [] {
     std::vector<Source> found;
     const fs::path root = MBENCH_SOURCE_DIR;
-    for (const char* top : {"engine", "strategies", "sweeps", "search", "reports", "cli"}) {
+    for (const char* top : {"engine", "strategies", "sweeps", "search", "check", "reports", "cli"}) {
       if (!fs::exists(root / top)) continue;
       for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
         const std::string extension = entry.path().extension().string();

@@ -50,6 +50,8 @@ TEST_CASE("a result file has the measures of the table in its order, unknown as 
                                           "clock_mhz",
                                           "throttle_reasons",
                                           "cpu_share_by_rank",
+                                          "step_ms_by_rank",
+                                          "compute_ms_by_rank",
                                           "partial_ms",
                                           "partial_losses"};
   CHECK(std::vector<std::string>(keys.end() - static_cast<std::ptrdiff_t>(names.size()), keys.end()) ==
@@ -76,7 +78,7 @@ TEST_CASE("each measure is read into its own place and nowhere else") {
     const nlohmann::json rate = {{"mean", 1.5}, {"stddev", 2.5}};
     bool read = false;
     for (const nlohmann::json& value : {nlohmann::json(7), nlohmann::json("words"),
-                                        nlohmann::json({1.5, 2.5}), statistics, anatomy, time,
+                                        nlohmann::json({1.5, 2.5}), nlohmann::json::array({{1.5, 2.5, 3.5}, {0.0001}}), statistics, anatomy, time,
                                         rate}) {
       PointResult r = empty;
       try {

@@ -58,6 +58,7 @@ PointResult full_result() {
   r.gradient_norms = {1, 0.5};
   r.auxiliary_losses = {0.125, 0.25};
   r.skipped_steps = 1, r.parameters = 216000, r.power_w = 45.5, r.utilization = 0.9;
+  r.step_ms_by_rank = {3, 3, 2.5, 3}, r.compute_ms_by_rank = {{1, 2}, {1.5, 2.25}, {0.5, 0.1234}, {1, 1}};
   r.clock_mhz = 1980, r.throttle_reasons = "sw_power_cap";
   return r;
 }

@@ -175,6 +175,11 @@ TEST_CASE("the record of a point") {
   const MemoryAnatomy& a = *r.memory_anatomy_mib;
   CHECK(std::accumulate(a.mib.begin(), a.mib.end(), 0.0) == Approx(*r.peak_memory_mib));
   CHECK(r.peak_memory_by_rank_mib == std::vector<double>{*r.peak_memory_mib});
+  // One rank has nobody to talk to: all of its step is its own.
+  CHECK(r.step_ms_by_rank == std::vector<double>{r.iteration_ms->median});
+  REQUIRE(r.compute_ms_by_rank.size() == 1);
+  CHECK(statistics_of(r.compute_ms_by_rank[0]).median == Approx(r.iteration_ms->median));
+  CHECK(r.compute_ms_by_rank[0].size() == 3);
   REQUIRE(r.time_anatomy_ms);
   const TimeAnatomy& t = *r.time_anatomy_ms;
   CHECK(std::accumulate(t.ms.begin(), t.ms.end(), 0.0) == Approx(r.iteration_ms->mean));

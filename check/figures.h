@@ -1,0 +1,70 @@
+// What a check of a machine has measured, and what of it stands out. Data, and JSON in and out.
+//
+// A figure is one measure of many: of every rank ("f32 product", "memory", "launch"), or of every group of ranks that does a
+// collective at the same time as the others of its scope.
+#pragma once
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/spec/hosts.h"
+
+namespace mbench::health {
+
+struct Measured {
+  std::vector<int> ranks;  // one, or the members of a group, ascending
+  double value = 0;        // in the figure's unit
+  double seconds = 0;      // of a call; of a collective on the slowest of its ranks
+  std::int64_t wrong = 0;  // elements of the result that are not what they must be, on all of its ranks
+  std::optional<double> expected = {};  // by a machine file
+};
+
+struct Figure {
+  std::string what;   // "bf16 product", "memory", "launch", "all_reduce"
+  std::string scope;  // "rank"; of collectives "all", "pairs", or the axes whose groups these are: "tp"
+  std::string unit;   // "TFLOP/s", "GB/s", "us"
+  std::int64_t bytes = 0;  // of a collective, as nccl-tests counts its size
+  bool rate = true;        // more is better; else a time, of which less is
+  bool judged = true;      // against peers and what is expected: not collectives of fewer bytes than the largest
+  std::vector<Measured> of;
+};
+
+struct Health {
+  std::string device;  // "cpu", "cuda"
+  std::vector<Host> hosts;
+  std::vector<std::string> devices;  // of each rank, as its host calls it: "NVIDIA H200 at 0000:1b:00.0"
+  std::vector<Figure> figures;
+  std::string machine;  // that `expected` is of; empty: none
+};
+
+// Names a rank with its host and device, several ranks by their numbers with their hosts: "rank 3 on h2 (NVIDIA H200 at
+// 0000:1b:00.0)", "ranks 2 3 on h2".
+std::string ranks_text(const Health& health, const std::vector<int>& ranks);
+// On how many hosts they are; 1 where that is not known.
+int hosts_of(const Health& health, const std::vector<int>& ranks);
+
+struct Finding {
+  std::size_t figure = 0, of = 0;  // Health::figures[figure].of[of]
+  enum class Kind { wrong, slow, below } kind = Kind::slow;  // wrong data; slower than peers; than the machine file says
+  std::string text;
+};
+std::string_view name_of(Finding::Kind kind);  // "wrong", "slow", "below"
+
+// What of a figure's measurements their peers reach: the median of the others, those of groups over as many hosts alone.
+// Nothing without any. In the order of `of`.
+std::vector<std::optional<double>> peers_of(const Health& health, const Figure& figure);
+
+// Whatever computed or brought wrong data, and whatever is worse than its peers, or than a machine file says, by more than
+// `tolerance` (0.1: a rate below 90 % of theirs, a time above 1 / 90 %).
+std::vector<Finding> judge(const Health& health, double tolerance);
+
+// {"schema": "mbench.check/1", "device", "hosts", "devices", "machine", "figures": [{"what", "scope", "unit", "bytes", "rate",
+// "judged", "of": [{"ranks", "value", "seconds", "wrong", "expected"}]}], "tolerance", "findings": [text]}
+nlohmann::ordered_json to_json(const Health& health, double tolerance);
+// bad_input naming the JSON path for what is not as above; tolerance and findings are not read.
+Health health_from_json(const nlohmann::json& json, const std::string& where);
+
+}  // namespace mbench::health

@@ -1,0 +1,35 @@
+// Which rank of a measured point holds the others up. A rank's own time is what it spent of a step outside collectives, messages
+// and waiting for them (compute_ms_by_rank of the result): the ranks that wait for a slow one have long steps too, and no more of
+// that. A rank is held against its peers, the other ranks of its pipeline stage, which have the same work: step by step against
+// their median.
+//   straggler   its median is above its peers' by 10 % or more, beyond doubt: the 99 % bootstrap interval of the ratio lies above
+//               1.1, and the rank test agrees (p < 0.01, corrected by Holm for the number of ranks), both widened where
+//               samples depend on one another, as the gate's are
+// None is named of fewer than 5 steps, of a rank without peers, where the data decide what work a rank has (learned routing),
+// or where ranks do not tell their times: simulations, a GPU's replayed steps.
+#pragma once
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "engine/spec/result.h"
+
+namespace mbench::reports {
+
+inline constexpr double kStraggles = 0.10;
+
+struct RankTimes {
+  std::int64_t stage = 0;
+  double compute_ms = 0;                                             // median of its steps
+  double against_peers = std::numeric_limits<double>::quiet_NaN();  // over the median of its peers; NaN without any
+  bool straggler = false;
+};
+
+// Of all ranks, in their order; empty where they told none.
+std::vector<RankTimes> rank_times(const PointResult& result);
+
+// "straggler: rank 3 on h2 computes 42 % longer than the other ranks of its stage", of up to four ranks; empty if there is none.
+std::string straggler_text(const PointResult& result);
+
+}  // namespace mbench::reports
