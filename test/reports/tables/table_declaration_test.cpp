@@ -136,7 +136,7 @@ TEST_CASE("points that no row of a declaration holds are counted") {
 TEST_CASE("a declaration that cannot be is refused with its path and the nearest choice") {
   CHECK(refusal(R"json({"name": "x", "rows": ["seq"], "columns": ["mfu"], "colums": []})json") ==
         "[spec.json: tables[0].colums] unknown key, got \"colums\", need one of name, like, title, note, "
-        "where, sections, rows, pivot, columns, labels, sort; did you mean \"columns\"?");
+        "where, each, sections, rows, pivot, columns, labels, sort; did you mean \"columns\"?");
   CHECK_THAT(refusal(R"json({"name": "x", "columns": ["mfu"]})json"), Contains("no \"rows\""));
   CHECK_THAT(refusal(R"json({"name": "x", "rows": [], "columns": ["mfu"]})json"),
              Contains("[spec.json: tables[0].rows]"));
