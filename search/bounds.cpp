@@ -164,12 +164,12 @@ Category Floor::largest() const {
 struct Bounds::Memo {
   Machine machine;
   Framework framework;
-  std::mutex mutex;  // of the maps
-  std::map<std::string, std::optional<Probe>> probes;
-  std::map<std::string, std::optional<Parts<Bytes>>> states;
-  std::map<std::tuple<std::int64_t, std::int64_t, ScheduleKind>, ChunkLayers> chunks;
+  std::mutex mutex = {};  // of the maps
+  std::map<std::string, std::optional<Probe>> probes = {};
+  std::map<std::string, std::optional<Parts<Bytes>>> states = {};
+  std::map<std::tuple<std::int64_t, std::int64_t, ScheduleKind>, ChunkLayers> chunks = {};
   // Micro batches, or parts of ones, that a stage holds at once at most.
-  std::map<std::tuple<ScheduleKind, std::int64_t, std::int64_t, std::int64_t, std::int64_t>, int> under_way;
+  std::map<std::tuple<ScheduleKind, std::int64_t, std::int64_t, std::int64_t, std::int64_t>, int> under_way = {};
 
   // The value of that key, made once; two threads may make one at the same time, to the same.
   template <class Map, class Make>

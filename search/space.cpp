@@ -172,10 +172,11 @@ class Walk {
       if (wanted) slots_.push_back(slot);
     }
     // Lists of fields of which strategies offer no values.
-    for (const auto& [field, values] : space.free) {
+    for (const auto& entry : space.free) {
+      const std::string& field = entry.first;  // by a name of its own: Clang 16 with OpenMP captures no structured binding
       const bool has_slot =
           std::any_of(slots_.begin(), slots_.end(), [&](const Slot& s) { return contains(s.fields, field); });
-      if (!values.empty() && !has_slot) slots_.push_back({nullptr, field, {field}});
+      if (!entry.second.empty() && !has_slot) slots_.push_back({nullptr, field, {field}});
     }
   }
 
