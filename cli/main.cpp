@@ -44,7 +44,7 @@ constexpr const char* kAbout =
     "step.";
 
 constexpr const char* kFooter =
-    "Exit codes: 0 done; 1 regression (compare) or outlier (check) found; 2 bad usage or bad input; 3 some point crashed, hung "
+    "Exit codes: 0 done; 1 regression found (compare) or outlier (check); 2 bad usage or bad input; 3 some point crashed, hung "
     "or\n"
     "gave a wrong loss, or a sweep was interrupted. An OOM or an infeasible layout is an outcome, not a "
     "failure.\n"
@@ -57,10 +57,12 @@ std::string why_not_printed() {
   errno = 0;
   std::cout.flush();
   const bool flushed = std::fflush(stdout) == 0;
-  const int error = errno;
+  int error = errno;
   if (flushed && !std::ferror(stdout) && std::cout.good()) return "";
   pollfd reader{STDOUT_FILENO, POLLOUT, 0};
   if (::poll(&reader, 1, 0) == 1 && (reader.revents & POLLERR)) return "";
+  // What was lost before the end left no reason: one more byte has it.
+  if (error == 0 && ::write(STDOUT_FILENO, "\n", 1) < 0) error = errno;
   return fmt::format("[standard output] could not be written{}{}, need a place for all of it",
                      error ? ": " : "", error ? std::strerror(error) : "");
 }
