@@ -1,5 +1,6 @@
 // mbench check, from its command line.
 #include <nlohmann/json.hpp>
+#include <regex>
 
 #include "check/figures.h"
 #include "engine/spec/result.h"
@@ -45,7 +46,8 @@ TEST_CASE("check: a slow rank is named, exit code 1, and a sweep with --check tr
   INFO(run.out << run.err);
   CHECK(run.code == 1);
   CHECK_THAT(run.out, Contains("- rank 1 on ") && Contains("f32 product"));
-  CHECK_THAT(run.out, !Contains("- rank 0 on "));
+  // A launch takes under a microsecond: what else the machine does decides it, not the product of 1024 x 1024.
+  CHECK_FALSE(std::regex_search(run.out, std::regex("- rank 0 on [^:]*: (f32|bf16|f16) product")));
   const Run sweep = room.shell(slow + "$M sweep tiny.json --filter strategy=full --on cpu --check --check-tolerance 30% --out o");
   INFO(sweep.out << sweep.err);
   CHECK(sweep.code == 1);
