@@ -1,10 +1,12 @@
 #include "search/bounds.h"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <tuple>
 
 #include "engine/device/arena.h"
@@ -31,20 +33,62 @@ struct Busy {
   double chained(bool immediate) const { return immediate ? device + host : device; }
 };
 
+// The stream's way through a run of actions that nobody holds up: neither the host, nor other ranks, nor what was started
+// before. A collective that is started begins no earlier than the stream has got there and its group's stream is free, and what
+// waits for it goes on no earlier than it has ended; so the part of it that the kernels between cannot hide counts. In a layer all
+// that is started is waited for, so that the times of layers add up.
+class Alone {
+ public:
+  explicit Alone(const Tape& tape, bool progress_in_calls) : progress_in_calls_(progress_in_calls) {
+    for (const ClockEvent& e : tape.clock)
+      if (e.kind == ClockEvent::Kind::wait) waited_for_.insert(e.pending);
+  }
+  double now() const { return now_; }
+  void kernel(double seconds) { now_ += seconds; }
+  void collective(const ClockEvent& e) { now_ = occupy(e); }
+  void start(const ClockEvent& e) {
+    if (!waited_for_.contains(e.pending)) return;  // by a later action, which may find it done
+    // What makes progress in calls alone takes its time where it is waited for.
+    pending_[e.pending] = progress_in_calls_ ? e.seconds : occupy(e);
+  }
+  void wait(const ClockEvent& e) {
+    const auto found = pending_.find(e.pending);
+    if (found == pending_.end()) return;
+    now_ = progress_in_calls_ ? now_ + found->second : std::max(now_, found->second);
+  }
+
+ private:
+  double occupy(const ClockEvent& e) {
+    double& free = free_[e.group];
+    return free = std::max(now_, free) + e.seconds;
+  }
+
+  bool progress_in_calls_;
+  double now_ = 0;
+  std::set<std::uint32_t> waited_for_;
+  std::map<std::uint32_t, double> pending_;  // when they end
+  std::map<std::uint16_t, double> free_;     // when a group's stream is
+};
+
 Busy busy_of(const Tape& tape, const HostTimes& times) {
   Busy busy;
+  Alone stream(tape, times.progress_in_calls);
   for (const ClockEvent& e : tape.clock) {
     switch (e.kind) {
       case ClockEvent::Kind::kernel:
-        busy.device += e.seconds;
+        stream.kernel(e.seconds);
         busy.host += times.launch;
         break;
       case ClockEvent::Kind::collective:
-        busy.device += e.seconds;
+        stream.collective(e);
         busy.host += times.collective;
         break;
       case ClockEvent::Kind::start:
+        stream.start(e);
         busy.host += times.collective;
+        break;
+      case ClockEvent::Kind::wait:
+        stream.wait(e);
         break;
       case ClockEvent::Kind::micro_batch:
         busy.host += times.micro_batch;
@@ -56,6 +100,7 @@ Busy busy_of(const Tape& tape, const HostTimes& times) {
         break;
     }
   }
+  busy.device = stream.now();
   return busy;
 }
 
@@ -151,6 +196,43 @@ std::string key_of(Point p) {
 
 using ChunkLayers = std::vector<std::vector<ChunkPlan>>;
 
+// What this thread found for the points it asked for last. Layouts that follow each other have most in common, and comparing
+// two points takes a fraction of writing out the key of one.
+template <class Value>
+class Recent {
+ public:
+  // The place of that point, found or not. `owner`: whose values they are; `other`: what else they depend on.
+  struct Place {
+    std::uint64_t owner = 0;
+    std::int64_t other = 0;
+    Point point;
+    const Value* value = nullptr;  // null: not known
+  };
+  static Place& place(std::uint64_t owner, std::int64_t other, const Point& p) {
+    static thread_local std::vector<Place> places(kPlaces);
+    std::uint64_t hash = owner;
+    const auto add = [&](std::int64_t n) { hash = (hash ^ static_cast<std::uint64_t>(n)) * 0x9E3779B97F4A7C15u; };
+    for (const std::int64_t n : {p.tp, p.pp, p.dp, p.cp, p.ep, p.etp, p.micro_batch, p.virtual_stages, other}) add(n);
+    for (const bool on : {p.sequence_parallel, p.fsdp_no_sync}) add(on);
+    add(static_cast<std::int64_t>(p.cp_communication));
+    add(static_cast<std::int64_t>(p.zero));
+    add(static_cast<std::int64_t>(p.offload));
+    for (int r = 0; r < kRegions; ++r) add(p.recompute.regions.has(static_cast<Region>(r)));
+    Place& found = places[(hash >> 32) % kPlaces];
+    if (found.value && !(found.owner == owner && found.other == other && found.point == p)) found.value = nullptr;
+    if (!found.value) found.owner = owner, found.other = other, found.point = p;
+    return found;
+  }
+
+ private:
+  static constexpr std::size_t kPlaces = 512;
+};
+
+std::uint64_t new_owner() {
+  static std::atomic<std::uint64_t> owners{0};
+  return ++owners;
+}
+
 }  // namespace
 
 double Floor::total_bytes() const {
@@ -164,6 +246,7 @@ Category Floor::largest() const {
 struct Bounds::Memo {
   Machine machine;
   Framework framework;
+  std::uint64_t owner = new_owner();
   std::mutex mutex = {};  // of the maps
   std::map<std::string, std::optional<Probe>> probes = {};
   std::map<std::string, std::optional<Parts<Bytes>>> states = {};
@@ -255,8 +338,11 @@ struct Bounds::Memo {
     }
     p.global_batch = p.micro_batch * p.dp * 2;
     // Ranks of a node share its processor where that is the device.
-    return once(probes, fmt::format("{} {} {}", dense, machine.immediate ? point.world() : 0, key_of(p)),
-                [&] { return record(p, dense, point); });
+    const std::int64_t world = machine.immediate ? point.world() : 0;
+    auto& recent = Recent<std::optional<Probe>>::place(owner, 2 * world + dense, p);
+    if (!recent.value)
+      recent.value = &once(probes, fmt::format("{} {} {}", dense, world, key_of(p)), [&] { return record(p, dense, point); });
+    return *recent.value;
   }
 
   // What a micro batch's forward of a layer keeps grows by as much with every sample, each block rounded up; so one and two
@@ -295,7 +381,9 @@ struct Bounds::Memo {
     one.micro_batch = 1;
     one.global_batch = one.dp * 2;
     if (!strategies::why_not(one)) p = one;
-    return once(states, fmt::format("{} {}", dense, key_of(p)), [&] { return count(p, dense); });
+    auto& recent = Recent<std::optional<Parts<Bytes>>>::place(owner, dense, p);
+    if (!recent.value) recent.value = &once(states, fmt::format("{} {}", dense, key_of(p)), [&] { return count(p, dense); });
+    return *recent.value;
   }
 
   // The chunks of each stage, from a plan of as few micro batches as there can be.

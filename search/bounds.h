@@ -9,8 +9,9 @@
 //   memory  of the first and the last stage: state, and what the micro batches keep that are under way at once, as the
 //           schedule has them.
 //
-// Left out is what could only add: collectives that are started and waited for later, messages, gradients' reduction, the
-// optimizer, waiting for the host, kernels slowed down by collectives beside them, buffers, fragmentation. So nothing is
+// A collective that is started counts as far as the kernels before it is waited for cannot hide it: of a ring over cp the part
+// that is longer than the attention beside it. Left out is what could only add: what other actions wait for, messages, gradients'
+// reduction, the optimizer, waiting for the host, kernels slowed down by collectives beside them, buffers, fragmentation. So nothing is
 // below its floor, but for state that is padded differently (kSlack).
 #pragma once
 #include <array>

@@ -11,6 +11,8 @@
 #include "engine/ops/matmul.h"
 #include "engine/ops/matrix.h"
 #include "engine/ops/run.h"
+#include "engine/ops/scale_rows.h"
+#include "engine/ops/swiglu.h"
 
 namespace mbench {
 namespace {
@@ -85,28 +87,56 @@ Experts::Experts(ParameterStore& store, const Plan& plan, const MlpSpec& spec)
   fp8_2_.emplace(store.scales(), plan);
 }
 
-Tensor Experts::forward(Context& c, const ExpertRows& rows, Tensor x, Saved& saved) const {
+Tensor Experts::activated(Context& c, Saved& saved) const {
+  if (!saved.weights) return activate(c, activation_, saved.wide, Tensor());
+  if (activation_ == Activation::swiglu) {
+    Shape shape = saved.wide.shape();
+    shape[-1] /= 2;
+    const Tensor y = c.activation(shape, "weighted swiglu output");
+    run(c.device, ops::SwiGlu{saved.wide, Tensor(), y, saved.weights});
+    return y;
+  }
+  saved.unweighted = activate(c, activation_, saved.wide, Tensor());
+  const Tensor y = c.activation(saved.unweighted.shape(), "weighted output of the activation");
+  run(c.device, ops::ScaleRows{saved.unweighted, saved.weights, y});
+  return y;
+}
+
+Tensor Experts::gradient_of_wide(Context& c, Tensor dnarrow, Saved& saved, Tensor& dweights) const {
+  const Tensor wide = std::exchange(saved.wide, Tensor()), weights = std::exchange(saved.weights, Tensor());
+  if (!weights) return activation_gradient(c, activation_, dnarrow, wide, Tensor());
+  dweights = c.device.empty(weights.shape(), DType::f32, Category::activations, "gradient of rows' weights");
+  if (activation_ == Activation::swiglu) {
+    run(c.device, ops::SwiGluGrad{dnarrow, wide, Tensor(), wide, weights, dweights});
+    return wide;
+  }
+  run(c.device, ops::ScaleRowsGrad{dnarrow, std::exchange(saved.unweighted, Tensor()), weights, dnarrow, dweights});
+  return activation_gradient(c, activation_, dnarrow, wide, Tensor());
+}
+
+Tensor Experts::forward(Context& c, const ExpertRows& rows, Tensor x, Tensor weights, Saved& saved) const {
+  saved.weights = std::move(weights);
   if (fp8_1_) return forward_in_fp8(c, rows.each, std::move(x), saved);
   saved.x = std::move(x);
   const std::int64_t n = saved.x.shape()[0];
   saved.wide = c.activation({n, fc1_->local[1]}, "experts' first product");
   multiply(c, Product::forward, saved.x, fc1_->value, saved.wide, rows);
-  saved.narrow = activate(c, activation_, saved.wide, Tensor());
+  saved.narrow = activated(c, saved);
   const Tensor y = c.activation({n, fc2_->local[1]}, "experts' output");
   multiply(c, Product::forward, saved.narrow, fc2_->value, y, rows);
   return y;
 }
 
-Tensor Experts::backward(Context& c, const ExpertRows& rows, Tensor dy, Saved& saved) const {
-  if (fp8_1_) return backward_in_fp8(c, rows.each, std::move(dy), saved);
+Tensor Experts::backward(Context& c, const ExpertRows& rows, Tensor dy, Saved& saved, Tensor& dweights) const {
+  if (fp8_1_) return backward_in_fp8(c, rows.each, std::move(dy), saved, dweights);
   Tensor dwide;
   {
-    const Tensor dnarrow = c.activation(saved.narrow.shape(), "gradient of the activation");
+    Tensor dnarrow = c.activation(saved.narrow.shape(), "gradient of the activation");
     multiply(c, Product::input_gradient, dnarrow, fc2_->value, dy, rows);
     add_weight_gradient(c, saved.narrow, fc2_->gradient, dy, rows);
     saved.narrow.reset();
     dy.reset();
-    dwide = activation_gradient(c, activation_, dnarrow, std::exchange(saved.wide, Tensor()), Tensor());
+    dwide = gradient_of_wide(c, std::move(dnarrow), saved, dweights);
   }
   const Tensor dx = c.activation(saved.x.shape(), "gradient of the experts' input");
   multiply(c, Product::input_gradient, dx, fc1_->value, dwide, rows);
@@ -155,21 +185,21 @@ Tensor Experts::forward_in_fp8(Context& c, std::int64_t rows, Tensor x, Saved& s
   saved.wide = c.activation({n, fc1_->local[1]}, "experts' first product");
   saved.fp8_x = multiply_in_fp8(c, *fp8_1_, x, fc1_->value, saved.wide, rows);
   x.reset();
-  const Tensor narrow = activate(c, activation_, saved.wide, Tensor());
+  const Tensor narrow = activated(c, saved);
   const Tensor y = c.activation({n, fc2_->local[1]}, "experts' output");
   saved.fp8_narrow = multiply_in_fp8(c, *fp8_2_, narrow, fc2_->value, y, rows);
   return y;
 }
 
-Tensor Experts::backward_in_fp8(Context& c, std::int64_t rows, Tensor dy, Saved& saved) const {
+Tensor Experts::backward_in_fp8(Context& c, std::int64_t rows, Tensor dy, Saved& saved, Tensor& dweights) const {
   const std::int64_t n = dy.shape()[0];
   Tensor dwide;
   {
-    const Tensor dnarrow = c.activation({n, fc2_->local[2]}, "gradient of the activation");
+    Tensor dnarrow = c.activation({n, fc2_->local[2]}, "gradient of the activation");
     gradients_in_fp8(c, *fp8_2_, dy, fc2_->value, std::exchange(saved.fp8_narrow, {}), dnarrow,
                      fc2_->gradient, rows);
     dy.reset();
-    dwide = activation_gradient(c, activation_, dnarrow, std::exchange(saved.wide, Tensor()), Tensor());
+    dwide = gradient_of_wide(c, std::move(dnarrow), saved, dweights);
   }
   const Tensor dx = c.activation({n, fc1_->local[2]}, "gradient of the experts' input");
   gradients_in_fp8(c, *fp8_1_, dwide, fc1_->value, std::exchange(saved.fp8_x, {}), dx, fc1_->gradient, rows);

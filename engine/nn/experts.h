@@ -14,24 +14,31 @@ struct ExpertRows {
   std::vector<std::int64_t> offsets;  // [experts + 1] where `each` is 0
 };
 
-// y = fc2(activation(fc1(x))), every row by its expert: products in groups.
+// y = fc2(activation(fc1(x))), every row by its expert: products in groups. With weights, a number for each row: fc2(weight *
+// activation(fc1(x))).
 class Experts {
  public:
   struct Saved {
-    Tensor x, wide, narrow;  // the input, fc1's output, the activation's
+    Tensor x, wide, narrow;  // the input, fc1's output, fc2's input
+    Tensor weights;          // [rows, 1] f32, where there are some
+    Tensor unweighted;       // the activation before them, where no kernel does both
     // In FP8 in place of the input and the activation's output: of each expert, transposed.
     std::vector<ops::Fp8Operand> fp8_x, fp8_narrow;
   };
   Experts(ParameterStore& store, const Plan& plan, const MlpSpec& spec);
   // x: [rows, hidden], the rows of an expert one after the other, experts in order.
-  Tensor forward(Context& context, const ExpertRows& rows, Tensor x, Saved& saved) const;
-  Tensor backward(Context& context, const ExpertRows& rows, Tensor dy, Saved& saved) const;
+  Tensor forward(Context& context, const ExpertRows& rows, Tensor x, Tensor weights, Saved& saved) const;
+  // `dweights` gets the gradient of the weights, if there are some.
+  Tensor backward(Context& context, const ExpertRows& rows, Tensor dy, Saved& saved, Tensor& dweights) const;
 
   std::int64_t count() const { return fc1_->local[0]; }  // on this rank
 
  private:
   Tensor forward_in_fp8(Context& context, std::int64_t rows, Tensor x, Saved& saved) const;
-  Tensor backward_in_fp8(Context& context, std::int64_t rows, Tensor dy, Saved& saved) const;
+  Tensor backward_in_fp8(Context& context, std::int64_t rows, Tensor dy, Saved& saved, Tensor& dweights) const;
+  // fc2's input from `saved.wide`; and from its gradient, the callee's to overwrite, that of fc1's output.
+  Tensor activated(Context& context, Saved& saved) const;
+  Tensor gradient_of_wide(Context& context, Tensor dnarrow, Saved& saved, Tensor& dweights) const;
 
   Activation activation_;
   Parameter *fc1_, *fc2_;

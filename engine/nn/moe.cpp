@@ -102,6 +102,13 @@ void Moe::read_sizes(Context& c, const Tensor& counts, std::int64_t pairs, Saved
                      std::move(sent), saved.sizes);
 }
 
+Tensor Moe::weights_of_rows(Context& c, Saved& saved) const {
+  const Tensor weights = std::exchange(saved.weights, Tensor());
+  const Tensor rows = c.device.empty({saved.pairs.numel(), 1}, DType::f32, Category::activations, "weights of rows");
+  run(c.device, ops::Dispatch{weights.view({weights.numel(), 1}), saved.pairs, 1, rows});
+  return rows;
+}
+
 Tensor Moe::forward(Context& c, const MicroBatch& batch, Tensor x,
                     std::unique_ptr<Mixer::Saved>& keep) const {
   auto owned = std::make_unique<Saved>();
@@ -119,13 +126,23 @@ Tensor Moe::forward(Context& c, const MicroBatch& batch, Tensor x,
     run(c.device, ops::Dispatch{tokens, saved.pairs, active_, rows});
   }
   auto travelling = exchange_.to_experts(c, std::move(rows), experts_.count(), saved.way);
+  ExpertExchange::Travelling weights;
+  const bool within = c.graph().weights_within_experts;
+  if (within) weights = exchange_.to_experts(c, weights_of_rows(c, saved), experts_.count(), saved.way);
   Tensor shared;
   if (shared_) shared = shared_->forward(c, batch, std::move(x), saved.shared);
   x.reset();
-  Tensor made = experts_.forward(c, saved.sizes, travelling.finish(), saved.experts);
-  saved.output = exchange_.back(c, std::move(made), experts_.count(), saved.way).finish();
+  Tensor arrived = travelling.finish();
+  Tensor made = experts_.forward(c, saved.sizes, std::move(arrived), within ? weights.finish() : Tensor(), saved.experts);
+  Tensor output = exchange_.back(c, std::move(made), experts_.count(), saved.way).finish();
   const Tensor sum = c.activation(whole, "combined outputs of experts");
-  run(c.device, ops::Combine{saved.output, saved.rows, saved.weights, sum});
+  if (within) {
+    run(c.device, ops::DispatchGrad{output, saved.rows, sum});
+  } else {
+    run(c.device, ops::Combine{output, saved.rows, saved.weights, sum});
+    saved.output = output;
+  }
+  output.reset();
   const Tensor y = communicate(c, sums_.forward, sum);
   if (shared_) run(c.device, ops::Add{y, shared, y});
   return y;
@@ -136,18 +153,31 @@ Tensor Moe::backward(Context& c, const MicroBatch& batch, Tensor dy,
   Saved& saved = static_cast<Saved&>(*kept);
   const Tensor dsum = communicate(c, sums_.backward, dy);
   const Shape whole = dsum.shape();
+  const bool within = c.graph().weights_within_experts;
   Tensor dweights =
-      c.device.empty(saved.weights.shape(), DType::f32, Category::activations, "gradient of weights");
-  Tensor doutput = std::exchange(saved.output, Tensor());
-  run(c.device, ops::CombineGrad{dsum, doutput, saved.rows, saved.weights, saved.pairs, doutput, dweights});
+      c.device.empty(saved.rows.shape(), DType::f32, Category::activations, "gradient of weights");
+  Tensor doutput;
+  if (within) {
+    doutput = c.activation({saved.pairs.numel(), whole[2]}, "gradient of experts' outputs");
+    run(c.device, ops::Dispatch{dsum, saved.pairs, active_, doutput});
+  } else {
+    doutput = std::exchange(saved.output, Tensor());
+    run(c.device, ops::CombineGrad{dsum, doutput, saved.rows, saved.weights, saved.pairs, doutput, dweights});
+  }
   saved.weights.reset();
   saved.pairs.reset();
   auto travelling = exchange_.to_experts(c, std::move(doutput), experts_.count(), saved.way);
   Tensor dshared;
   if (shared_) dshared = shared_->backward(c, batch, std::move(dy), saved.shared);
   dy.reset();
-  Tensor drows = experts_.backward(c, saved.sizes, travelling.finish(), saved.experts);
+  Tensor dweights_of_rows;
+  Tensor drows = experts_.backward(c, saved.sizes, travelling.finish(), saved.experts, dweights_of_rows);
   drows = exchange_.back(c, std::move(drows), experts_.count(), saved.way).finish();
+  if (within) {
+    const Tensor back = exchange_.back(c, std::move(dweights_of_rows), experts_.count(), saved.way).finish();
+    const Shape pairs{dweights.numel(), 1};
+    run(c.device, ops::DispatchGrad{back, saved.rows.view(pairs), dweights.view(pairs)});
+  }
   Tensor dx = c.activation(whole, "gradient of dispatched tokens");
   run(c.device, ops::DispatchGrad{drows, saved.rows, dx});
   drows.reset();

@@ -1,5 +1,6 @@
 // A mixture of experts: each token goes to the experts that the router chose for it, their outputs come back and are
-// summed by weight; the shared expert, if there is one, sees all tokens.
+// summed by weight; the shared expert, if there is one, sees all tokens. Where the graph has weights within experts, they go to
+// the experts with the rows, and what comes back is summed as it is.
 #pragma once
 #include <optional>
 
@@ -14,12 +15,12 @@ class Moe final : public Mixer {
  public:
   struct Saved final : Mixer::Saved {
     Router::Saved router;
-    Tensor weights;      // of the dispatched tokens, [tokens, k]
+    Tensor weights;      // of the dispatched tokens, [tokens, k], unless they went to the experts
     Tensor rows, pairs;  // as DispatchPlan made them
     ExpertRows sizes;
     ExpertWay way;
     Experts::Saved experts;
-    Tensor output;  // of the experts, a row for each that was dispatched
+    Tensor output;  // of the experts, a row for each that was dispatched, where weights multiply it
     std::unique_ptr<Mixer::Saved> shared;
     std::vector<Tensor*> inputs() override {
       std::vector<Tensor*> all = {&router.linear.x};
@@ -41,6 +42,8 @@ class Moe final : public Mixer {
   void plan_dispatch(Context& context, const Tensor& experts, Saved& saved) const;
   // The same for sizes that follow the data, from the plan's counts: the host waits for them.
   void read_sizes(Context& context, const Tensor& counts, std::int64_t pairs, Saved& saved) const;
+  // Those of the tokens' pairs, which are kept no longer, by the rows in which they go out: [rows, 1] f32, zero in padding.
+  Tensor weights_of_rows(Context& context, Saved& saved) const;
 
   std::int64_t experts_number_, active_;
   RouterMode mode_;

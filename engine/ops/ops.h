@@ -34,6 +34,7 @@
 #include "engine/ops/route.h"
 #include "engine/ops/router_correction.h"
 #include "engine/ops/run.h"
+#include "engine/ops/scale_rows.h"
 #include "engine/ops/sgd.h"
 #include "engine/ops/softmax.h"
 #include "engine/ops/squared_relu.h"
@@ -59,7 +60,7 @@ using AllOps =
            ops::SquaredReluGrad, ops::GeluErf, ops::GeluErfGrad, ops::DispatchPlan, ops::DispatchGrad,
            ops::Combine, ops::CombineGrad, ops::Route, ops::RouteGrad, ops::RouterLoss, ops::AddCounts,
            ops::MoveCorrection, ops::Dispatch, ops::GroupedMatmul, ops::SumBlocks, ops::AbsMax, ops::Fp8Scale,
-           ops::UpdateScales, ops::Quantise, ops::QuantiseBlocks, ops::Fp8Transpose, ops::Fp8Matmul>;
+           ops::ScaleRows, ops::ScaleRowsGrad, ops::UpdateScales, ops::Quantise, ops::QuantiseBlocks, ops::Fp8Transpose, ops::Fp8Matmul>;
 
 template <class List>
 class OpSlots;

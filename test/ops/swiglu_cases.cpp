@@ -20,6 +20,7 @@ void reference(const ops::SwiGlu& op, Doubles& v) {
   for (std::size_t i = 0; i < y.size(); ++i) {
     const double gate = pair_of(v, op.x, op.bias, i, 0);
     y[i] = gate * sigmoid(gate) * pair_of(v, op.x, op.bias, i, 1);
+    if (op.weights) y[i] *= v[op.weights][i / static_cast<std::size_t>(op.y.shape().cols())];
   }
 }
 
@@ -33,21 +34,38 @@ ops::SwiGlu make(Tensors& t, const Shape& s, DType type, bool bias) {
   const Tensor x = t.in(pairs(s), type, -4, 4);
   return {x, bias ? t.in({2 * s.cols()}, type) : Tensor(), t.out(s, type)};
 }
+ops::SwiGlu make_weighted(Tensors& t, const Shape& s, DType type) {
+  ops::SwiGlu op = make(t, s, type, false);
+  op.weights = t.in({s.rows(), 1}, DType::f32);
+  return op;
+}
 
 void reference(const ops::SwiGluGrad& op, Doubles& v) {
   const Values& dy = v[op.dy];
   Values& dx = v.out(op.dx);
+  const auto cols = static_cast<std::size_t>(op.dy.shape().cols());
+  if (op.weights) v.out(op.dweights).assign(v[op.weights].size(), 0);
   for (std::size_t i = 0; i < dy.size(); ++i) {
     const double gate = pair_of(v, op.x, op.bias, i, 0), up = pair_of(v, op.x, op.bias, i, 1),
                  s = sigmoid(gate);
     dx[2 * i] = dy[i] * up * (s + gate * s * (1 - s));
     dx[2 * i + 1] = dy[i] * gate * s;
+    if (!op.weights) continue;
+    v.out(op.dweights)[i / cols] += dy[i] * gate * s * up;
+    for (const std::size_t part : {0, 1}) dx[2 * i + part] *= v[op.weights][i / cols];
   }
 }
 
 ops::SwiGluGrad make_grad(Tensors& t, const Shape& s, DType type, bool bias) {
   const Tensor dy = t.in(s, type), x = t.in(pairs(s), type, -4, 4);
   return {dy, x, bias ? t.in({2 * s.cols()}, type) : Tensor(), t.over({x})};
+}
+
+ops::SwiGluGrad make_weighted_grad(Tensors& t, const Shape& s, DType type) {
+  ops::SwiGluGrad op = make_grad(t, s, type, false);
+  op.weights = t.in({s.rows(), 1}, DType::f32);
+  op.dweights = t.out({s.rows(), 1});
+  return op;
 }
 
 std::string name(DType type, const Shape& s, bool bias) {
@@ -73,6 +91,16 @@ const Cases<ops::SwiGlu> swiglu(reference, [](CaseList<ops::SwiGlu>& cases) {
           return Backward{grad, {op.y, grad.dy, {{op.x, grad.dx}}}};
         });
   }
+  for_types_and(kRows, [&](DType type, const Shape& s) {
+    cases.add(label(type, s) + " weighted", [=](Tensors& t) { return make_weighted(t, s, type); }, {.cpu = {2e-6}});
+  });
+  cases.gradient(
+      "[3, 5] weighted", [](Tensors& t) { return make_weighted(t, {3, 5}, DType::f32); },
+      [](Tensors& t, const ops::SwiGlu& op) {
+        const ops::SwiGluGrad grad{t.in({3, 5}, DType::f32), op.x,       op.bias,
+                                   t.out({3, 10}),           op.weights, t.out({3, 1})};
+        return Backward{grad, {op.y, grad.dy, {{op.x, grad.dx}, {op.weights, grad.dweights}}}};
+      });
   // Gates far from zero: e^-gate is 0 or infinity.
   for (const DType type : kFloatTypes)
     cases.add(fmt::format("{} far from zero", name_of(type)), [=](Tensors& t) {
@@ -96,6 +124,13 @@ const Cases<ops::SwiGluGrad> swiglu_grad(reference, [](CaseList<ops::SwiGluGrad>
                        {.cpu = {4e-6}});
     });
   }
+  const Within weighted{.cpu = {2e-5}, .kernel = {2e-5, 4e-6}, .gpu = 4};
+  for_types_and(kRows, [&](DType type, const Shape& s) {
+    cases.add(label(type, s) + " weighted", [=](Tensors& t) { return make_weighted_grad(t, s, type); }, weighted);
+  });
+  for_types_and(kLargeRows, [&](DType type, const Shape& s) {
+    cases.unemulated(label(type, s) + " weighted", [=](Tensors& t) { return make_weighted_grad(t, s, type); }, weighted);
+  });
   cases.timed("ffn", [](Tensors& t) { return make_grad(t, {kBenchTokens, 1, 2816}, DType::f32, false); });
   cases.enqueued(1, [](Tensors& t) { return make_grad(t, kSmallHidden, DType::bf16, false); });
   cases.huge("ffn", [](Tensors& t) { return make_grad(t, kHugeHidden, DType::bf16, false); });

@@ -6,8 +6,9 @@
 #include <new>
 
 #include "engine/base/error.h"
+#include "test/support/sanitizer.h"
 
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef MBENCH_UNDER_ASAN
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -24,7 +25,7 @@ std::uint64_t blocks_so_far = 0;
 
 // AddressSanitizer must know which stack it is on; elsewhere these do nothing.
 struct StackSwitch {
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef MBENCH_UNDER_ASAN
   void begin(const void* stack, std::size_t bytes) {
     __sanitizer_start_switch_fiber(&saved, stack, bytes);
   }
@@ -40,7 +41,7 @@ struct StackSwitch {
 
 // Leaves `from`, which goes on when it is switched to, for `to`, which has been left before.
 void switch_places(Place& from, Place& to) {
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef MBENCH_UNDER_ASAN
   swapcontext(&from.first, &to.first);
 #else
   if (_setjmp(from.again) == 0) _longjmp(to.again, 1);
@@ -48,7 +49,7 @@ void switch_places(Place& from, Place& to) {
 }
 // As above, but `to` begins.
 void begin_place(Place& from, Place& to) {
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef MBENCH_UNDER_ASAN
   swapcontext(&from.first, &to.first);
 #else
   if (_setjmp(from.again) == 0) setcontext(&to.first);

@@ -48,6 +48,9 @@ std::unique_ptr<Bf16Products> open_bf16_products();
 
 // "AMX" or "AVX512_BF16": what open_bf16_products() would use. Empty if it would be null.
 std::string bf16_instructions();
+// Whether products by them are faster than in f32: on AMX, and where AVX512_BF16 multiplies at twice the rate of f32 (AMD). Intel's
+// runs in one of the two units that f32 has, so that at best it keeps pace.
+bool bf16_instructions_pay();
 // The library with its version; empty where it is not built in.
 std::string onednn_library();
 

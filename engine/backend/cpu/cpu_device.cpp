@@ -10,6 +10,7 @@
 #include <new>
 
 #include "engine/backend/cpu/bf16_products.h"
+#include "engine/backend/cpu/blas_core.h"
 #include "engine/backend/cpu/parallel.h"
 #include "engine/base/half.h"
 #include "engine/ops/ops.h"
@@ -63,8 +64,9 @@ class CpuDevice::Table final : public TableOf<CpuOps> {
   using TableOf<CpuOps>::TableOf;
 };
 
-CpuOps::CpuOps(Allocator& memory, Bf16 bf16)
-    : scratch(memory), bf16_products(bf16 == Bf16::native ? open_bf16_products() : nullptr) {}
+CpuOps::CpuOps(Allocator& memory, Bf16 bf16) : scratch(memory) {
+  if (bf16 == Bf16::native || (bf16 == Bf16::fastest && bf16_instructions_pay())) bf16_products = open_bf16_products();
+}
 
 CpuOps::~CpuOps() = default;
 
@@ -75,7 +77,9 @@ CpuDevice::CpuDevice(std::unique_ptr<RawMemory> raw, std::size_t memory_limit, B
     : Device(std::move(raw), memory_limit),
       bf16_(bf16),
       ops_(memory(), bf16),
-      table_(std::make_unique<Table>(ops_)) {}
+      table_(std::make_unique<Table>(ops_)) {
+  fit_blas_to_cpu();
+}
 
 CpuDevice::~CpuDevice() = default;
 
@@ -148,11 +152,12 @@ double CpuDevice::now() const {
 }
 
 double measure_gemm_peak(DType type, double seconds) {
+  fit_blas_to_cpu();
   constexpr std::int64_t n =
       2048;  // matrices of 8 or 16 MiB: large enough that packing and threads cost nothing
   Allocator memory(
       std::make_unique<HeapMemory>(std::size_t{3} * n * n * size_of(type) + (std::size_t{1} << 20)), 0);
-  CpuOps cpu(memory, Bf16::native);
+  CpuOps cpu(memory, Bf16::fastest);
   const auto matrix = [&](float value) {
     const Tensor t(memory, {n, n}, type, Category::workspace, "peak");
     compute(cpu, ops::Fill{t, value});

@@ -28,9 +28,9 @@ class HostMemory final : public RawMemory {
 
 class CpuDevice final : public Device {
  public:
-  explicit CpuDevice(std::size_t memory_limit = 0, Bf16 bf16 = Bf16::native);
+  explicit CpuDevice(std::size_t memory_limit = 0, Bf16 bf16 = Bf16::fastest);
   // On memory that someone else provides: page-locked for a GPU.
-  CpuDevice(std::unique_ptr<RawMemory> raw, std::size_t memory_limit, Bf16 bf16 = Bf16::native);
+  CpuDevice(std::unique_ptr<RawMemory> raw, std::size_t memory_limit, Bf16 bf16 = Bf16::fastest);
   ~CpuDevice();
   OpTable& ops() override;
   std::string name() const override;

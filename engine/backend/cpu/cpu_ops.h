@@ -11,6 +11,7 @@ class Bf16Products;  // bf16_products.h
 
 // Which arithmetic products of bf16 operands take. Either is the whole answer: there is no mixture by chance.
 enum class Bf16 {
+  fastest,  // native where that is faster on this CPU, else widened
   native,   // the CPU's bf16 instructions where it has them and oneDNN is built in, else widened
   widened,  // f32, on every CPU
 };

@@ -19,8 +19,9 @@ namespace {
 using ops::Matmul;
 using ops::Matrix;
 
-// Largest panels that 16-bit operands are converted into: 4 MiB of a, 4 MiB of b, 1 MiB of c.
-constexpr std::int64_t kRows = 512, kCols = 512, kDepth = 2048;
+// Largest panels that 16-bit operands are converted into: 8 MiB of a, 32 MiB of b, 16 MiB of c. Narrower ones are converted more
+// often and multiplied at a lower rate (docs/numbers.md).
+constexpr std::int64_t kRows = 1024, kCols = 4096, kDepth = 2048;
 // Batches whose panels are smaller than this (in floats) are shared out among the threads whole.
 constexpr std::int64_t kSmallPanels = 256 * 1024;
 
@@ -98,6 +99,7 @@ void convert_and_multiply(const Matmul& op, std::int64_t index, const PanelSizes
   float *abuf = scratch, *bbuf = abuf + size.a(), *tile = bbuf + size.b();
   TC* c = op.c.data.as<TC>() + op.c.offset + index * op.c.batch_stride;
   constexpr bool direct = std::is_same_v<TC, float>;
+  Panel a{};
   for (std::int64_t j0 = 0; j0 < n; j0 += size.cols) {
     const std::int64_t nj = std::min(size.cols, n - j0);
     Panel b{};
@@ -106,8 +108,8 @@ void convert_and_multiply(const Matmul& op, std::int64_t index, const PanelSizes
       TC* out = c + i0 * op.c.ld + j0;
       for (std::int64_t p0 = 0; p0 < k; p0 += size.depth) {
         const std::int64_t kp = std::min(size.depth, k - p0);
+        if (j0 == 0 || size.rows < m || size.depth < k) a = panel_of<T>(op.a, index, i0, p0, mi, kp, abuf);
         if (i0 == 0 || size.depth < k) b = panel_of<T>(op.b, index, p0, j0, kp, nj, bbuf);
-        const Panel a = panel_of<T>(op.a, index, i0, p0, mi, kp, abuf);
         const float beta = p0 > 0 ? 1.0f : direct ? op.beta : 0.0f;
         float* to = tile;
         std::int64_t ld = nj;

@@ -27,6 +27,32 @@ void load_pairs(const T* x, const Tensor& bias, std::int64_t col, std::int64_t n
   }
 }
 
+// The gradient with weights: that of a row's weight is the sum over the row, so rows are whole.
+template <class T>
+void weighted_gradient(const ops::SwiGluGrad& op) {
+  const std::int64_t cols = op.dy.shape().cols();
+  parallel_rows(op.dy.shape().rows(), cols, [&](std::int64_t row) {
+    const float weight = op.weights.as<float>()[row];
+    float product = 0;
+    for (std::int64_t col = 0; col < cols; col += kTile) {
+      const std::int64_t n = std::min(kTile, cols - col), at = row * cols + col;
+      float gates[kTile], ups[kTile], db[kTile], xb[2 * kTile];
+      load_pairs(static_cast<const T*>(op.x.as<T>()) + 2 * at, op.bias, col, n, gates, ups);
+      const float *gate = gates, *up = ups, *dy = load(static_cast<const T*>(op.dy.as<T>()) + at, db, n);
+      product += sum_of(n, [=](std::int64_t i) { return dy[i] * up[i] * gate[i] / (1.0f + exp_f32(-gate[i])); });
+      float* dx = target(op.dx.as<T>() + 2 * at, xb);
+#pragma omp simd
+      for (std::int64_t i = 0; i < n; ++i) {
+        const float s = 1.0f / (1.0f + exp_f32(-gate[i])), d = weight * dy[i];
+        dx[2 * i] = d * up[i] * s * (1.0f + gate[i] * (1.0f - s));
+        dx[2 * i + 1] = d * gate[i] * s;
+      }
+      store(dx, op.dx.as<T>() + 2 * at, 2 * n);
+    }
+    op.dweights.as<float>()[row] = product;
+  });
+}
+
 }  // namespace
 
 template <>
@@ -41,6 +67,11 @@ void compute(CpuOps&, const ops::SwiGlu& op) {
       float* y = target(op.y.as<T>() + at, yb);
 #pragma omp simd
       for (std::int64_t i = 0; i < n; ++i) y[i] = gate[i] / (1.0f + exp_f32(-gate[i])) * up[i];
+      if (op.weights) {
+        const float weight = op.weights.as<float>()[row];
+#pragma omp simd
+        for (std::int64_t i = 0; i < n; ++i) y[i] *= weight;
+      }
       store(y, op.y.as<T>() + at, n);
     });
   });
@@ -51,6 +82,7 @@ template <>
 void compute(CpuOps&, const ops::SwiGluGrad& op) {
   with_type(op.x.dtype(), [&](auto type) {
     using T = decltype(type);
+    if (op.weights) return weighted_gradient<T>(op);
     const std::int64_t cols = op.dy.shape().cols();
     parallel_row_tiles(op.dy.shape().rows(), cols, [&](std::int64_t row, std::int64_t col, std::int64_t n) {
       float gate[kTile], up[kTile], db[kTile], xb[2 * kTile];

@@ -135,6 +135,14 @@ std::string bf16_instructions() {
   return "";
 }
 
+bool bf16_instructions_pay() {
+  const std::string instructions = bf16_instructions();
+#if defined(__x86_64__)
+  if (instructions == "AVX512_BF16") return __builtin_cpu_is("amd") != 0;
+#endif
+  return !instructions.empty();
+}
+
 std::string onednn_library() {
   const dnnl::version_t* v = dnnl::version();
   return fmt::format("oneDNN {}.{}.{}", v->major, v->minor, v->patch);

@@ -11,6 +11,10 @@ std::string bf16_instructions() {
   return "";
 }
 
+bool bf16_instructions_pay() {
+  return false;
+}
+
 std::string onednn_library() {
   return "";
 }

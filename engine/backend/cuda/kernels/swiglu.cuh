@@ -1,6 +1,8 @@
-// y = silu(gate) up of pairs (gate, up), and the gradient of the pairs; a bias may be added to them first.
+// y = silu(gate) up of pairs (gate, up), and the gradient of the pairs; a bias may be added to them first, and each row of y
+// multiplied by its weight: then the gradient has a block (or a warp) for each row, whose sum is that of the weight.
 #pragma once
 #include "engine/backend/cuda/kernels/each.h"
+#include "engine/backend/cuda/kernels/row.h"
 #include "engine/backend/cuda/kernels/types.h"
 #include "engine/ops/swiglu.h"
 
@@ -36,6 +38,7 @@ template <class T>
 struct SwiGluEach {
   static constexpr int kWidth = width_of<T>();
   const T *x, *bias;
+  const float* weights;
   T* y;
   std::int64_t cols;  // of y
   bool aligned() const { return cuda::aligned<2 * kWidth>(x, bias) && cuda::aligned<kWidth>(y); }
@@ -47,11 +50,12 @@ struct SwiGluEach {
   __device__ void apply(const Floats<2 * V>& b, std::int64_t row, std::int64_t col) const {
     const std::int64_t at = row * cols + col;
     const Floats<2 * V> pairs = load_pairs<V>(x + 2 * at);
+    const float weight = weights != nullptr ? weights[row] : 1.0f;
     Floats<V> out;
 #pragma unroll
     for (int k = 0; k < V; ++k) {
       const float gate = pairs.v[2 * k] + b.v[2 * k], up = pairs.v[2 * k + 1] + b.v[2 * k + 1];
-      out.v[k] = gate * sigmoid_for<T>(gate) * up;
+      out.v[k] = gate * sigmoid_for<T>(gate) * up * weight;
     }
     store(y + at, out);
   }
@@ -85,13 +89,65 @@ struct SwiGluGradEach {
   }
 };
 
+inline constexpr int kSwiGluThreads = 256;
+
+template <class T>
+struct WeightedSwiGluGrad {
+  const T *dy, *x, *bias;
+  const float* weights;
+  T* dx;  // may be x: each thread reads its pairs before it writes them
+  float* dweights;
+  std::int64_t rows, cols;
+};
+
+template <class T, int V>
+__global__ void __launch_bounds__(kSwiGluThreads) weighted_swiglu_grad(WeightedSwiGluGrad<T> a) {
+  __shared__ SharedArray<float, kWarp> parts;
+  const std::int64_t row = own_row();
+  if (row >= a.rows) return;
+  const float weight = a.weights[row];
+  float sum = 0;
+  for_row<V, 0>(a.cols, [&](int, std::int64_t col) {
+    const std::int64_t at = row * a.cols + col;
+    Floats<2 * V> pairs = load_pairs<V>(a.x + 2 * at);
+    const Floats<2 * V> b = bias_of_pairs<V>(a.bias, col);
+    const Floats<V> d = load<V>(a.dy + at);
+#pragma unroll
+    for (int k = 0; k < V; ++k) {
+      const float gate = pairs.v[2 * k] + b.v[2 * k], up = pairs.v[2 * k + 1] + b.v[2 * k + 1];
+      const float s = sigmoid_for<T>(gate), dy = d.v[k] * weight;
+      sum += d.v[k] * gate * s * up;
+      pairs.v[2 * k] = dy * up * s * (1.0f + gate * (1.0f - s));
+      pairs.v[2 * k + 1] = dy * gate * s;
+    }
+    store_pairs<V>(a.dx + 2 * at, pairs);
+  });
+  sum = row_reduce(sum, 0.0f, parts, Sum());
+  if (threadIdx.x == 0) a.dweights[row] = sum;
+}
+
+template <class T, class Stream>
+void enqueue_weighted(Stream& stream, const ops::SwiGluGrad& op) {
+  constexpr int V = width_of<T>();
+  const std::int64_t rows = op.dy.shape().rows(), cols = op.dy.shape().cols();
+  if (rows == 0) return;
+  const WeightedSwiGluGrad<T> a{pointer<T>(op.dy),  pointer<T>(op.x),            pointer<T>(op.bias),
+                                pointer<float>(op.weights), pointer<T>(op.dx), pointer<float>(op.dweights),
+                                rows,               cols};
+  if (cols % V == 0 && aligned<2 * V>(a.x, a.bias, a.dx) && aligned<V>(a.dy))
+    stream.launch(op.name, row_shape(rows, cols, V, kSwiGluThreads), weighted_swiglu_grad<T, V>, a);
+  else
+    stream.launch(op.name, row_shape(rows, cols, 1, kSwiGluThreads), weighted_swiglu_grad<T, 1>, a);
+}
+
 template <class Stream>
 void enqueue(Stream& stream, const ops::SwiGlu& op) {
   with_float(op.name, op.x.dtype(), [&](auto type) {
     using T = decltype(type);
     const std::int64_t cols = op.y.shape().cols();
     launch_columns(stream, op.name, op.y.shape().rows(), cols,
-                   SwiGluEach<T>{pointer<T>(op.x), pointer<T>(op.bias), pointer<T>(op.y), cols});
+                   SwiGluEach<T>{pointer<T>(op.x), pointer<T>(op.bias), pointer<float>(op.weights),
+                                 pointer<T>(op.y), cols});
   });
 }
 
@@ -99,6 +155,7 @@ template <class Stream>
 void enqueue(Stream& stream, const ops::SwiGluGrad& op) {
   with_float(op.name, op.x.dtype(), [&](auto type) {
     using T = decltype(type);
+    if (op.weights) return enqueue_weighted<T>(stream, op);
     const std::int64_t cols = op.dy.shape().cols();
     launch_columns(
         stream, op.name, op.dy.shape().rows(), cols,
