@@ -54,6 +54,7 @@ constexpr std::array kHostLost = {
     "An ORTE daemon has unexpectedly failed",
     "PRTE has lost communication with a remote daemon",
     "ORTE has lost communication with a remote daemon",
+    "  Remote daemon: [[",
     "HYDU_sock_connect",
     "unable to get host address",
 };
@@ -144,6 +145,15 @@ std::string rank_end(const Lines& lines, const std::vector<Host>& hosts) {
   return text;
 }
 
+// Open MPI names the node of a daemon that it lost some lines below the sentence that says so.
+std::string daemon_end(const Lines& lines) {
+  static const std::regex node(R"(Remote daemon: \[\[.*\] on node (\S+))");
+  for (const std::string& line : lines)
+    if (const auto m = match(line, node))
+      return fmt::format("a host was lost: the launcher's daemon on {} has ended, or cannot be reached", printable(std::string((*m)[1])));
+  return "";
+}
+
 // The last words of the ranks: mbench's own message if there is one, else the last three lines.
 std::string last_words(const Lines& lines) {
   static const std::regex own_message(R"(mbench: (\[.*\] .*))");
@@ -167,6 +177,10 @@ std::string with_words(std::string reason, const Lines& lines) {
 
 }  // namespace
 
+bool names_lost_host(const std::string& line) {
+  return mentions(line, kHostLost);
+}
+
 Failure explain_failure(const ProcessEnd& end, const Launcher& launcher, const std::string& progress,
                         double timeout_s, const std::vector<Host>& hosts) {
   const std::string reached = progress.empty() ? "before its first sign of life" : "after " + progress;
@@ -179,6 +193,13 @@ Failure explain_failure(const ProcessEnd& end, const Launcher& launcher, const s
       return {Outcome::timeout,
               with_words(fmt::format("killed by the time-out of {}, {}", format_duration(timeout_s), reached),
                          end.tail)};
+    case ProcessEnd::How::given_up: {
+      // What the launcher has said of the host tells more than its silence.
+      const auto lost = std::find_if(end.tail.begin(), end.tail.end(),
+                                     [](const std::string& line) { return mentions(line, kHostLost); });
+      const std::string told = lost == end.tail.end() ? "" : "; " + printable(*lost);
+      return {Outcome::timeout, fmt::format("{}, {}{}", end.why, reached, told)};
+    }
     case ProcessEnd::How::interrupted:
       return {Outcome::crashed, "interrupted"};
     case ProcessEnd::How::signalled:
@@ -209,6 +230,7 @@ Failure explain_failure(const ProcessEnd& end, const Launcher& launcher, const s
     }
   }
   std::string how = rank_end(end.tail, hosts);
+  if (how.empty()) how = daemon_end(end.tail);
   if (how.empty())
     for (const std::string& line : end.tail)
       if (how.empty() && mentions(line, kHostLost)) how = "a host was lost: " + printable(line);

@@ -19,4 +19,7 @@ struct Failure {
 Failure explain_failure(const ProcessEnd& end, const Launcher& launcher, const std::string& progress,
                         double timeout_s, const std::vector<Host>& hosts = {});
 
+// Whether the line, of ssh or a launcher, says that a host cannot be reached or was lost.
+bool names_lost_host(const std::string& line);
+
 }  // namespace mbench::sweeps

@@ -25,31 +25,45 @@ int usable_cores() {
   return std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
-// What a program prints, on either stream; empty if it cannot be started or fails.
-std::string said_by(std::vector<std::string> argv) {
-  std::string text;
+struct Answer {
+  bool ok = false;   // it ended with exit code 0
+  std::string text;  // what it printed, on either stream
+};
+Answer ask(const std::vector<std::string>& argv) {
+  Answer answer;
   ProcessRequest request;
   request.argv = {"/bin/sh", "-c", "exec \"$@\" 2>&1", "sh"};
   request.argv.insert(request.argv.end(), argv.begin(), argv.end());
   request.timeout_s = 20;
   request.on_line = [&](std::string_view line) {
-    text += std::string(line) + "\n";
+    answer.text += std::string(line) + "\n";
     return true;
   };
   const ProcessEnd end = run_process(request);
-  return end.how == ProcessEnd::How::exited && end.code == 0 ? text : "";
+  answer.ok = end.how == ProcessEnd::How::exited && end.code == 0;
+  return answer;
+}
+
+// What a program prints; empty if it cannot be started or fails.
+std::string said_by(const std::vector<std::string>& argv) {
+  const Answer answer = ask(argv);
+  return answer.ok ? answer.text : "";
 }
 
 std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
 
-// "mpirun (Open MPI) 4.1.4" or "HYDRA build details:\n    Version:   4.0.2"
+// "mpirun (Open MPI) 4.1.4", "mpiexec (OpenRTE) 4.1.4" (the same program by any other name) or "HYDRA build details:\n    Version:
+// 4.0.2"
 void read_version(const std::string& said, Launcher& launcher) {
   const auto rest_of = [&](std::size_t at) { return said.substr(at, said.find('\n', at) - at); };
-  const std::size_t open_mpi = said.find("(Open MPI) "), hydra = said.find("Version:");
+  const std::size_t hydra = said.find("Version:");
+  std::size_t open_mpi = std::string::npos;
+  for (const std::string_view name : {"(Open MPI) ", "(OpenRTE) "})
+    if (const std::size_t at = said.find(name); at != std::string::npos) open_mpi = at + name.size();
   if (open_mpi != std::string::npos) {
-    launcher.version = "Open MPI " + rest_of(open_mpi + 11);
+    launcher.version = "Open MPI " + rest_of(open_mpi);
   } else if (said.find("prterun") != std::string::npos || said.find("PRRTE") != std::string::npos) {
     launcher.version = first_line(said);
   } else if (hydra != std::string::npos) {
@@ -86,6 +100,15 @@ std::pair<int, int> slurm_version(const std::string& version) {
   return {major, minor};
 }
 
+// srun --mpi=list names plugins whose library may be missing: Debian 12's slurm-wlm has pmix and opens a libpmix.so that only
+// libpmix-dev brings. Loading is tried without a step. Why it fails, as Slurm says it; empty where it loads, or where srun fails
+// for another reason, which the first point will tell.
+std::string why_not_loaded(const std::string& srun, const std::string& pmi) {
+  const Answer answer = ask({srun, "--mpi=" + pmi, "--test-only", "-n", "1", "true"});
+  if (answer.ok || answer.text.find("Invalid MPI type") == std::string::npos) return "";
+  return printable(first_line(answer.text), 200);
+}
+
 // What srun needs here; the reason where it cannot start this program.
 std::string prepare_srun(Launcher& launcher, const LauncherOptions& options) {
   launcher.needed = {"--cpu-bind=none"};  // ranks share the cores of a node as they do under mpirun
@@ -98,6 +121,8 @@ std::string prepare_srun(Launcher& launcher, const LauncherOptions& options) {
   if (pmi.empty())
     return fmt::format("Slurm has no PMI for {}, got \"{}\" of srun --mpi=list", first_line(options.mpi),
                        printable(list, 200));
+  if (const std::string why = why_not_loaded(launcher.program, pmi); !why.empty())
+    return fmt::format("Slurm's {} for {} does not load, got \"{}\"", pmi, first_line(options.mpi), why);
   launcher.needed.push_back("--mpi=" + pmi);
   return "";
 }
@@ -169,6 +194,9 @@ Launcher find_launcher(const LauncherOptions& options) {
   }
   read_version(said_by({launcher.program, "--version"}), launcher);
   check_flavour(launcher, options);
+  // Inside a step (srun -n1 --pty bash) Open MPI takes the step's tasks, mostly one, for the slots of the node.
+  if (launcher.flavour == MpiFlavour::open_mpi && launcher.allocated && is_set("SLURM_STEP_ID"))
+    launcher.needed = {"--oversubscribe"};
   return launcher;
 }
 

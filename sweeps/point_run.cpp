@@ -1,11 +1,13 @@
 #include "sweeps/point_run.h"
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <limits>
 
 #include "engine/base/json_reader.h"
 #include "sweeps/failure.h"
+#include "sweeps/rank_watch.h"
 
 namespace mbench::sweeps {
 namespace {
@@ -28,10 +30,25 @@ void add_reason(PointResult& result, const std::string& reason) {
   if (!reason.empty()) result.reason += (result.reason.empty() ? "" : "; ") + reason;
 }
 
-// What the lines of a run tell: how far it came, and its record where that has no file.
+Point as_run(const SpecPoint& p) {
+  Point point = p.point;
+  point.data = p.data;
+  return point;
+}
+
+double collective_timeout(const PointRun& run) {
+  if (run.collective_timeout_s > 0) return run.collective_timeout_s;
+  return run.timeout_s > 0 ? std::min(300.0, run.timeout_s / 2) : 300.0;
+}
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// What the lines of a run tell: how far it came, whether its ranks are alive, and its record and trace where these have no file.
 class Told {
  public:
-  explicit Told(const PointRun& run) : run_(run) {}
+  explicit Told(const PointRun& run) : run_(run), watch_(collective_timeout(run)) {}
 
   bool take(std::string_view line) {
     if (const auto message = read_progress(line)) {
@@ -42,38 +59,78 @@ class Told {
       if (run_.on_progress) run_.on_progress(*message);
       return true;
     }
-    if (auto hosts = read_told_hosts(line)) {
-      hosts_ = std::move(hosts);
+    if (const auto window = read_window(line)) {
+      soak_.windows.push_back(*window);
+      soak_.steps += window->steps;
+      soak_.seconds = window->end_s;
+      if (run_.on_window) run_.on_window(*window);
       return true;
     }
-    auto record = read_unwritten(line);
-    if (record) unwritten_ = std::move(record);
+    if (auto hosts = read_told_hosts(line)) {
+      hosts_ = std::move(hosts);
+      watch_.on_hosts(hosts_->hosts);
+      return true;
+    }
+    if (auto trace = read_trace(line)) {
+      trace_ += trace->text;
+      if (!trace->more) keep_trace();
+      return true;
+    }
+    auto record = read_record(line);
+    if (record) record_ = std::move(record);
     return record.has_value();
+  }
+  bool take_error(std::string_view line) { return watch_.take(line); }
+  // Why the ranks are not waited for any longer; usually empty.
+  std::string give_up() {
+    const std::string why = watch_.look(now());
+    if (run_.on_silence) run_.on_silence(watch_.silence(), hosts());
+    return why;
   }
 
   const std::string& reached() const { return reached_; }
-  const std::optional<UnwrittenRecord>& unwritten() const { return unwritten_; }
+  const std::optional<ToldRecord>& record() const { return record_; }
+  // What of the run's files could not be written, by it or here.
+  std::string unwritten() const {
+    std::string text = record_ ? record_->unwritten : "";
+    if (!trace_trouble_.empty()) text += (text.empty() ? "" : "; ") + trace_trouble_;
+    return text;
+  }
   const std::optional<ToldHosts>& where() const { return hosts_; }
   std::vector<Host> hosts() const { return hosts_ ? hosts_->hosts : std::vector<Host>(); }
+  const RankWatch& watch() const { return watch_; }
   // A point whose record has no samples keeps those that were told.
   void add_partial(PointResult& result) const {
     if (result.iteration_ms || result.outcome == Outcome::ok) return;
     result.partial_ms = ms_;
     result.partial_losses = losses_;
+    if (!soak_.windows.empty()) result.soak = soak_;
   }
 
  private:
+  void keep_trace() {
+    try {
+      if (!run_.trace.empty()) write_file_atomically(run_.trace, trace_);
+    } catch (const Error& e) {
+      trace_trouble_ = e.what();
+    }
+    trace_.clear();
+  }
+
   const PointRun& run_;
-  std::string reached_;
+  RankWatch watch_;
+  std::string reached_, trace_, trace_trouble_;
   std::vector<double> ms_, losses_;
-  std::optional<UnwrittenRecord> unwritten_;
+  Soak soak_;  // the windows that were told
+  std::optional<ToldRecord> record_;
   std::optional<ToldHosts> hosts_;
 };
 
 }  // namespace
 
 std::string ProgressMessage::str() const {
-  return of > 0 ? fmt::format("{} {} of {}", phase, iteration, of) : phase;
+  if (of > 0) return fmt::format("{} {} of {}", phase, iteration, of);
+  return iteration > 0 ? fmt::format("{} step {}", phase, iteration) : phase;
 }
 
 std::optional<ProgressMessage> read_progress(std::string_view line) {
@@ -89,56 +146,76 @@ std::optional<ProgressMessage> read_progress(std::string_view line) {
   const auto phase = p.find("phase");
   if (phase == p.end() || !phase->is_string()) return std::nullopt;
   message.phase = *phase;
-  message.iteration = static_cast<std::int64_t>(number("iteration").value_or(0));
-  message.of = static_cast<std::int64_t>(number("of").value_or(0));
+  const auto count = [&](const char* key) -> std::int64_t {
+    const double x = number(key).value_or(0);
+    return x >= 0 && x < 1e15 ? static_cast<std::int64_t>(x) : 0;  // another program's line may say anything
+  };
+  message.iteration = count("iteration");
+  message.of = count("of");
   message.ms = number("ms");
   message.loss = number("loss");
   return message;
 }
 
-std::optional<UnwrittenRecord> read_unwritten(std::string_view line) {
-  if (!line.starts_with("{\"record\"")) return std::nullopt;
+std::optional<SoakWindow> read_window(std::string_view line) {
+  if (!line.starts_with("{\"window\"")) return std::nullopt;
   try {
-    const json root(parse_json(line, "standard output"));
-    return UnwrittenRecord{result_from_json(root.at("record"), "standard output: $.record"),
-                           root.at("unwritten").get<std::string>()};
+    const Soak soak = soak_from_json(json(parse_json(line, "standard output").at("window")), "standard output: $.window");
+    return soak.windows.size() == 1 ? std::optional(soak.windows.front()) : std::nullopt;
   } catch (const std::exception&) {  // some program prints something like it: it goes to the log
     return std::nullopt;
   }
+}
+
+std::optional<ToldRecord> read_record(std::string_view line) {
+  if (!line.starts_with("{\"record\"")) return std::nullopt;
+  try {
+    const json root(parse_json(line, "standard output"));
+    return ToldRecord{result_from_json(root.at("record"), "standard output: $.record"), root.value("unwritten", "")};
+  } catch (const std::exception&) {  // some program prints something like it: it goes to the log
+    return std::nullopt;
+  }
+}
+
+std::optional<ToldTrace> read_trace(std::string_view line) {
+  if (!line.starts_with("{\"trace\"")) return std::nullopt;
+  const json root = json::parse(line.begin(), line.end(), nullptr, false);
+  if (!root.is_object() || !root.at("trace").is_string()) return std::nullopt;
+  return ToldTrace{root.at("trace").get<std::string>(), root.contains("more")};
 }
 
 std::string point_file(const std::string& out, const std::string& id, const std::string& suffix) {
   return (fs::path(out) / "points" / (id + suffix)).string();
 }
 
-std::vector<std::string> run_arguments(const PointRun& run, const std::string& id) {
-  std::vector<std::string> arguments = {run.program,
-                                        "run",
-                                        point_file(run.out, id, ".point.json"),
-                                        "--result",
-                                        point_file(run.out, id, ".json"),
-                                        "--progress"};
-  // A collective that hangs is named by the run itself, if that gives up before it is killed.
-  if (run.timeout_s > 0)
-    arguments.insert(arguments.end(),
-                     {"--collective-timeout", fmt::format("{:g}", std::min(300.0, run.timeout_s / 2))});
+std::vector<std::string> run_arguments(const PointRun& run, const SpecPoint& p) {
+  std::vector<std::string> arguments = {run.program, "run"};
+  const bool elsewhere = run.launcher.allocated;
+  if (elsewhere)
+    arguments.insert(arguments.end(), {point_to_json(as_run(p)).dump(), "--result", "-"});
+  else
+    arguments.insert(arguments.end(), {point_file(run.out, p.id, ".point.json"), "--result", point_file(run.out, p.id, ".json")});
+  arguments.push_back("--progress");
+  // The ranks tell that they are alive so often that this is seen in time, and a collective between GPUs that hangs is named by the
+  // run itself.
+  if (run.timeout_s > 0 || run.collective_timeout_s > 0)
+    arguments.insert(arguments.end(), {"--collective-timeout", fmt::format("{:g}", collective_timeout(run))});
+  if (run.soak_s > 0) arguments.insert(arguments.end(), {"--soak", fmt::format("{:g}", run.soak_s)});
   if (run.session) arguments.insert(arguments.end(), {"--end-with", run.session->path()});
-  if (!run.trace.empty()) arguments.insert(arguments.end(), {"--trace", run.trace});
+  if (!run.trace.empty()) arguments.insert(arguments.end(), {"--trace", elsewhere ? "-" : run.trace});
   return arguments;
 }
 
 PointEnd run_point(const SpecPoint& p, const PointRun& run) {
   Command command;
   try {
-    command = command_for(run.launcher, p.point, run_arguments(run, p.id));
+    command = command_for(run.launcher, p.point, run_arguments(run, p));
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::launch_failed) throw;
-    return {not_run(p.point, Outcome::launch_failed, e.what()), false, {}};
+    return {not_run(p.point, Outcome::launch_failed, e.what()), false, {}, {}};
   }
-  Point as_run = p.point;
-  as_run.data = p.data;
   const std::string result_path = point_file(run.out, p.id, ".json");
-  write_file_atomically(point_file(run.out, p.id, ".point.json"), dump_json(point_to_json(as_run)));
+  write_file_atomically(point_file(run.out, p.id, ".point.json"), dump_json(point_to_json(as_run(p))));
   std::error_code ignored;
   fs::remove(result_path, ignored);  // of an earlier attempt
 
@@ -151,12 +228,14 @@ PointEnd run_point(const SpecPoint& p, const PointRun& run) {
   request.timeout_s = run.timeout_s;
   request.interrupt = run.interrupt;
   request.on_line = [&](std::string_view line) { return told.take(line); };
+  request.on_error_line = [&](std::string_view line) { return told.take_error(line); };
+  request.give_up = [&] { return told.give_up(); };
   const ProcessEnd end = run_process(request);
   if (run.session) run.session->clear();
   std::string trouble;
   std::optional<PointResult> result = read_result(result_path, trouble);
-  const bool unwritten = told.unwritten().has_value();
-  if (unwritten) result = told.unwritten()->result;
+  const bool unwritten = !told.unwritten().empty();
+  if (told.record()) result = told.record()->result;
   const bool interrupted = end.how == ProcessEnd::How::interrupted;
   if (interrupted && (!result || !is_done(result->outcome))) return {};
   constexpr int kSaidSo = 3;  // how `mbench run` ends after it has said what it could not write
@@ -179,9 +258,15 @@ PointEnd run_point(const SpecPoint& p, const PointRun& run) {
   // The run knew the data by where it was found; the row knows it as the spec has it.
   result->point = p.point;
   result->id = p.id;
-  if (unwritten) add_reason(*result, told.unwritten()->why);
+  add_reason(*result, told.unwritten());
   add_reason(*result, end.trouble);
-  return {std::move(result), unwritten, told.where()};
+  PointEnd done{std::move(result), unwritten, told.where(), {}};
+  if (is_failure(done.result->outcome)) {
+    done.lost_hosts = end.how == ProcessEnd::How::given_up ? told.watch().lost_hosts() : std::vector<std::string>();
+    for (const std::string& line : end.tail)
+      if (names_lost_host(line)) done.lost_hosts.push_back(line);
+  }
+  return done;
 }
 
 }  // namespace mbench::sweeps

@@ -18,23 +18,35 @@
 namespace mbench::sweeps {
 
 // What rank 0 says of itself, a line of JSON each on stdout:
-//   {"progress": {"phase": "init"|"warmup"|"iteration", "iteration": 3, "of": 10, "ms": 12.3, "loss": 2.1}}
+//   {"progress": {"phase": "init"|"warmup"|"iteration"|"soak", "iteration": 3, "of": 10, "ms": 12.3, "loss": 2.1}}
+// `of` is 0 of a soak, which ends by the clock.
 struct ProgressMessage {
   std::string phase;
   std::int64_t iteration = 0, of = 0;
   std::optional<double> ms, loss;
-  std::string str() const;  // "iteration 3 of 10"
+  std::string str() const;  // "iteration 3 of 10", "soak step 812"
 };
 // Nothing if the line is something else.
 std::optional<ProgressMessage> read_progress(std::string_view line);
 
-// What rank 0 says where a file of its own, the record or the trace, could not be written, before it ends with exit code 3:
-//   {"record": {...}, "unwritten": "[FILE] could not be written: ..."}
-struct UnwrittenRecord {
+// And of a soak each window when it ends: {"window": ...}, a soak of that window alone.
+std::optional<SoakWindow> read_window(std::string_view line);
+
+// What rank 0 says where it may not see the sweep's folder, which is where ranks may be on other hosts, or where a file of its own,
+// the record or the trace, could not be written, before it ends with exit code 3:
+//   {"record": {...}}      {"record": {...}, "unwritten": "[FILE] could not be written: ..."}
+struct ToldRecord {
   PointResult result;
-  std::string why;
+  std::string unwritten;  // why; empty where it is told because nothing was to be written
 };
-std::optional<UnwrittenRecord> read_unwritten(std::string_view line);
+std::optional<ToldRecord> read_record(std::string_view line);
+
+// A part of the trace's file, from the same: {"trace": "...", "more": true}
+struct ToldTrace {
+  std::string text;
+  bool more = false;  // to come
+};
+std::optional<ToldTrace> read_trace(std::string_view line);
 
 struct PointRun {
   std::string program;  // this binary
@@ -42,21 +54,29 @@ struct PointRun {
   Launcher launcher;
   const SessionFolder* session = nullptr;  // where the ranks' MPI keeps its files; null: where it likes
   double timeout_s = 0;
+  double soak_s = 0;                // it is trained for so long, and not for its iterations; 0: not
+  double collective_timeout_s = 0;  // 0: 300, or half of the time-out where that is less
   std::string trace;  // file of the timeline; empty: none
   Interrupt* interrupt = nullptr;
   std::function<void(const ProgressMessage&)> on_progress;
+  std::function<void(const SoakWindow&)> on_window;
+  // Some ten times a second: of each rank the seconds since its last sign of life.
+  std::function<void(const std::map<std::int64_t, double>& silence, const std::vector<Host>& hosts)> on_silence;
 };
 
 std::string point_file(const std::string& out, const std::string& id, const std::string& suffix);
 
-// `mbench run <point file> --result <result file> --progress`, and what the run shall do besides
-std::vector<std::string> run_arguments(const PointRun& run, const std::string& id);
+// `mbench run <point file> --result <result file> --progress`, and what the run shall do besides. Where ranks may be on other hosts,
+// which need not see the sweep's folder, the point itself, and its record and trace on standard output.
+std::vector<std::string> run_arguments(const PointRun& run, const SpecPoint& point);
 
 struct PointEnd {
   std::optional<PointResult> result;  // nothing if it was interrupted before it was done
   // Whether it was measured but a file could not be written, as the row's reason says.
   bool unwritten = false;
   std::optional<ToldHosts> told;  // where it ran, if its ranks came so far
+  // Names of hosts that may be lost, and lines of the launcher that name such; empty where it ended well.
+  std::vector<std::string> lost_hosts;
 };
 
 // A point that was cut short keeps the steps that it had told of (partial_ms). Throws Error only if its own files cannot be

@@ -23,14 +23,13 @@ std::optional<ToldHosts> read_told_hosts(std::string_view line) {
   }
 }
 
-ToldHosts probe_hosts(const Launcher& launcher, const std::string& program, const std::string& device) {
-  constexpr double kPatience = 120;  // seconds; daemons of many nodes take their time
+ToldHosts probe_hosts(const Launcher& launcher, const std::string& program, const std::string& device, double patience_s) {
   const Command command = command_on_nodes(launcher, {program, "hosts", "--json", "--on", device});
   std::optional<ToldHosts> told;
   ProcessRequest request;
   request.argv = command.argv;
   request.env = command.env;
-  request.timeout_s = kPatience;
+  request.timeout_s = patience_s;
   request.on_line = [&](std::string_view line) {
     auto hosts = read_told_hosts(line);
     const bool taken = hosts.has_value();
@@ -46,7 +45,7 @@ ToldHosts probe_hosts(const Launcher& launcher, const std::string& program, cons
          "starts jobs of {} rank{}, need one of {}: it is another MPI's, or speaks another PMI than this program; got it from: {}",
          ranks, ranks == 1 ? "" : "s", launcher.nodes, shell_text(command));
   }
-  const Failure failure = explain_failure(end, launcher, "", kPatience);
+  const Failure failure = explain_failure(end, launcher, "", patience_s);
   fail(ErrorKind::launch_failed, launcher.program, "cannot start one rank on each of {} node{}: {}; got it from: {}",
        launcher.nodes, launcher.nodes == 1 ? "" : "s", failure.reason, shell_text(command));
 }

@@ -69,7 +69,7 @@ double ProgressLine::elapsed() const {
 
 void ProgressLine::update(const ProgressMessage& m, std::optional<double> left_s) {
   std::string text =
-      prefix_ + " | " + (m.of > 0 ? fmt::format("{} {}/{}", m.phase, m.iteration, m.of) : m.phase);
+      prefix_ + " | " + (m.of > 0 ? fmt::format("{} {}/{}", m.phase, m.iteration, m.of) : m.str());
   if (m.ms) text += fmt::format(" | {:.4g} ms", *m.ms);
   if (m.loss) text += fmt::format(" | loss {:.4f}", *m.loss);
   if (left_s) text += fmt::format(" | {} left", format_duration(*left_s));

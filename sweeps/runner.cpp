@@ -1,6 +1,7 @@
 #include "sweeps/runner.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -11,6 +12,8 @@
 #include "engine/base/text.h"
 #include "engine/process/process.h"
 #include "sweeps/consistency.h"
+#include "sweeps/lost_hosts.h"
+#include "sweeps/metrics_file.h"
 #include "sweeps/point_run.h"
 #include "sweeps/progress.h"
 #include "sweeps/store.h"
@@ -84,9 +87,11 @@ class Sweep {
   Sweep(const Spec& spec, const RunnerOptions& options)
       : spec_(spec),
         options_(options),
+        launcher_(options.launcher),
         interrupt_(options.interrupt ? *options.interrupt : own_interrupt_.emplace()),
         progress_(*options.progress, options.columns, options.quiet),
-        store_(options.out, spec, options.environment, options.resume, options.render_tables) {}
+        store_(options.out, spec, options.environment, options.resume, options.render_tables),
+        metrics_(options.metrics, spec.name, spec.points.front().point.device, options.environment, spec.points.size()) {}
 
   SweepEnd run() {
     announce();
@@ -136,6 +141,8 @@ class Sweep {
       if (end_.interrupted) break;
       const SpecPoint& p = *todo_[i];
       progress_.start(kept + i + 1, spec_.points.size(), p.label);
+      metrics_.begin(p);
+      tell_metrics(true);
       std::optional<PointResult> result;
       double seconds = 0;
       if (p.point.simulated()) {
@@ -153,11 +160,15 @@ class Sweep {
           break;
         }
         seconds = progress_.elapsed();
+        if (result->outcome == Outcome::launch_failed && !lost_.empty())
+          result->reason += fmt::format("; without {}, lost before", fmt::join(lost_, ", "));
+        if (!end.lost_hosts.empty() && !interrupt_.pending()) go_on_without(end.lost_hosts, p.point.device);
         time_left_.done(seconds);
         check_losses(*result, store_.file().points);
       }
       end_.failed = end_.failed || is_failure(result->outcome);
       progress_.finish(*result, seconds);
+      metrics_.end(*result);
       if (p.point.simulated())
         store_.keep_simulated(*result);
       else
@@ -165,21 +176,55 @@ class Sweep {
       tell_notes();
     }
     store_.write();
+    tell_metrics(true);
+  }
+
+  // A file of metrics that cannot be written ends nothing: it is said once.
+  void tell_metrics(bool now) {
+    if (metrics_failed_) return;
+    try {
+      if (now)
+        metrics_.write();
+      else
+        metrics_.write_if_due();
+    } catch (const Error& e) {
+      progress_.message(e.what());
+      metrics_failed_ = end_.failed = true;
+    }
+  }
+
+  // The points that follow run on the hosts that still answer.
+  void go_on_without(const std::vector<std::string>& told, const std::string& device) {
+    const auto remaining = without_lost_hosts(launcher_, told, options_.program, device, options_.out);
+    if (!remaining) return;
+    launcher_ = remaining->launcher;
+    lost_.insert(lost_.end(), remaining->lost.begin(), remaining->lost.end());
+    progress_.message(fmt::format("{} {} not answer: the points that follow run on the {} other host{} ({})",
+                                  fmt::join(remaining->lost, ", "), remaining->lost.size() > 1 ? "do" : "does", launcher_.nodes,
+                                  launcher_.nodes > 1 ? "s" : "", launcher_.hostfile));
   }
 
   PointEnd run_one(const SpecPoint& p, const Forecast& forecast) {
-    if (!session_ && keeps_session_here(options_.launcher)) session_ = SessionFolder::make();
+    if (!session_ && keeps_session_here(launcher_)) session_ = SessionFolder::make();
     PointRun run;
     run.program = options_.program;
     run.out = options_.out;
-    run.launcher = options_.launcher;
+    run.launcher = launcher_;
     if (session_) run.session = &*session_;
     if (options_.trace) run.trace = options_.trace(p.point);
-    run.timeout_s =
-        options_.timeout_s > 0 ? options_.timeout_s : std::max(600.0, 20 * forecast.seconds.value_or(0));
+    // A soak takes its time, and what lies around it may take as long as of any other point.
+    run.timeout_s = options_.timeout_s > 0 ? options_.timeout_s : options_.soak_s * 1.1 + std::max(600.0, 20 * forecast.seconds.value_or(0));
+    run.soak_s = options_.soak_s;
+    run.collective_timeout_s = options_.collective_timeout_s;
     run.interrupt = &interrupt_;
     run.on_progress = [&](const ProgressMessage& message) {
       progress_.update(message, time_left_.left(progress_.elapsed()));
+      metrics_.take(message);
+    };
+    run.on_window = [&](const SoakWindow& window) { metrics_.take(window); };
+    run.on_silence = [&](const std::map<std::int64_t, double>& silence, const std::vector<Host>& hosts) {
+      metrics_.take(silence, hosts);
+      tell_metrics(false);
     };
     return run_point(p, run);
   }
@@ -205,10 +250,14 @@ class Sweep {
 
   const Spec& spec_;
   const RunnerOptions& options_;
+  Launcher launcher_;              // with the hosts that still answer
+  std::vector<std::string> lost_;  // those that do not
   std::optional<Interrupt> own_interrupt_;
   Interrupt& interrupt_;
   ProgressLine progress_;
   ResultStore store_;
+  MetricsFile metrics_;
+  bool metrics_failed_ = false;
   std::optional<SessionFolder> session_;  // from the first point that is started on
   TimeLeft time_left_;
   std::vector<const SpecPoint*> todo_;
@@ -241,6 +290,9 @@ std::string describe_sweep(const Spec& spec, const RunnerOptions& options) {
   PointRun run;
   run.program = options.program;
   run.out = options.out;
+  run.launcher = options.launcher;
+  run.soak_s = options.soak_s;
+  run.collective_timeout_s = options.collective_timeout_s;
   for (std::size_t i = 0; i < spec.points.size(); ++i) {
     const SpecPoint& p = spec.points[i];
     const Forecast& f = forecasts[i];
@@ -255,7 +307,7 @@ std::string describe_sweep(const Spec& spec, const RunnerOptions& options) {
       continue;
     }
     try {
-      text += "    " + shell_text(command_for(options.launcher, p.point, run_arguments(run, p.id))) + "\n";
+      text += "    " + shell_text(command_for(options.launcher, p.point, run_arguments(run, p))) + "\n";
     } catch (const Error& e) {
       text += fmt::format("    launch_failed: {}\n", e.what());
     }

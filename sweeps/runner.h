@@ -32,6 +32,9 @@ struct RunnerOptions {
   bool resume = false;
   bool quiet = false;          // no progress, only what went wrong and the tables
   double timeout_s = 0;        // per point; 0: max(600, 20 x its forecast)
+  std::string metrics;         // file of OpenMetrics text that is kept up to date; empty: none
+  double soak_s = 0;           // each point is trained for so long, and not for its iterations; 0: not
+  double collective_timeout_s = 0;  // what may be waited for a rank; 0: 300, or half of the point's time-out where that is less
   int columns = 0;             // of the terminal behind `progress`; 0 if it is none
   std::string resume_command;  // what to type to go on after Ctrl-C
   nlohmann::ordered_json environment;

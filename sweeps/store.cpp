@@ -154,6 +154,13 @@ void ResultStore::check_environment(const nlohmann::ordered_json& older) const {
            "was measured with {} {}, this machine has {}, need that machine or another --out", key,
            older.at(key).dump(), file_.environment.at(key).dump());
   }
+  // The rows of a soak are of other steps than those of a run without one.
+  const auto soak_of = [](const nlohmann::ordered_json& e) {
+    return e.is_object() && e.contains("soak") && e.at("soak").is_string() ? e.at("soak").get<std::string>() : std::string("none");
+  };
+  if (soak_of(older) != soak_of(file_.environment))
+    fail(ErrorKind::bad_input, out_, "was measured with --soak {}, got --soak {}, need the same or another --out", soak_of(older),
+         soak_of(file_.environment));
 }
 
 // Rows stand in the order in which the spec expands: where this one is, or belongs.

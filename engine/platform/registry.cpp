@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "engine/backend/cpu/bf16_products.h"
+#include "engine/backend/cpu/blas_core.h"
 #include "engine/backend/cpu/cpu_device.h"
 #include "engine/backend/cuda/cuda.h"
 #include "engine/comm/gather.h"
@@ -64,7 +65,10 @@ class MpiJob final : public Job {
  public:
   explicit MpiJob(double collective_timeout) : collective_timeout_(collective_timeout) {
     share_cores(session_.ranks_here());
+    world_.tell(pulse_.get());
   }
+  // Until the session has ended, which all ranks do together.
+  ~MpiJob() override { ending_.emplace(pulse_.get(), "the end", pulse_->number_of("the job")); }
   World& world() override { return world_; }
   std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit,
                                       Precision precision) override {
@@ -74,6 +78,7 @@ class MpiJob final : public Job {
   World& world_of(const Device& device) override {
     return cuda_world_ && &device == gpu_ ? static_cast<World&>(*cuda_world_) : world_;
   }
+  std::shared_ptr<const Pulse> pulse() const override { return pulse_; }
   void abort(int exit_code) override { MpiSession::abort(exit_code); }
 
  private:
@@ -108,6 +113,8 @@ class MpiJob final : public Job {
   }
 
   double collective_timeout_;
+  std::shared_ptr<Pulse> pulse_ = std::make_shared<Pulse>();
+  std::optional<Pulse::In> ending_;
   MpiSession session_;
   MpiWorld world_;
   std::unique_ptr<Device> host_device_;
@@ -220,7 +227,8 @@ std::string mpi_library() {
 
 std::string blas_library() {
 #ifdef OPENBLAS_VERSION
-  return openblas_get_config();
+  const std::string replaced = cpu::replaced_blas_core(), told = openblas_get_config();
+  return replaced.empty() ? told : fmt::format("{} (it takes this CPU for {}, whose kernels are older)", told, replaced);
 #else
   return "CBLAS";
 #endif
@@ -231,6 +239,8 @@ std::string bf16_arithmetic() {
   if (library.empty()) return "f32: this binary was built without oneDNN (MBENCH_ONEDNN=OFF)";
   if (instructions.empty())
     return fmt::format("f32: the CPU has neither AVX512_BF16 nor AMX, as {} finds", library);
+  if (!cpu::bf16_instructions_pay())
+    return fmt::format("f32: {} is no faster on this CPU, which has no AMX", instructions);
   return fmt::format("{}, by {}", instructions, library);
 }
 

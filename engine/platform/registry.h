@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/comm/group.h"
+#include "engine/comm/pulse.h"
 #include "engine/device/gpu.h"
 #include "engine/platform/timed_device.h"
 #include "engine/spec/point.h"
@@ -26,6 +27,8 @@ class Job {
                                               Precision precision) = 0;
   // All ranks, to make groups for tensors of that device, which this job opened.
   virtual World& world_of(const Device& device) = 0;
+  // What this rank communicates by way of its host: whether it comes further. It may outlive the job.
+  virtual std::shared_ptr<const Pulse> pulse() const = 0;
   // Ends every rank at once: for an error of this rank that the others cannot see.
   [[noreturn]] virtual void abort(int exit_code) = 0;
 };

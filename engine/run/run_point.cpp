@@ -9,6 +9,7 @@
 
 #include "engine/comm/gather.h"
 #include "engine/run/flops.h"
+#include "engine/run/soak.h"
 #include "engine/spec/metrics.h"
 #include "engine/train/data.h"
 #include "engine/train/trainer.h"
@@ -19,8 +20,10 @@ namespace {
 constexpr double kMiB = 1048576;
 
 struct Measured {
-  std::vector<double> step_seconds;
+  std::vector<double> step_seconds;     // of a soak the median of each window
   std::vector<double> compute_seconds;  // of these, outside collectives and messages
+  std::int64_t steps = 0;
+  std::optional<SoakLog> soak;
   double seconds = 0;      // of all measured steps
   double cpu_seconds = 0;  // of the main thread in them
   Meter meter;             // over them
@@ -43,6 +46,19 @@ double waited_seconds(Device& device) {
   return device.meter().communication_seconds + device.meter().bubble_seconds;
 }
 
+// How often a soak tells where it is: twice a second.
+class Pace {
+ public:
+  bool is_due(double now) {
+    if (now < next_) return false;
+    next_ = now + 0.5;
+    return true;
+  }
+
+ private:
+  double next_ = std::numeric_limits<double>::lowest();
+};
+
 // A trace changes what it looks at: it gets a step of its own, which is in no record.
 void trace_a_step(Device& device, Trainer& trainer, Timeline* timeline) {
   if (!timeline) return;
@@ -55,7 +71,7 @@ void trace_a_step(Device& device, Trainer& trainer, Timeline* timeline) {
 }
 
 // Runs warm-up and measured steps on this rank; fills losses and norms, stops at max_seconds after at least
-// one measured step on all ranks alike.
+// one measured step on all ranks alike, or as a soak when its time is over.
 Measured measure(const Point& p, Device& device, Trainer& trainer, bool chatty, const RunOptions& options,
                  PointResult& result) {
   // A simulated step is the same every time.
@@ -64,7 +80,10 @@ Measured measure(const Point& p, Device& device, Trainer& trainer, bool chatty, 
   std::int64_t skipped = 0;
   std::unique_ptr<Gauge> gauge;
   const double begin = device.synchronize();
-  for (std::int64_t i = 0; i < warmups + iterations; ++i) {
+  const bool soaks = options.soak_s > 0 && device.real();
+  double soaking = 0;  // when the first measured step began
+  Pace pace;
+  for (std::int64_t i = 0; soaks || i < warmups + iterations; ++i) {
     const bool warmup = i < warmups;
     trainer.all_ranks().barrier();
     const double start = device.synchronize();
@@ -72,36 +91,58 @@ Measured measure(const Point& p, Device& device, Trainer& trainer, bool chatty, 
       device.reset_meters();
       if (!device.real()) device.trace(options.timeline);
       gauge = device.gauge();
+      soaking = start;
+      if (soaks)
+        m.soak.emplace(trainer.all_ranks(), options.soak_s, p.global_batch,
+                       options.open_gauge ? options.open_gauge : [&] { return device.gauge(); });
     }
     const double cpu_start = cpu_seconds(), waited = waited_seconds(device);
     const StepResult step = trainer.step();
     const double now = device.synchronize(), seconds = now - start;
+    const double computed = std::max(0.0, seconds - (waited_seconds(device) - waited));
     if (!warmup) {
       m.cpu_seconds += cpu_seconds() - cpu_start;
-      m.compute_seconds.push_back(std::max(0.0, seconds - (waited_seconds(device) - waited)));
+      m.seconds += seconds;
+      ++m.steps;
     }
     device.trace(nullptr);
     // The sample has ended; what follows is in none.
     const float loss = trainer.mean_loss();
-    if (device.real()) {
+    if (device.real() && i < warmups + iterations) {
       result.losses.push_back(loss);
       result.gradient_norms.push_back(step.gradient_norm);
       if (const auto added = trainer.auxiliary_loss()) result.auxiliary_losses.push_back(*added);
     }
     skipped += step.skipped ? 1 : 0;
-    if (!warmup) m.step_seconds.push_back(seconds);
-    if (chatty && options.progress)
-      options.progress(
-          {warmup, warmup ? i + 1 : i + 1 - warmups, warmup ? warmups : iterations, seconds * 1e3, loss});
+    if (!warmup && !soaks) {
+      m.step_seconds.push_back(seconds);
+      m.compute_seconds.push_back(computed);
+    }
+    if (chatty && options.progress && (warmup || !soaks || pace.is_due(now)))
+      options.progress({warmup, warmup ? i + 1 : i + 1 - warmups, warmup ? warmups : soaks ? 0 : iterations, seconds * 1e3, loss});
     if (device.real() && (!std::isfinite(loss) || (!std::isfinite(step.gradient_norm) && !step.skipped))) {
       result.outcome = Outcome::wrong;
       result.reason = fmt::format("loss {} and gradient norm {} at iteration {}, need finite numbers", loss,
                                   step.gradient_norm, i + 1);
       break;
     }
+    if (m.soak) {
+      const double elapsed = trainer.all_ranks().host_max(now - soaking);
+      const SoakWindow* window = m.soak->add(seconds, computed, elapsed);
+      const bool over = m.soak->is_over(elapsed);
+      if (over && !window) window = m.soak->finish(elapsed);
+      if (window && chatty && options.window) options.window(*window);
+      if (over) break;
+      continue;
+    }
     if (p.max_seconds > 0 && !warmup && trainer.all_ranks().host_max(now - begin) > p.max_seconds) break;
   }
-  for (const double s : m.step_seconds) m.seconds += s;
+  if (m.soak) {  // one that ended by a loss that is not finite has a window that is not full
+    if (result.outcome != Outcome::ok) m.soak->finish(trainer.all_ranks().host_max(device.synchronize() - soaking));
+    m.step_seconds = m.soak->own_steps();
+    m.compute_seconds = m.soak->own_compute();
+    result.soak = m.soak->soak();
+  }
   m.meter = device.total_meter();
   if (gauge) m.readings = gauge->read();
   if (device.real()) {
@@ -111,13 +152,13 @@ Measured measure(const Point& p, Device& device, Trainer& trainer, bool chatty, 
   return m;
 }
 
-void add_time(const Point& p, const std::vector<double>& slowest, PointResult& r) {
+void add_time(const Point& p, const std::vector<double>& slowest, const std::optional<Statistics>& all, PointResult& r) {
   std::vector<double> ms, rates;
   for (const double s : slowest) {
     ms.push_back(s * 1e3);
     rates.push_back(static_cast<double>(p.global_batch) / s);
   }
-  r.iteration_ms = statistics_of(ms);
+  r.iteration_ms = all ? *all : statistics_of(ms);
   const Statistics rate = statistics_of(rates);
   // Samples over time, not the mean of rates: the two differ when iterations vary.
   r.samples_per_s = static_cast<double>(p.global_batch) / (r.iteration_ms->mean * 1e-3);
@@ -226,13 +267,18 @@ void add_ranks(const Measured& mine, bool told, Group& all, PointResult& r) {
   for (const std::vector<double>& steps : gather_all(all, mine.step_seconds))
     if (!steps.empty()) r.step_ms_by_rank.push_back(statistics_of(to_ms(steps)).median);
   if (!told) return;
-  for (const std::vector<double>& steps : gather_all(all, mine.compute_seconds)) r.compute_ms_by_rank.push_back(to_ms(steps));
+  // Each rank tells the parts of its steps and not every step: median, spread, parts.
+  const StepParts parts = parts_of(to_ms(mine.compute_seconds));
+  std::vector<double> figures = {parts.median, parts.spread};
+  figures.insert(figures.end(), parts.parts.begin(), parts.parts.end());
+  for (const std::vector<double>& rank : gather_all(all, figures))
+    r.compute_ms_by_rank.push_back({rank.at(0), rank.at(1), {rank.begin() + 2, rank.end()}});
 }
 
 }  // namespace
 
 void sum_up(const Point& p, const std::vector<RankFigures>& ranks, const std::vector<double>& slowest,
-            const std::string& peak_source, PointResult& r) {
+            const std::string& peak_source, PointResult& r, const std::optional<Statistics>& all) {
   const auto merged = [&](const char* metric, const auto& figure) {
     return merge_ranks(metric, of_ranks(ranks, figure));
   };
@@ -259,7 +305,7 @@ void sum_up(const Point& p, const std::vector<RankFigures>& ranks, const std::ve
   if (p.device == "cpu" && !r.simulated)
     r.cpu_share_by_rank = of_ranks(ranks, std::mem_fn(&RankFigures::cpu_share));
   if (r.outcome != Outcome::ok || slowest.empty()) return;
-  add_time(p, slowest, r);
+  add_time(p, slowest, all, r);
   add_time_anatomy(ranks, r);
   add_utilisation(p, executed, slowest_peak, peak_source, r);
 }
@@ -297,12 +343,12 @@ PointResult run_point(const Point& p, const Plan& plan, Device& device, World& w
       figures.communication_fraction = figures.bubble_fraction = std::numeric_limits<double>::quiet_NaN();
   }
   if (device.immediate() || !device.real()) {
-    const double steps = std::max<double>(1, static_cast<double>(mine.step_seconds.size()));
+    const double steps = std::max<double>(1, static_cast<double>(mine.steps));
     figures.step = mine.seconds / steps;
     for (std::size_t i = 0; i < figures.parts.size(); ++i) figures.parts[i] = mine.meter.seconds[i] / steps;
   }
   figures.matmul_flops =
-      mine.meter.matmul_flops / std::max<double>(1, static_cast<double>(mine.step_seconds.size()));
+      mine.meter.matmul_flops / std::max<double>(1, static_cast<double>(mine.steps));
   figures.peak_flops = peak;
   figures.library = device.library_bytes();
   figures.imbalance_sum = trainer.router_load().sum;
@@ -316,7 +362,12 @@ PointResult run_point(const Point& p, const Plan& plan, Device& device, World& w
           slowest.size());
     for (std::size_t i = 0; i < times.size(); ++i) slowest[i] = std::max(slowest[i], times[i]);
   }
-  sum_up(p, ranks, slowest, options.peak_source, r);
+  std::optional<Statistics> of_all;
+  if (mine.soak && mine.soak->soak().steps > 0) {
+    of_all = mine.soak->statistics();
+    for (std::size_t i = 0; i < slowest.size(); ++i) slowest[i] = of_all->samples[i] * 1e-3;
+  }
+  sum_up(p, ranks, slowest, options.peak_source, r, of_all);
   if (device.real() && !slowest.empty() && r.outcome == Outcome::ok) add_ranks(mine, !replayed, all, r);
   return r;
 }

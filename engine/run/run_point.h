@@ -4,6 +4,8 @@
 // progress is told and limits are looked at between two samples, and each begins when every rank is ready for it.
 #pragma once
 #include <functional>
+#include <memory>
+#include <optional>
 
 #include "engine/comm/group.h"
 #include "engine/plan/plan.h"
@@ -22,6 +24,11 @@ struct RunOptions {
   std::function<void(const Progress&)> progress;             // called on rank 0 after every iteration
   std::function<double(double seconds)> measure_peak_flops;  // of this rank's device
   std::string peak_source;
+  // A soak: steps are measured for so many seconds, and not the point's iterations; 0: none. Opens sensors of this rank's device, which
+  // may be null, for each window; and is called on rank 0 when one ends.
+  double soak_s = 0;
+  std::function<std::unique_ptr<Gauge>()> open_gauge;
+  std::function<void(const SoakWindow&)> window;
   // Gets a step of this rank: on a real device one more after the last sample, which a trace would disturb.
   Timeline* timeline = nullptr;
 };
@@ -47,9 +54,9 @@ struct RankFigures {
 };
 
 // Sums the figures of all ranks up, in their order; `slowest`: seconds of each measured step on the slowest of them. The
-// record has its outcome and whether it is simulated.
+// record has its outcome and whether it is simulated. `all`: the statistics of all steps, where `slowest` stands for them.
 void sum_up(const Point& point, const std::vector<RankFigures>& ranks, const std::vector<double>& slowest,
-            const std::string& peak_source, PointResult& record);
+            const std::string& peak_source, PointResult& record, const std::optional<Statistics>& all = {});
 
 // The record is complete on rank 0. A loss that is not finite (but for skipped fp16 steps) is outcome
 // `wrong`. Throws OutOfMemory and Error on the rank they happen on; the caller must then end the job, since

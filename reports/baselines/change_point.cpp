@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t kSeed = 20240301;
 constexpr int kPermutations = 2000;
-constexpr double kLevel = 0.05;
+constexpr double kSignificance = 0.05;
 
 using Values = std::vector<double>;
 
@@ -65,7 +65,7 @@ void search(const Values& values, std::size_t begin, std::size_t end, std::vecto
   const double scale = *std::max_element(part.begin(), part.end());
   if (split.statistic <= 1e-12 * std::abs(scale)) return;  // a level without noise
   const double p = permutation_p(part, split.statistic);
-  if (p >= kLevel) return;
+  if (p >= kSignificance) return;
   const std::size_t at = begin + split.at;
   search(values, begin, at, found);
   found.push_back({at, p, 0, 0});

@@ -11,6 +11,7 @@
 #include "engine/base/text.h"
 #include "reports/records/bound.h"
 #include "reports/records/flags.h"
+#include "reports/records/soak_findings.h"
 #include "reports/records/stragglers.h"
 
 namespace mbench::reports {
@@ -19,7 +20,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kEnvironment = "environment.";
-constexpr std::array<std::string_view, 20> kDerived = {
+constexpr std::array<std::string_view, 31> kDerived = {
+    "window.index", "window.end_s", "window.steps", "window.median_ms", "window.worst_ms", "window.samples_per_s", "window.clock_mhz",
+    "window.least_clock_mhz", "window.power_w", "window.against", "window.dip",
     "rank.index", "rank.host", "rank.stage", "rank.step_ms", "rank.compute_ms", "rank.against_peers", "rank.cpu_share",
     "rank.peak_memory_mib", "rank.straggler",
     "nodes",         "devices_per_node",    "micro_batches", "runtime_s",  "tokens_per_s_per_device", "memory_margin_mib",
@@ -96,11 +99,12 @@ Json brief_json(const PointResult& result) {
   brief.partial_losses.clear();
   brief.hosts.clear();
   brief.compute_ms_by_rank.clear();
+  if (brief.soak) brief.soak->windows.clear();
   Json json = result_to_json(brief);
   if (!result.compute_ms_by_rank.empty()) {
     Json& medians = json["compute_ms_by_rank"] = Json::array();
-    for (const std::vector<double>& samples : result.compute_ms_by_rank)
-      medians.push_back(samples.empty() ? Json(nullptr) : Json(statistics_of(samples).median));
+    for (const StepParts& rank : result.compute_ms_by_rank)
+      medians.push_back(rank.parts.empty() ? Json(nullptr) : Json(rank.median));
   }
   std::string hosts;
   for (const Host& host : result.hosts) hosts += (hosts.empty() ? "" : ", ") + host.name;
@@ -140,12 +144,39 @@ Json ranks_json(const PointResult& result, const std::vector<RankTimes>& times) 
   return ranks;
 }
 
+// What "window" is in the records of a soak's windows.
+Json windows_json(const Soak& soak) {
+  const auto number = [](double x) { return std::isfinite(x) ? Json(x) : Json(nullptr); };
+  const SoakFindings found = soak_findings(soak);
+  Json windows = Json::array();
+  for (std::size_t i = 0; i < soak.windows.size(); ++i) {
+    const SoakWindow& w = soak.windows[i];
+    const bool dip = std::any_of(found.dips.begin(), found.dips.end(),
+                                 [&](const Dip& d) { return i >= d.first && i < d.first + d.count; });
+    windows.push_back({{"index", i},
+                       {"end_s", w.end_s},
+                       {"steps", w.steps},
+                       {"median_ms", w.median_ms},
+                       {"worst_ms", w.worst_ms},
+                       {"samples_per_s", w.samples_per_s},
+                       {"clock_mhz", number(w.clock_mhz)},
+                       {"least_clock_mhz", number(w.least_clock_mhz)},
+                       {"power_w", number(w.power_w)},
+                       {"against", number(w.samples_per_s / found.samples_per_s)},
+                       {"dip", dip}});
+  }
+  return windows;
+}
+
 // What is said beside the row of a point: its reason, and of a measured one what disturbed the measurement.
 std::string reason_of(const PointResult& result) {
   std::string text = result.reason;
   if (result.outcome != Outcome::ok || result.simulated || !result.iteration_ms) return text;
-  for (const Flag flag : flags_of(result.iteration_ms->samples))
-    text += (text.empty() ? "" : "; ") + text_of(flag);
+  if (result.soak) {  // whose samples are windows and not steps
+    if (const std::string happened = soak_text(*result.soak); !happened.empty()) text += (text.empty() ? "" : "; ") + happened;
+  } else {
+    for (const Flag flag : flags_of(result.iteration_ms->samples)) text += (text.empty() ? "" : "; ") + text_of(flag);
+  }
   if (const std::string starved = starved_text(result.cpu_share_by_rank); !starved.empty())
     text += (text.empty() ? "" : "; ") + starved;
   if (const std::string straggler = straggler_text(result); !straggler.empty())
@@ -167,6 +198,7 @@ Record::Record(const PointResult& result, std::shared_ptr<const File> file)
       hosts_(static_cast<std::int64_t>(result.hosts.size())),
       ranks_per_node_(mbench::ranks_per_node(result.hosts)) {
   if (const auto times = rank_times(result); !times.empty()) ranks_ = std::make_shared<Json>(ranks_json(result, times));
+  if (result.soak && !result.soak->windows.empty()) windows_ = std::make_shared<Json>(windows_json(*result.soak));
   if (shares_)
     bound_by_ = reports::bound_by(result, hosts_ > 0 ? static_cast<int>(ranks_per_node_)
                                           : file_    ? devices_per_node(file_->environment)
@@ -201,6 +233,13 @@ std::vector<Record> Record::by_rank() const {
   if (!ranks_) return {*this};
   std::vector<Record> records(ranks_->size(), *this);
   for (std::size_t i = 0; i < records.size(); ++i) records[i].json_["rank"] = (*ranks_)[i];
+  return records;
+}
+
+std::vector<Record> Record::by_window() const {
+  if (!windows_) return {*this};
+  std::vector<Record> records(windows_->size(), *this);
+  for (std::size_t i = 0; i < records.size(); ++i) records[i].json_["window"] = (*windows_)[i];
   return records;
 }
 

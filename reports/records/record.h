@@ -18,6 +18,9 @@
 //                     of the step, from its time anatomy (bound.h)
 //   rank.index, rank.host, rank.stage, rank.step_ms, rank.compute_ms, rank.against_peers, rank.cpu_share, rank.peak_memory_mib,
 //   rank.straggler    of one rank, in the records that by_rank() gives (stragglers.h)
+//   window.index, window.end_s, window.steps, window.median_ms, window.worst_ms, window.samples_per_s, window.clock_mhz,
+//   window.least_clock_mhz, window.power_w, window.against, window.dip
+//                     of one window of a soak, in the records that by_window() gives (soak_findings.h)
 //   bound_by          what bounds the step and what would help, a sentence
 #pragma once
 #include <map>
@@ -62,6 +65,8 @@ class Record {
 
   // A record for each rank, with the names rank.*; this one alone where ranks told no times.
   std::vector<Record> by_rank() const;
+  // The same for each window of a soak, with the names window.*.
+  std::vector<Record> by_window() const;
 
   // Gives it the names published.* and error.*, with the values of `published.rows[row]` if there is one.
   void publish(const Published& published, std::optional<std::size_t> row);
@@ -83,7 +88,7 @@ class Record {
   std::optional<TimeShares> shares_;
   std::int64_t hosts_ = 0, ranks_per_node_ = 0;  // where it ran; 0: not known
   std::string bound_by_;
-  std::shared_ptr<const nlohmann::ordered_json> ranks_;  // what rank.* is of each; null where unknown
+  std::shared_ptr<const nlohmann::ordered_json> ranks_, windows_;  // what rank.* and window.* are of each; null where unknown
   std::optional<std::size_t> published_row_;
   std::map<std::string, std::string, std::less<>> remarks_;
 };

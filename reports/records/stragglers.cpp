@@ -10,7 +10,7 @@
 namespace mbench::reports {
 namespace {
 
-constexpr std::size_t kLeastSteps = 5;
+constexpr std::size_t kLeastParts = 5;
 constexpr double kFalseAlarm = 1 - RatioBootstrap::kConfidence;
 constexpr std::size_t kMostNamed = 4;
 
@@ -49,7 +49,7 @@ class Stage {
 
 // p that a rank is as its peers are; 1 where its ratio is not above the threshold beyond doubt.
 double doubt(const Samples& mine, const Samples& peers) {
-  if (mine.size() < kLeastSteps) return 1;
+  if (mine.size() < kLeastParts) return 1;
   const Samples x = sorted(mine), y = sorted(peers);
   if (!(y.front() > 0) || median_of_sorted(x) <= (1 + kStraggles) * median_of_sorted(y)) return 1;
   const double widening = std::sqrt(0.5 * (autocorrelation_time(mine) + autocorrelation_time(peers)));
@@ -62,7 +62,8 @@ double doubt(const Samples& mine, const Samples& peers) {
 }  // namespace
 
 std::vector<RankTimes> rank_times(const PointResult& result) {
-  const std::vector<Samples>& by_rank = result.compute_ms_by_rank;
+  std::vector<Samples> by_rank;
+  for (const StepParts& rank : result.compute_ms_by_rank) by_rank.push_back(rank.parts);
   std::vector<RankTimes> times(by_rank.size());
   if (times.empty() || by_rank.front().empty()) return {};
   for (const Samples& samples : by_rank)  // a file that was cut or put together by hand
@@ -76,10 +77,10 @@ std::vector<RankTimes> rank_times(const PointResult& result) {
     const Stage ranks(by_rank, stage * width, (stage + 1) * width);
     for (std::size_t r = stage * width; r < (stage + 1) * width; ++r) {
       times[r].stage = static_cast<std::int64_t>(stage);
-      times[r].compute_ms = median_of_sorted(sorted(by_rank[r]));
+      times[r].compute_ms = result.compute_ms_by_rank[r].median;
       if (width == 1) continue;
       const Samples peers = ranks.peers_of(by_rank[r]);
-      times[r].against_peers = times[r].compute_ms / median_of_sorted(sorted(peers));
+      times[r].against_peers = median_of_sorted(sorted(by_rank[r])) / median_of_sorted(sorted(peers));
       if (!result.expert_imbalance) doubts[r] = doubt(by_rank[r], peers);
     }
   }

@@ -141,20 +141,20 @@ void show_metrics(TableDeclaration& declaration, const std::vector<std::string>&
   declaration.note.clear();
 }
 
-// A table with a row for each rank; a point is shown where one of its ranks is.
-BuiltTable table_of_ranks(const TableDeclaration& declaration, const std::vector<const Record*>& points,
+// A table with a row for each rank or window; a point is shown where one of its own is.
+BuiltTable table_of_parts(const TableDeclaration& declaration, const std::vector<const Record*>& points,
                           const std::vector<std::string>& swept, const SortBy& sort) {
-  std::deque<Record> ranks;
+  std::deque<Record> records;
   std::map<const Record*, const Record*> point_of;
   std::vector<const Record*> chosen;
   for (const Record* point : points)
-    for (Record& rank : point->by_rank()) {
-      chosen.push_back(&ranks.emplace_back(std::move(rank)));
+    for (Record& part : declaration.each == Each::rank ? point->by_rank() : point->by_window()) {
+      chosen.push_back(&records.emplace_back(std::move(part)));
       point_of[chosen.back()] = point;
     }
   BuiltTable built = build_table(declaration, chosen, swept, sort);
   std::set<const Record*> shown;
-  for (const Record* rank : built.shown) shown.insert(point_of.at(rank));
+  for (const Record* part : built.shown) shown.insert(point_of.at(part));
   built.shown = std::move(shown);
   return built;
 }
@@ -245,8 +245,8 @@ ReportParts report_parts(const ResultFile& file, const ReportOptions& options) {
     // With --columns the reader chose what to see: a row per point, nothing added.
     const bool own = !options.columns.empty();
     const std::vector<std::string> told = own ? std::vector<std::string>() : parts.swept;
-    BuiltTable built = declaration.each_rank ? table_of_ranks(declaration, parts.chosen, told, sort)
-                                             : build_table(declaration, parts.chosen, told, sort);
+    BuiltTable built = declaration.each == Each::point ? build_table(declaration, parts.chosen, told, sort)
+                                                        : table_of_parts(declaration, parts.chosen, told, sort);
     shown.insert(built.shown.begin(), built.shown.end());
     if (published && declaration.name == "published")
       for (const std::string& line : PublishedSummary(*published, parts.chosen, records).lines())

@@ -8,7 +8,8 @@
 //   "title"     printed above it (optional)
 //   "note"      printed below it (optional)
 //   "where"     {"field": value or [values]}: only these points (optional)
-//   "each"      "rank": a row for each rank of a point, with the names rank.* of record.h (optional)
+//   "each"      "rank": a row for each rank of a point, with the names rank.* of record.h; "window": for each window of time of a
+//               soak, with the names window.* (optional)
 //   "sections"  headings, outermost first: ["{model} ({tp}-way Tensor Parallelism)", "{seq} Sequence
 //               Length"]. A text without braces is a list of fields: "tp,pp" is "tp {tp}, pp {pp}".
 //   "rows"      the columns that label a row: "field", or {"header", "text"}, or {"header", "names":
@@ -86,10 +87,12 @@ struct ColumnDeclaration {
   std::string self = "-";
 };
 
+enum class Each { point, rank, window };  // what a row is of
+
 struct TableDeclaration {
   std::string name, title, note;
   Condition where;
-  bool each_rank = false;
+  Each each = Each::point;
   std::vector<CellText> sections;
   std::vector<RowDeclaration> rows;
   std::optional<CellText> pivot;

@@ -205,8 +205,9 @@ TableDeclaration table_declaration_from_json(const Json& declared, const std::st
   declaration.note = string_at(json, "note", where);
   if (json.contains("where")) declaration.where = filter_of(json["where"], where + ".where");
   if (const std::string each = string_at(json, "each", where); !each.empty()) {
-    if (each != "rank") fail(ErrorKind::bad_input, where + ".each", "no rows of that kind, got \"{}\", need \"rank\"", each);
-    declaration.each_rank = true;
+    if (each != "rank" && each != "window")
+      fail(ErrorKind::bad_input, where + ".each", "no rows of that kind, got \"{}\", need \"rank\" or \"window\"", each);
+    declaration.each = each == "rank" ? Each::rank : Each::window;
   }
   declaration.sections =
       list_of<CellText>(json, "sections", where, [](const Json& item, const std::string& at) {

@@ -39,14 +39,19 @@ inline std::string message_of(const std::function<void()>& f) {
 inline std::string fake_program(const Folder& folder) {
   const std::string path = folder / "fake-mbench";
   put(path, R"SH(#!/bin/sh
-# $1 run, $2 point, $3 --result, $4 result, $5 --progress
+# $1 run, $2 point, $3 --result, $4 result, $5 --progress. A point itself in place of its file, and "-" for the result: in lines.
 rank=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}}
 result() {
   if [ "$rank" != 0 ]; then return; fi
+  case "$2" in
+    "{"*) printf '%s' "$2" > "$0.point"; set -- "$1" "$0.point" "$3" ;;
+  esac
+  to=$3
+  if [ "$to" = - ]; then to=$0.result; fi
   { printf '{"id": "of-the-run", "outcome": "%s", "reason": null, "losses": [%s],' "$1" "${LOSS:-5.5}"
     printf '"iteration_ms": {"mean": 2, "stddev": 0, "median": 2, "p95": 2, "min": 2, "max": 2, "samples": [2]},'
-    tail -c +2 "$2"; } > "$3.part"
-  mv "$3.part" "$3"
+    tail -c +2 "$2"; } > "$to.part"
+  if [ "$3" = - ]; then echo "{\"record\": $(tr '\n' ' ' < "$to.part")}"; else mv "$to.part" "$to"; fi
 }
 echo "run $1 $2 $3 $5" >&2
 case "$MODE" in
@@ -74,6 +79,14 @@ case "$MODE" in
     echo $! > "$4.grandchild"
     sleep 30 ;;
   leaves) (setsid sleep 30 > /dev/null 2>&1 &); result ok "$2" "$4" ;;
+  trace)
+    echo '{"trace": "[1,", "more": true}'
+    echo '{"trace": "2]"}'
+    result ok "$2" "$4" ;;
+  stopped)
+    echo '{"alive": {"rank": 0, "turn": 1, "in": "all_reduce of dp"}}' >&2
+    echo '{"progress": {"phase": "iteration", "iteration": 1, "of": 2, "ms": 2.5, "loss": 5.5}}'
+    sleep 30 ;;
   chatty) head -c 3000000 /dev/zero | tr '\0' 'x'; result ok "$2" "$4" ;;
 esac
 )SH");

@@ -69,8 +69,8 @@ exit 3)SH");
   tells_then(other, R"SH({ printf '{"record": '; record "$2"; echo ', "unwritten": "[x] no"}'; }
 kill -SEGV $$)SH");
   CHECK(other.one("{}").outcome == Outcome::crashed);
-  CHECK_FALSE(read_unwritten(R"({"record": {"outcome": "ok"}, "unwritten": ""})"));
-  CHECK_FALSE(read_unwritten(R"({"record")"));
+  CHECK_FALSE(read_record(R"({"record": {"outcome": "ok"}, "unwritten": ""})"));
+  CHECK_FALSE(read_record(R"({"record")"));
 }
 
 TEST_CASE("a folder that is removed or moved away while a point runs is made again with all rows") {

@@ -104,6 +104,25 @@ TEST_CASE("where Slurm has no PMI for the MPI, mpirun starts the ranks, and srun
              Contains("[--launcher srun] Slurm has no PMI for Open MPI v4.1.4") && Contains("need --launcher mpirun"));
 }
 
+TEST_CASE("a PMI that Slurm lists and cannot load is none") {
+  const Cluster cluster;
+  cluster.srun("MPI plugin types are...\\n\\tnone\\n\\tpmix\\n",
+               "case \"$*\" in *--test-only*) echo 'srun: error:  mpi/pmix_v4: init: can not load PMIx library';"
+               "echo \"srun: error: Invalid MPI type 'pmix'\"; exit 1;; esac; exit 0");
+  const Variables job(cluster.job({{"SLURM_STEP_ID", ""}, {"SLURM_MPI_TYPE", ""}}));
+  cluster.program("mpirun", "echo 'mpirun (Open MPI) 4.1.4'\n");
+  const Launcher l = find_launcher(of_open_mpi());
+  CHECK(l.kind == LauncherKind::mpirun);
+  CHECK(l.needed.empty());
+  {
+    const Variables step(cluster.job({{"SLURM_STEP_ID", "0"}, {"SLURM_MPI_TYPE", ""}}));  // whose tasks are one, whatever the allocation has
+    CHECK(needs(find_launcher(of_open_mpi()), "--oversubscribe"));
+  }
+  CHECK_THAT(message_of([] { find_launcher(of_open_mpi("srun")); }),
+             Contains("Slurm's pmix for Open MPI v4.1.4 does not load, got \"srun: error:  mpi/pmix_v4: init: can not load") &&
+                 Contains("need --launcher mpirun"));
+}
+
 TEST_CASE("mpirun of another MPI is refused at the start, with what to use") {
   const Cluster cluster;
   cluster.program("mpirun", "echo 'mpirun (Open MPI) 4.1.4'\n");
@@ -122,6 +141,22 @@ TEST_CASE("mpirun of another MPI is refused at the start, with what to use") {
   CHECK(l.flavour == MpiFlavour::mpich);
   options.mpi = "Open MPI v5.0.7";
   CHECK_THAT(message_of([&] { find_launcher(options); }), Contains("[--launcher mpirun.mpich] starts programs of another MPI"));
+}
+
+TEST_CASE("Open MPI is known by each name of its mpirun") {
+  const Cluster cluster;
+  cluster.program("mpiexec", "echo 'mpiexec (OpenRTE) 4.1.4'\n");  // as Open MPI 4 says where it is not called mpirun
+  cluster.program("mpirun.openmpi", "echo 'mpirun.openmpi (OpenRTE) 4.1.4'\n");
+  const Variables path({{"PATH", cluster.folder.path.string() + ":" + std::getenv("PATH")}});
+  for (const char* name : {"mpiexec", "mpirun.openmpi"}) {
+    const Launcher l = find_launcher(of_open_mpi(name));
+    CHECK(l.flavour == MpiFlavour::open_mpi);
+    CHECK(l.version == "Open MPI 4.1.4");
+  }
+  LauncherOptions mpich;
+  mpich.name = "mpiexec";
+  mpich.mpi = "MPICH Version:      4.0.2";
+  CHECK_THAT(message_of([&] { find_launcher(mpich); }), Contains("starts programs of another MPI"));
 }
 
 TEST_CASE("the hosts are asked before a sweep, one rank on each") {

@@ -244,3 +244,40 @@ TEST_CASE("under this machine's mpirun a rank that is lost is named and a hang l
   CHECK(r.run(r.spec(R"({"MODE": "hang"})", two_ranks)).file.points.at(0).outcome == Outcome::timeout);
   CHECK(live_descendants(0).empty());
 }
+
+TEST_CASE("where ranks may be on other hosts the point is an argument, and record and trace come by standard output") {
+  Runner r;
+  r.options.launcher.allocated = true;
+  r.options.trace = [&](const Point&) { return r.folder / "t.json"; };
+  const SweepEnd end = r.run(r.spec(R"({"MODE": "trace"})"));
+  REQUIRE(end.file.points.size() == 1);
+  CHECK(end.file.points[0].outcome == Outcome::ok);
+  CHECK(end.file.points[0].losses == std::vector<double>{5.5});
+  CHECK(read_text_file(r.folder / "t.json") == "[1,2]");
+  const std::string log = read_text_file(r.options.out + "/points/" + end.file.points[0].id + ".log");
+  CHECK_THAT(log, Contains("run run {\"model\"") && Contains("} --result --progress"));
+  CHECK(log.find("{\"trace\"") == std::string::npos);
+  CHECK(std::filesystem::exists(r.options.out + "/points/" + end.file.points[0].id + ".json"));
+  // A trace that cannot be written is said, and the row stands.
+  Runner bad;
+  bad.options.launcher.allocated = true;
+  bad.options.trace = [&](const Point&) { return bad.folder / "no/t.json"; };
+  const SweepEnd other = bad.run(bad.spec(R"({"MODE": "trace"})"));
+  CHECK(other.failed);
+  CHECK(other.file.points.at(0).outcome == Outcome::ok);
+  CHECK_THAT(other.file.points.at(0).reason, Contains("t.json] could not be written"));
+}
+
+TEST_CASE("a rank that gives no more signs of life ends its point in time, as a row that says so") {
+  Runner r;
+  r.options.collective_timeout_s = 0.5;
+  const auto begin = std::chrono::steady_clock::now();
+  const SweepEnd end = r.run(r.spec(R"({"MODE": "stopped"}, {"MODE": "ok"})"));
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
+  REQUIRE(end.file.points.size() == 2);
+  CHECK(end.file.points[0].outcome == Outcome::timeout);
+  CHECK_THAT(end.file.points[0].reason, Catch::StartsWith("no sign of life for 500 ms of rank 0: ") && Contains(", after iteration 1 of 2"));
+  CHECK(end.file.points[0].partial_ms == std::vector<double>{2.5});
+  CHECK(read_text_file(r.options.out + "/points/" + end.file.points[0].id + ".log").find("alive") == std::string::npos);
+  CHECK(end.file.points[1].outcome == Outcome::ok);
+}

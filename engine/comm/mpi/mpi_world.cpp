@@ -89,17 +89,20 @@ struct Cuts {
 
 class Requests final : public Pending {
  public:
-  explicit Requests(std::string group) : group_(std::move(group)) {}
+  Requests(std::string group, Pulse* pulse, int number) : group_(std::move(group)), pulse_(pulse), number_(number) {}
   MPI_Request* add() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
   // MPI reads the counts of what it was asked to start until that has ended.
   const Cuts& keep(Cuts cuts) { return cuts_.emplace_back(std::move(cuts)); }
   void wait() override {
+    const Pulse::In in(pulse_, "wait", number_);
     need(MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE), group_,
          "MPI_Waitall");
   }
 
  private:
   std::string group_;
+  Pulse* pulse_;
+  int number_;  // of the group, to the pulse
   std::vector<MPI_Request> requests_;
   std::deque<Cuts> cuts_;
 };
@@ -126,21 +129,42 @@ bool adds(DType t) {
   return t == DType::f32 || t == DType::bf16 || t == DType::f16;
 }
 
+bool all_share_memory(MPI_Comm comm, int size) {
+  MPI_Comm neighbours;
+  MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &neighbours);
+  int here = 0;
+  MPI_Comm_size(neighbours, &here);
+  MPI_Comm_free(&neighbours);
+  return here == size;
+}
+
 class MpiGroup final : public Group {
  public:
-  MpiGroup(Device& device, const std::string& name, MPI_Comm comm, int rank, int size)
-      : Group(device, name, rank, size), comm_(comm) {}
+  MpiGroup(Device& device, const std::string& name, MPI_Comm comm, int rank, int size, Pulse* pulse)
+      : Group(device, name, rank, size),
+        comm_(comm),
+        on_one_host_(all_share_memory(comm, size)),
+        pulse_(pulse),
+        number_(pulse ? pulse->number_of(name) : 0) {}
   ~MpiGroup() override { MPI_Comm_free(&comm_); }
 
  protected:
   void do_all_reduce(const Tensor& x, ReduceOp op) override {
+    const Pulse::In pulse = in("all_reduce");
     for_chunks(x, [&](std::byte* data, int n) {
       need(MPI_Allreduce(MPI_IN_PLACE, data, n, type_of(x.dtype()), mpi_op(x.dtype(), op), comm_), name(),
            "MPI_Allreduce");
     });
   }
+  // Nothing moves a started reduction on while a rank computes, and on one host Open MPI's takes up to five times as long as the
+  // one that blocks: two ranks reduced 13 MB of gradients in 14.5 ms and in 2.8 to 4.4.
   std::unique_ptr<Pending> do_start_all_reduce(const Tensor& x) override {
-    auto pending = std::make_unique<Requests>(name());
+    auto pending = std::make_unique<Requests>(name(), pulse_, number_);
+    if (on_one_host_) {
+      do_all_reduce(x, ReduceOp::sum);
+      return pending;
+    }
+    const Pulse::In pulse = in("start all_reduce");
     for_chunks(x, [&](std::byte* data, int n) {
       need(MPI_Iallreduce(MPI_IN_PLACE, data, n, type_of(x.dtype()), mpi_op(x.dtype(), ReduceOp::sum), comm_,
                           pending->add()),
@@ -149,12 +173,14 @@ class MpiGroup final : public Group {
     return pending;
   }
   void do_all_gather(const Tensor& in, const Tensor& out) override {
+    const Pulse::In pulse = this->in("all_gather");
     const int n = count(in.numel());
     const void* const mine = overlap(in, out) ? MPI_IN_PLACE : in.data();
     need(MPI_Allgather(mine, n, type_of(in.dtype()), out.data(), n, type_of(in.dtype()), comm_), name(),
          "MPI_Allgather");
   }
   void do_reduce_scatter(const Tensor& in, const Tensor& out) override {
+    const Pulse::In pulse = this->in("reduce_scatter");
     if (adds(in.dtype()) && out.bytes() >= kSumFrom)
       return sum_parts(in.data(), out.data(), out.bytes(), in.dtype());
     // In place, MPI leaves every rank's part where the first one's is.
@@ -166,6 +192,7 @@ class MpiGroup final : public Group {
     if (in_place && rank() > 0) std::memcpy(out.data(), in.data(), out.bytes());
   }
   void do_all_to_all(const Tensor& in, const Tensor& out, const Rows& rows) override {
+    const Pulse::In pulse = this->in("all_to_all");
     const MPI_Datatype type = type_of(in.dtype());
     if (rows.equal) {
       const int n = count(in.numel()) / size();
@@ -179,8 +206,9 @@ class MpiGroup final : public Group {
   }
   std::unique_ptr<Pending> do_start_all_to_all(const Tensor& in, const Tensor& out,
                                                const Rows& rows) override {
+    const Pulse::In pulse = this->in("start all_to_all");
     const MPI_Datatype type = type_of(in.dtype());
-    auto pending = std::make_unique<Requests>(name());
+    auto pending = std::make_unique<Requests>(name(), pulse_, number_);
     if (rows.equal) {
       const int n = count(in.numel()) / size();
       need(MPI_Ialltoall(in.data(), n, type, out.data(), n, type, comm_, pending->add()), name(),
@@ -195,9 +223,11 @@ class MpiGroup final : public Group {
     return pending;
   }
   void do_broadcast(const Tensor& x, int root) override {
+    const Pulse::In pulse = in("broadcast");
     need(MPI_Bcast(x.data(), count(x.numel()), type_of(x.dtype()), root, comm_), name(), "MPI_Bcast");
   }
   void do_reduce(const Tensor& x, int root) override {
+    const Pulse::In pulse = in("reduce");
     for_chunks(x, [&](std::byte* data, int n) {
       need(MPI_Reduce(rank() == root ? MPI_IN_PLACE : data, data, n, type_of(x.dtype()),
                       mpi_op(x.dtype(), ReduceOp::sum), root, comm_),
@@ -205,24 +235,31 @@ class MpiGroup final : public Group {
     });
   }
   std::unique_ptr<Pending> do_start_send(const Tensor& x, int to, int tag) override {
-    auto pending = std::make_unique<Requests>(name());
+    const Pulse::In pulse = in("start send");
+    auto pending = std::make_unique<Requests>(name(), pulse_, number_);
     need(MPI_Isend(x.data(), count(x.numel()), type_of(x.dtype()), to, tag, comm_, pending->add()), name(),
          "MPI_Isend");
     return pending;
   }
   std::unique_ptr<Pending> do_start_receive(const Tensor& x, int from, int tag) override {
-    auto pending = std::make_unique<Requests>(name());
+    const Pulse::In pulse = in("start receive");
+    auto pending = std::make_unique<Requests>(name(), pulse_, number_);
     need(MPI_Irecv(x.data(), count(x.numel()), type_of(x.dtype()), from, tag, comm_, pending->add()), name(),
          "MPI_Irecv");
     return pending;
   }
-  void do_barrier() override { need(MPI_Barrier(comm_), name(), "MPI_Barrier"); }
+  void do_barrier() override {
+    const Pulse::In pulse = in("barrier");
+    need(MPI_Barrier(comm_), name(), "MPI_Barrier");
+  }
   double do_host_max(double value) override {
+    const Pulse::In pulse = in("maximum");
     double result = value;
     need(MPI_Allreduce(&value, &result, 1, MPI_DOUBLE, MPI_MAX, comm_), name(), "MPI_Allreduce");
     return result;
   }
   std::vector<Bytes> do_host_gather(std::span<const std::byte> mine, int to) override {
+    const Pulse::In pulse = in("gather");
     const auto own = static_cast<std::int64_t>(mine.size());
     std::vector<std::int64_t> sizes(static_cast<std::size_t>(size()));
     need(MPI_Allgather(&own, 1, MPI_INT64_T, sizes.data(), 1, MPI_INT64_T, comm_), name(), "MPI_Allgather");
@@ -260,6 +297,7 @@ class MpiGroup final : public Group {
   }
 
  private:
+  Pulse::In in(const char* what) { return {pulse_, what, number_}; }
   // The parts of a tensor for, or from, each rank, in elements.
   Cuts cuts(const Tensor& x, const std::vector<std::int64_t>& rows) const {
     const std::int64_t row = x.shape()[0] == 0 ? 0 : x.numel() / x.shape()[0];
@@ -321,6 +359,9 @@ class MpiGroup final : public Group {
            static_cast<int>(std::min(step, x.numel() - i)));
   }
   MPI_Comm comm_;
+  bool on_one_host_;
+  Pulse* pulse_;
+  int number_;  // of this group, to the pulse
   HalfOps half_ops_;
   std::vector<std::byte> pieces_;  // of the other ranks, as they are added up
 };
@@ -439,7 +480,7 @@ std::unique_ptr<Group> MpiWorld::group(Device& device, const std::string& name,
   MPI_Group_free(&all);
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
   return std::make_unique<MpiGroup>(device, name, comm, static_cast<int>(me - members.begin()),
-                                    static_cast<int>(members.size()));
+                                    static_cast<int>(members.size()), pulse_);
 }
 
 }  // namespace mbench

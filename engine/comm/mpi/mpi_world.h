@@ -6,6 +6,7 @@
 
 #include "engine/comm/group.h"
 #include "engine/comm/mail.h"
+#include "engine/comm/pulse.h"
 
 namespace mbench {
 
@@ -34,6 +35,8 @@ class MpiWorld final : public World, public Mail {
   explicit MpiWorld(int size);
   ~MpiWorld() override;
   bool member() const { return comm_ != MPI_COMM_NULL; }
+  // Groups that are made from now on tell it what they are in. It outlives them.
+  void tell(Pulse* pulse) { pulse_ = pulse; }
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   std::unique_ptr<Group> group(Device& device, const std::string& name,
@@ -50,6 +53,7 @@ class MpiWorld final : public World, public Mail {
 
   std::deque<Letter> posted_;
   MPI_Comm comm_ = MPI_COMM_NULL;
+  Pulse* pulse_ = nullptr;
   int rank_ = 0, size_ = 0;
 };
 

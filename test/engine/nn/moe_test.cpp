@@ -57,6 +57,32 @@ TEST_CASE("mixture of experts: gradients by differences") {
       }
 }
 
+// Megatron-Core: the router's weights go with the rows, and multiply what goes into the second products.
+TEST_CASE("mixture of experts: weights within experts, gradients by differences, and the same sums") {
+  for (const Activation activation : {Activation::swiglu, Activation::gelu, Activation::squared_relu})
+    for (const char* router : {"balanced", "capacity:1"}) {
+      Point p = mixture(router);
+      ModelParts parts = p.model.parts();
+      parts.activation = activation;
+      p.model.own_parts = parts;
+      p.graph = Graph::megatron_core;
+      INFO(name_of(activation) << ", router " << router);
+      if (p.router.routing == Routing::balanced) check_differences(p);  // by position: no difference changes the choice
+      const auto outputs = [](const Point& point) {
+        ModuleTest t(point);
+        const Moe moe(t.store, t.plan, mixture_of(t));
+        t.allocate_parameters();
+        const MicroBatch batch = t.batch();
+        const Tensor x = t.random({6, 2, 16});
+        return t.get(through(t, moe, batch, x));
+      };
+      Point eager = p;
+      eager.graph = Graph::eager;
+      const Floats within = outputs(p), after = outputs(eager);
+      for (std::size_t i = 0; i < within.size(); ++i) CHECK(within[i] == Approx(after[i]).margin(1e-5));
+    }
+}
+
 TEST_CASE("mixture of experts: room for all drops nothing; room for fewer leaves tokens without an expert") {
   const auto run_with = [](const std::string& router) {
     Point p = mixture(router);

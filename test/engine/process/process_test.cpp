@@ -29,6 +29,21 @@ ProcessRequest shell(const std::string& script) {
 
 }  // namespace
 
+TEST_CASE("a program is given up when it is asked to be, and lines of stderr can be taken before the log") {
+  const test::TemporaryFolder folder;
+  ProcessRequest request;
+  request.argv = {"/bin/sh", "-c", "echo kept >&2; echo told >&2; sleep 30"};
+  request.log = folder / "log";
+  bool told = false;
+  request.on_error_line = [&](std::string_view line) { return line == "told" && (told = true); };
+  request.give_up = [&] { return told ? std::string("it has told") : std::string(); };
+  const ProcessEnd end = run_process(request);
+  CHECK(end.how == ProcessEnd::How::given_up);
+  CHECK(end.why == "it has told");
+  CHECK(end.seconds < 10);
+  CHECK(read_text_file(folder / "log") == "kept\n");
+}
+
 TEST_CASE("a program's lines, log, environment and exit code arrive") {
   const Folder folder;
   std::vector<std::string> lines;

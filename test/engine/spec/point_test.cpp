@@ -184,6 +184,8 @@ TEST_CASE("what is wrong with a point is said with its path and the nearest choi
   CHECK_THAT(with(R"("device": "sim:x")"), Contains("need cpu, cuda or sim:<N>x<MACHINE>"));
   CHECK_THAT(with(R"("memory_limit": "2 gallons")"),
              Contains("[p.json: $.memory_limit] not a size in bytes"));
+  for (const char* too_much : {"\"1e300TiB\"", "\"1e7 TiB\"", "18446744073709551615", "2e18"})
+    CHECK_THAT(with(fmt::format(R"("memory_limit": {})", too_much)), Contains("[p.json: $.memory_limit] ") && Contains("1e"));
   CHECK_THAT(with(R"("env": {"A=B": "1"})"), Contains("[p.json: $.env.A=B]"));
   CHECK(
       with(R"("env": {"A": "b\u0000c"})") ==

@@ -58,12 +58,12 @@ PointResult full_result() {
   r.gradient_norms = {1, 0.5};
   r.auxiliary_losses = {0.125, 0.25};
   r.skipped_steps = 1, r.parameters = 216000, r.power_w = 45.5, r.utilization = 0.9;
-  r.step_ms_by_rank = {3, 3, 2.5, 3}, r.compute_ms_by_rank = {{1, 2}, {1.5, 2.25}, {0.5, 0.1234}, {1, 1}};
+  r.step_ms_by_rank = {3, 3, 2.5, 3}, r.compute_ms_by_rank = {{1.5, 0.5, {1, 2}}, {2, 0, {1.5, 2.25}}, {0.5, 0, {0.5, 0.1234}}, {1, 0, {1, 1}}};
   r.clock_mhz = 1980, r.throttle_reasons = "sw_power_cap";
   return r;
 }
 
-std::string message_of(const std::function<void()>& f) {
+std::string refusal_of(const std::function<void()>& f) {
   try {
     f();
   } catch (const Error& e) {
@@ -150,15 +150,15 @@ TEST_CASE("what is wrong with a result file is said with file and place") {
   const std::string path = folder / "r.json";
   const auto refusal = [&](std::string_view text) {
     put(path, text);
-    return message_of([&] { read_result_file(path); });
+    return refusal_of([&] { read_result_file(path); });
   };
   const std::string row = dump_json(result_to_json(full_result()));
   const auto file_of = [](const std::string& points) {
     return R"({"schema": "mbench.results/1", "points": [)" + points + "]}";
   };
-  CHECK_THAT(message_of([&] { read_result_file(folder / "none.json"); }),
+  CHECK_THAT(refusal_of([&] { read_result_file(folder / "none.json"); }),
              Contains("none.json] cannot be read: No such file"));
-  CHECK_THAT(message_of([&] { read_result_file(folder.path.string()); }), Contains("cannot be read"));
+  CHECK_THAT(refusal_of([&] { read_result_file(folder.path.string()); }), Contains("cannot be read"));
   CHECK_THAT(refusal(""), Contains("r.json] the file is empty"));
   const std::string whole = file_of(row);
   CHECK_THAT(refusal(whole.substr(0, whole.size() / 2)),
@@ -203,7 +203,7 @@ TEST_CASE(
   const std::string path = folder / "r.json";
   const auto refusal = [&](std::string_view text) {
     put(path, text);
-    return message_of([&] { read_result_file(path); });
+    return refusal_of([&] { read_result_file(path); });
   };
   write_result_file(path, {{{"name", "n"}}, {{"cores", 2}}, {full_result()}});
   const std::string whole = read_text_file(path);
@@ -257,9 +257,9 @@ TEST_CASE("when a file cannot be written the old one stands and the message says
   CHECK(read_text_file(path) == "old");
   CHECK(std::distance(fs::directory_iterator(folder.path), {}) == 1);
 
-  CHECK_THAT(message_of([&] { write_file_atomically(folder / "no/such/f", "x"); }),
+  CHECK_THAT(refusal_of([&] { write_file_atomically(folder / "no/such/f", "x"); }),
              Contains("no/such/f] could not be written: No such file"));
-  CHECK_THAT(message_of([] { write_file_atomically("/dev/null", "x"); }),
+  CHECK_THAT(refusal_of([] { write_file_atomically("/dev/null", "x"); }),
              Contains("[/dev/null] not a plain file"));
   CHECK(fs::is_character_file("/dev/null"));
 }

@@ -6,17 +6,11 @@
 #include "engine/train/trainer.h"
 #include "strategies/strategies.h"
 #include "test/catch.h"
+#include "test/support/sanitizer.h"
 
 using namespace mbench;
 
 namespace {
-
-// Its allocator never reuses freed memory at once, which is its point: pages say nothing then.
-#ifdef __SANITIZE_ADDRESS__
-constexpr bool kAddressSanitizer = true;
-#else
-constexpr bool kAddressSanitizer = false;
-#endif
 
 long minor_faults() {
   rusage use{};
@@ -45,7 +39,8 @@ TEST_CASE("later steps fault in next to no pages") {
     for (int i = 0; i < 4; ++i) trainer.step();
     const long faults = minor_faults() - before;
     // The model moves some 200 MiB a step: 50,000 pages if they were taken anew.
-    if (!kAddressSanitizer) CHECK(faults < 400);
+    // A sanitizer's allocator never reuses freed memory at once, which is its point: pages say nothing then.
+    if (!test::kSanitized) CHECK(faults < 400);
     CHECK(device->memory().raw_allocations() > 0);
   }
 }

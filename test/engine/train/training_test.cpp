@@ -178,8 +178,8 @@ TEST_CASE("the record of a point") {
   // One rank has nobody to talk to: all of its step is its own.
   CHECK(r.step_ms_by_rank == std::vector<double>{r.iteration_ms->median});
   REQUIRE(r.compute_ms_by_rank.size() == 1);
-  CHECK(statistics_of(r.compute_ms_by_rank[0]).median == Approx(r.iteration_ms->median));
-  CHECK(r.compute_ms_by_rank[0].size() == 3);
+  CHECK(r.compute_ms_by_rank[0].median == Approx(r.iteration_ms->median));
+  CHECK(r.compute_ms_by_rank[0].parts.size() == 3);
   REQUIRE(r.time_anatomy_ms);
   const TimeAnatomy& t = *r.time_anatomy_ms;
   CHECK(std::accumulate(t.ms.begin(), t.ms.end(), 0.0) == Approx(r.iteration_ms->mean));

@@ -15,24 +15,38 @@ PointResult ranks_of(std::int64_t tp, std::int64_t pp, std::size_t steps, std::u
   r.hosts = {{.name = "h1", .ranks = {}}, {.name = "h2", .ranks = {}}};
   for (std::int64_t rank = 0; rank < tp * pp; ++rank) {
     r.hosts[static_cast<std::size_t>(rank % 2)].ranks.push_back(rank);
-    std::vector<double>& samples = r.compute_ms_by_rank.emplace_back();
+    std::vector<double> samples;
     for (std::size_t i = 0; i < steps; ++i) {
       seed = seed * 1664525u + 1013904223u;
       samples.push_back(10 * (0.96 + 0.08 * (seed >> 8) / double(1 << 24)));
     }
+    r.compute_ms_by_rank.push_back(parts_of(samples));
     r.step_ms_by_rank.push_back(20);
   }
   return r;
 }
 
 void slow_down(PointResult& r, std::size_t rank, double factor) {
-  for (double& ms : r.compute_ms_by_rank[rank]) ms *= factor;
+  StepParts& told = r.compute_ms_by_rank[rank];
+  told.median *= factor;
+  for (double& ms : told.parts) ms *= factor;
 }
 
 }  // namespace
 
 TEST_CASE("stragglers: ranks that differ by noise alone are not named") {
-  for (std::uint32_t seed = 1; seed <= 50; ++seed) CHECK(straggler_text(ranks_of(4, 2, 20, seed)).empty());
+  for (std::uint32_t seed = 1; seed <= 50; ++seed)
+    for (const std::size_t steps : {5, 12, 20, 100}) CHECK(straggler_text(ranks_of(4, 2, steps, seed)).empty());
+}
+
+TEST_CASE("stragglers: parts of the steps suffice to find a slow rank among many, and a row has no more of each rank") {
+  PointResult r = ranks_of(64, 1, 100);
+  slow_down(r, 17, 1.15);
+  CHECK_THAT(straggler_text(r), Catch::StartsWith("straggler: rank 17 on h2 computes 1"));
+  for (const StepParts& rank : r.compute_ms_by_rank) CHECK(rank.parts.size() == StepParts::kMost);
+  // 64 ranks of 100 steps each, whose every step would be 6400 numbers.
+  const std::string told = result_to_json(r).at("compute_ms_by_rank").dump();
+  CHECK(told.size() < 10000);
 }
 
 TEST_CASE("stragglers: a slow rank is named with its host, its peers and other stages are not") {
@@ -85,7 +99,7 @@ TEST_CASE("stragglers: half of the ranks may be slow, and what cannot be told is
   CHECK(straggler_text(alone).empty());
   CHECK(std::isnan(rank_times(alone)[0].against_peers));
   PointResult damaged = ranks_of(4, 1, 20);
-  damaged.compute_ms_by_rank[2].pop_back();
+  damaged.compute_ms_by_rank[2].parts.pop_back();
   CHECK(rank_times(damaged).empty());
   CHECK(rank_times(PointResult()).empty());
 }

@@ -1,0 +1,38 @@
+// What a soak told: a point that was trained for hours, as windows of time. A row stays as small as one of a short run: there are at
+// most some 120 windows, and of each a few figures.
+#pragma once
+#include <cstdint>
+#include <limits>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+namespace mbench {
+
+// About one of these many windows; each ends with the step that is under way when its time is over.
+inline constexpr int kSoakWindows = 120;
+// And each is so long at least, seconds.
+inline constexpr double kShortestWindow = 0.5;
+
+struct SoakWindow {
+  static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+  double end_s = 0;  // since the first measured step began
+  std::int64_t steps = 0;
+  double median_ms = 0, worst_ms = 0;  // of its steps on the slowest rank
+  double samples_per_s = 0;            // samples trained over the time of its steps
+  // Of the ranks' devices, means over the window: the mean of the ranks, and the least of them. NaN where they do not tell.
+  double clock_mhz = unknown, least_clock_mhz = unknown, power_w = unknown;
+};
+
+struct Soak {
+  double seconds = 0;  // of all of it, what lies between steps included
+  std::int64_t steps = 0;
+  std::vector<SoakWindow> windows;
+};
+
+// {"seconds", "steps", and of every window an array each: "end_s", "window_steps", "median_ms", "worst_ms",
+// "samples_per_s", "clock_mhz", "least_clock_mhz", "power_w" (missing where no window knows)}.
+nlohmann::ordered_json soak_to_json(const Soak& soak);
+Soak soak_from_json(const nlohmann::json& json, const std::string& where);
+
+}  // namespace mbench

@@ -1,0 +1,37 @@
+// What happened to a soak over time, seen in its windows (engine/spec/soak.h). The statistics are those of the gate
+// (statistics.h); of fewer than 12 windows nothing is said.
+//   drift   the last third of the windows is slower than the first by 2 % or more, beyond doubt: the 99 % bootstrap interval of the ratio
+//           of the medians of their steps lies above 1.02, and the rank test agrees (p < 0.01), both widened where windows depend on
+//           one another: a clock that goes down, a machine that becomes hot, a memory that fills
+//   dip     windows in a row that train 5 % fewer samples a second than the median of all, and 6 spreads (1.4826 times the median
+//           distance from it) fewer: something took the machine, or a link, for a while
+#pragma once
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/spec/soak.h"
+
+namespace mbench::reports {
+
+inline constexpr double kDrifts = 0.02, kDips = 0.05;
+
+struct Dip {
+  std::size_t first = 0, count = 0;  // windows
+  double begin_s = 0, end_s = 0;
+  double against = 1;                // samples/s of the least of them over the median of all
+};
+
+struct SoakFindings {
+  double samples_per_s = 0;     // the median of the windows
+  std::optional<double> drift;  // of the median step, the last third over the first; nothing where it does not drift
+  std::vector<Dip> dips;        // in order
+};
+SoakFindings soak_findings(const Soak& soak);
+
+// "drift: the last third of the soak is 4.2 % slower than the first, clock 2450 to 2300 MHz", and "dips: ...", the deepest first;
+// empty where there is nothing to say.
+std::string soak_text(const Soak& soak);
+
+}  // namespace mbench::reports
