@@ -43,6 +43,30 @@ const InstructionSets kCompiledFor = {
 #ifdef __AVX512BF16__
     .avx512bf16 = true,
 #endif
+#ifdef __AVX512FP16__
+    .avx512fp16 = true,
+#endif
+#ifdef __AVX512VBMI__
+    .avx512vbmi = true,
+#endif
+#ifdef __AVX512VBMI2__
+    .avx512vbmi2 = true,
+#endif
+#ifdef __AVX512IFMA__
+    .avx512ifma = true,
+#endif
+#ifdef __AVX512BITALG__
+    .avx512bitalg = true,
+#endif
+#ifdef __AVX512VPOPCNTDQ__
+    .avx512vpopcntdq = true,
+#endif
+#ifdef __AVXVNNI__
+    .avxvnni = true,
+#endif
+#ifdef __GFNI__
+    .gfni = true,
+#endif
 #ifdef __FMA4__
     .fma4 = true,
 #endif

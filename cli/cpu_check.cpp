@@ -2,6 +2,9 @@
 #include "cli/cpu_check.h"
 
 #include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include <cstring>
 
@@ -12,11 +15,24 @@ namespace {
   [[maybe_unused]] const ssize_t told = ::write(STDERR_FILENO, text, std::strlen(text));
 }
 
+#if defined(__x86_64__)
+// What not every compiler's __builtin_cpu_supports knows by name: the bits of Intel's manual.
+struct Cpuid {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+};
+Cpuid cpuid(unsigned leaf, unsigned part) {
+  Cpuid r;
+  __get_cpuid_count(leaf, part, &r.eax, &r.ebx, &r.ecx, &r.edx);
+  return r;
+}
+#endif
+
 }  // namespace
 
 void check_cpu(int, char**, char**) {
 #if defined(__x86_64__)
   __builtin_cpu_init();
+  const Cpuid leaf7 = cpuid(7, 0), leaf7_1 = cpuid(7, 1);
   struct Need {
     const char* name;
     bool needed, there;
@@ -34,6 +50,14 @@ void check_cpu(int, char**, char**) {
                         {"avx512cd", kCompiledFor.avx512cd, __builtin_cpu_supports("avx512cd") != 0},
                         {"avx512vnni", kCompiledFor.avx512vnni, __builtin_cpu_supports("avx512vnni") != 0},
                         {"avx512bf16", kCompiledFor.avx512bf16, __builtin_cpu_supports("avx512bf16") != 0},
+                        {"avx512vbmi", kCompiledFor.avx512vbmi, __builtin_cpu_supports("avx512vbmi") != 0},
+                        {"avx512vbmi2", kCompiledFor.avx512vbmi2, __builtin_cpu_supports("avx512vbmi2") != 0},
+                        {"avx512ifma", kCompiledFor.avx512ifma, __builtin_cpu_supports("avx512ifma") != 0},
+                        {"avx512bitalg", kCompiledFor.avx512bitalg, __builtin_cpu_supports("avx512bitalg") != 0},
+                        {"avx512vpopcntdq", kCompiledFor.avx512vpopcntdq, __builtin_cpu_supports("avx512vpopcntdq") != 0},
+                        {"gfni", kCompiledFor.gfni, __builtin_cpu_supports("gfni") != 0},
+                        {"avx512fp16", kCompiledFor.avx512fp16, (leaf7.edx >> 23 & 1) != 0},
+                        {"avxvnni", kCompiledFor.avxvnni, (leaf7_1.eax >> 4 & 1) != 0},
                         {"fma4", kCompiledFor.fma4, __builtin_cpu_supports("fma4") != 0},
                         {"xop", kCompiledFor.xop, __builtin_cpu_supports("xop") != 0}};
   bool missing = false;

@@ -10,7 +10,8 @@ void check_cpu(int argc, char** argv, char** environment);
 struct InstructionSets {
   bool sse42 = false, avx = false, avx2 = false, fma = false, bmi = false, bmi2 = false;
   bool avx512f = false, avx512vl = false, avx512bw = false, avx512dq = false, avx512cd = false, avx512vnni = false;
-  bool avx512bf16 = false, fma4 = false, xop = false;
+  bool avx512bf16 = false, avx512fp16 = false, avx512vbmi = false, avx512vbmi2 = false, avx512ifma = false;
+  bool avx512bitalg = false, avx512vpopcntdq = false, avxvnni = false, gfni = false, fma4 = false, xop = false;
 };
 extern const InstructionSets kCompiledFor;
 

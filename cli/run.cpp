@@ -1,17 +1,21 @@
 // mbench run: one point, in this MPI job. The sweep starts it; so does a person, with mpirun or srun.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "cli/cli.h"
 #include "cli/environment.h"
+#include "cli/heartbeat.h"
 #include "cli/hosts.h"
 #include "cli/seconds.h"
 #include "cli/simulation.h"
 #include "cli/trace_file.h"
 #include "engine/base/json_reader.h"
 #include "engine/base/text.h"
+#include "engine/platform/cpu_clock.h"
 #include "engine/platform/registry.h"
 #include "engine/run/gpu_peaks.h"
 #include "engine/run/run_point.h"
@@ -35,10 +39,14 @@ struct Options {
   std::string trace;
   std::string end_with;
   double collective_timeout = 300;  // seconds
+  double soak = 0;                  // seconds; 0: none
+  bool deadline = false;            // that was asked for
   bool progress = false;
 };
 
+// A file, or the point itself, as a sweep gives it to ranks that need not see its folder.
 Point read_point(const std::string& path) {
+  if (path.starts_with('{')) return point_from_json(nlohmann::json(parse_json(path, "the point")), "the point: $");
   return point_from_json(nlohmann::json(parse_json(read_text_file(path), path)), path + ": $");
 }
 
@@ -48,13 +56,14 @@ void print_line(const nlohmann::ordered_json& json) {
 }
 
 void print_progress(const Options& options, const Progress& p) {
-  const char* phase = p.warmup ? "warmup" : "iteration";
+  const char* phase = p.warmup ? "warmup" : p.of > 0 ? "iteration" : "soak";
   if (options.progress) {
     print_line(
         {{"progress",
           {{"phase", phase}, {"iteration", p.iteration}, {"of", p.of}, {"ms", p.ms}, {"loss", p.loss}}}});
   } else {
-    fmt::print("{:>9} {:>4}/{}  {:>10.2f} ms  loss {:.5f}\n", phase, p.iteration, p.of, p.ms, p.loss);
+    const std::string at = p.of > 0 ? fmt::format("{:>4}/{}", p.iteration, p.of) : fmt::format("{:>4}", p.iteration);
+    fmt::print("{:>9} {}  {:>10.2f} ms  loss {:.5f}\n", phase, at, p.ms, p.loss);
     std::fflush(stdout);
   }
 }
@@ -77,6 +86,10 @@ void print_report(const PointResult& r) {
 int hand_over(const Options& options, const PointResult& r, std::string unwritten = "") {
   if (options.result.empty()) {
     print_report(r);
+  } else if (options.result == "-") {
+    nlohmann::ordered_json told = {{"record", result_to_json(r)}};
+    if (!unwritten.empty()) told["unwritten"] = unwritten;
+    print_line(told);
   } else {
     try {
       write_file_atomically(options.result, dump_json(result_to_json(r)) + "\n");
@@ -97,7 +110,7 @@ int hand_over(const Options& options, const PointResult& r, std::string unwritte
 // Before anything is trained, not when it is done.
 void check_paths(const Options& options) {
   for (const std::string& path : {options.result, options.trace})
-    if (!path.empty()) check_writable(path);
+    if (!path.empty() && path != "-") check_writable(path);
 }
 
 // What MFU is held against: measured on a CPU, from its datasheet for a GPU; where none is known, MFU is n/a.
@@ -115,8 +128,19 @@ void set_peak(const Point& point, const Device& device, RunOptions& options) {
   }
 }
 
+// The windows of a soak are told as they end; a GPU has sensors of its own.
+void set_soak(const Options& options, const Point& point, RunOptions& run) {
+  if (options.soak == 0) return;
+  run.soak_s = options.soak;
+  if (point.device == "cpu") run.open_gauge = [] { return open_cpu_clock(); };
+  if (options.progress)
+    run.window = [](const SoakWindow& w) { print_line({{"window", soak_to_json({w.end_s, w.steps, {w}})}}); };
+}
+
 // A simulated point needs no ranks.
 int simulate(const Options& options, const Point& point) {
+  if (options.soak > 0)
+    fail(ErrorKind::bad_input, "--soak", "is of real time, got it for a simulated machine, need cpu or cuda");
   Simulator simulator;
   simulator.check(point);
   check_paths(options);
@@ -134,6 +158,7 @@ PointResult run_in_process(const Options& options, const Point& point, const Pla
       RunOptions run_options;
       run_options.progress = [&](const Progress& p) { print_progress(options, p); };
       set_peak(point, *device, run_options);
+      set_soak(options, point, run_options);
       Timeline timeline;
       if (!options.trace.empty()) run_options.timeline = &timeline;
       PointResult mine = run_point(point, plan, *device, world, run_options);
@@ -152,9 +177,32 @@ PointResult run_in_process(const Options& options, const Point& point, const Pla
   return result;
 }
 
+std::string this_host_name() {
+  char name[256] = "";
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
+}
+
+// As one of the NCCL watch: this rank knows where it waits, and not for whom.
+std::string reason_of_hang(int rank, const std::string& in, double limit_s) {
+  return fmt::format("rank {} on {}: [mpi] no end of {} after {}: a rank has not come to it, or a link is down", rank, this_host_name(), in,
+                     format_duration(limit_s));
+}
+
+// From another thread than the one that hangs: ends this rank, and by that the job.
+[[noreturn]] void give_up(const Options& options, const PointResult& r, bool first) {
+  if (first)
+    hand_over(options, r);
+  else
+    fmt::print(stderr, "mbench: {}\n", printable(r.reason));
+  std::fflush(nullptr);
+  std::_Exit(Exit::kFailed);
+}
+
 int run(const Options& options) {
   if (const Point point = read_point(options.point); point.simulated()) return simulate(options, point);
   if (!options.end_with.empty()) sweeps::end_with(options.end_with);
+  Heartbeat heartbeat;  // ends after the job, whose end can hang too
+  Deadline deadline;
   const auto job = join_job(options.collective_timeout);
   const World& world = job->world();
   const bool first = world.rank() == 0;
@@ -197,6 +245,13 @@ int run(const Options& options) {
     if (first) check_paths(options);
     where = gather_hosts(*job, point.device);
     if (first && options.progress) print_line(told_hosts(where, point.device));
+    if (options.progress)
+      heartbeat.start(job->pulse(), world.rank(), options.collective_timeout);
+    else if (options.deadline && point.device == "cpu")
+      deadline.start(job->pulse(), options.collective_timeout, [&](const std::string& in) {
+        const std::string why = reason_of_hang(world.rank(), in, options.collective_timeout);
+        give_up(options, told(not_run(point, Outcome::timeout, why)), first);
+      });
     if (first) check_ranks_per_node(where.hosts, point.ranks_per_node);
     if (plan.single_process) {
       std::string unwritten;
@@ -208,6 +263,7 @@ int run(const Options& options) {
     RunOptions run_options;
     run_options.progress = [&](const Progress& p) { print_progress(options, p); };
     set_peak(point, *device, run_options);
+    set_soak(options, point, run_options);
     Timeline timeline;
     if (!options.trace.empty()) run_options.timeline = &timeline;
     const PointResult result = told(run_point(point, plan, *device, devices, run_options));
@@ -237,10 +293,10 @@ int run(const Options& options) {
 void add_run(CLI::App& app, Exit& exit) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("run", kHelp);
-  command->add_option("POINT", options->point, "The point: a JSON object with the fields of a spec")
+  command->add_option("POINT", options->point, "The point: a file with a JSON object of the fields of a spec, or that object itself")
       ->required();
   command->add_option("--result", options->result,
-                      "Write the point's record to this file instead of printing it");
+                      "Write the point's record to this file instead of printing it; -: as a line of JSON on standard output");
   command
       ->add_option("--trace", options->trace,
                    "Write the timeline of every rank over one step to FILE, for Perfetto or "
@@ -249,17 +305,25 @@ void add_run(CLI::App& app, Exit& exit) {
   command
       ->add_option(
           "--collective-timeout", options->collective_timeout,
-          "After so many seconds a collective or message between GPUs that has not ended hangs: the point "
-          "ends as timeout, naming it; default 300")
+          "After so many seconds a collective or message that has not ended hangs: the point ends as timeout, naming it. Between "
+          "GPUs, by default 300; between CPUs, where a rank may compute for minutes, if it is given. A sweep watches its ranks itself")
       ->type_name("SECONDS")
       ->check(seconds_between(0.001, 1e9));
+  command
+      ->add_option_function<std::string>(
+          "--soak", [options](const std::string& text) { options->soak = parse_duration(text, "--soak"); },
+          "Measure for so long, such as 90s, 30min or 8h, in place of the point's iterations")
+      ->type_name("DURATION");
   command->add_flag("--progress", options->progress,
                     "Print progress as JSON lines, for a program that reads them");
   command
       ->add_option("--end-with", options->end_with,
                    "End within seconds of the end of the program that holds the lock of FOLDER: the sweep that started this")
       ->type_name("FOLDER");
-  command->callback([options, &exit] { exit.code = run(*options); });
+  command->callback([options, command, &exit] {
+    options->deadline = command->count("--collective-timeout") > 0;
+    exit.code = run(*options);
+  });
 }
 
 }  // namespace mbench::cli

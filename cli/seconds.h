@@ -4,7 +4,12 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cmath>
 #include <string>
+#include <string_view>
+#include <utility>
+
+#include "engine/base/error.h"
 
 namespace mbench::cli {
 
@@ -17,6 +22,20 @@ inline auto seconds_between(double low, double high) {
                ? std::string()
                : fmt::format("not such a time, got {}, need seconds from {} to {}", text, low, high);
   };
+}
+
+// Seconds of "90", "90s", "15m" or "15min", "8h", "2d", more than none and a year at most; bad_input naming `where` otherwise.
+inline double parse_duration(const std::string& text, std::string_view where) {
+  constexpr double kMost = 366 * 86400.0;
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string unit(end, text.data() + text.size());
+  static constexpr std::pair<std::string_view, double> units[] = {{"", 1},     {"s", 1},    {"m", 60},
+                                                                  {"min", 60}, {"h", 3600}, {"d", 86400}};
+  if (error == std::errc{} && value > 0 && std::isfinite(value))
+    for (const auto& [name, factor] : units)
+      if (unit == name && value * factor <= kMost) return value * factor;
+  fail(ErrorKind::bad_input, where, "not a time, got \"{}\", need a number and s, min, h or d, a year at most", text);
 }
 
 }  // namespace mbench::cli

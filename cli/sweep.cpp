@@ -64,8 +64,8 @@ struct Options {
   std::string on;  // empty: default_device()
   std::string out;
   LaunchOptions launch;
-  std::string trace;
-  double timeout = 0;
+  std::string trace, metrics, soak;
+  double timeout = 0, collective_timeout = 0;
   std::string check_tolerance = "10%";
   bool check = false, resume = false, dry_run = false, quiet = false;
 };
@@ -150,6 +150,10 @@ std::string resume_command(const Options& options, const std::string& out) {
   options.launch.append_to(command.argv);
   if (options.timeout > 0)
     command.argv.insert(command.argv.end(), {"--timeout", fmt::format("{}", options.timeout)});
+  if (options.collective_timeout > 0)
+    command.argv.insert(command.argv.end(), {"--collective-timeout", fmt::format("{}", options.collective_timeout)});
+  if (!options.soak.empty()) command.argv.insert(command.argv.end(), {"--soak", options.soak});
+  if (!options.metrics.empty()) command.argv.insert(command.argv.end(), {"--metrics", options.metrics});
   if (options.quiet) command.argv.push_back("--quiet");
   return sweeps::shell_text(command);
 }
@@ -203,6 +207,9 @@ bool is_healthy(const Options& options, const sweeps::Spec& spec, sweeps::Runner
 
 int run(Options options) {
   options.spec.path = find_spec(options.spec.path);
+  const double soak_s = options.soak.empty() ? 0 : parse_duration(options.soak, "--soak");
+  if (soak_s > 0 && options.on.starts_with("sim:"))
+    fail(ErrorKind::bad_input, "--soak", "is of real time, got --on {}, need cpu or cuda", options.on);
   sweeps::Launcher launcher = find_launcher(options.launch);
   std::optional<sweeps::ToldHosts> hosts;
   launcher.gpus = static_cast<int>(gpus().size());
@@ -229,6 +236,9 @@ int run(Options options) {
   runner.resume = options.resume;
   runner.quiet = options.quiet;
   runner.timeout_s = options.timeout;
+  runner.metrics = options.metrics;
+  runner.soak_s = soak_s;
+  runner.collective_timeout_s = options.collective_timeout;
   runner.columns = terminal_columns();
   runner.resume_command = resume_command(options, runner.out);
   Simulator simulator;
@@ -257,6 +267,7 @@ int run(Options options) {
     for (const auto& [key, value] : hosts->environment.items())
       if (key != "device") runner.environment[key] = value;
   runner.environment["spec_file"] = spec.path;
+  if (soak_s > 0) runner.environment["soak"] = options.soak;
   if (spec.points.front().point.simulated()) {
     const Point& first = spec.points.front().point;
     const Machine& machine = simulator.machine_of(first);
@@ -283,6 +294,7 @@ int run(Options options) {
   }
   // A reader of our output that has gone (`| head`) must not end the sweep.
   std::signal(SIGPIPE, SIG_IGN);
+  if (!options.metrics.empty()) check_writable(options.metrics);
   if (!options.trace.empty()) check_writable(trace_path(options.trace, spec, spec.points.front().point));
   // From here to the end of the process, which must not end by a signal that comes late: never destroyed.
   Interrupt& interrupt = *new Interrupt;
@@ -341,9 +353,26 @@ void add_sweep(CLI::App& app, Exit& exit) {
       ->type_name("SECONDS")
       ->check(seconds_between(0.001, 1e9));
   command
+      ->add_option("--collective-timeout", options->collective_timeout,
+                   "End a point, naming host and rank, once a rank has given no sign of life for so many seconds, no rank has come "
+                   "further though all are alive, or a collective between GPUs has not ended; default 300, or half of --timeout "
+                   "where that is less")
+      ->type_name("SECONDS")
+      ->check(seconds_between(0.001, 1e9));
+  command
       ->add_option("--trace", options->trace,
                    "Write the timeline of every rank over one step to FILE, for Perfetto or "
                    "chrome://tracing; with several points, to FILE with the point's id before its extension")
+      ->type_name("FILE");
+  command
+      ->add_option("--soak", options->soak,
+                   "Train every point for so long, such as 90s, 30min or 8h, and not for its iterations: throughput and clocks over "
+                   "time stand in its row, drift and dips are flagged.")
+      ->type_name("DURATION");
+  command
+      ->add_option("--metrics", options->metrics,
+                   "Keep FILE up to date with what the sweep does, once a second, as OpenMetrics text: for the textfile collector of "
+                   "Prometheus' node exporter")
       ->type_name("FILE");
   command->add_flag("--check", options->check,
                     "First check the ranks and the ways between them, as mbench check does, and train nothing where something "

@@ -1,5 +1,7 @@
 #include "cli/trace_file.h"
 
+#include <algorithm>
+#include <cstdio>
 #include <filesystem>
 
 #include "engine/base/json_reader.h"
@@ -20,8 +22,28 @@ std::string trace_path(const std::string& file, const sweeps::Spec& spec, const 
 
 namespace {
 
+// In lines that a reader of lines can hold, each of whole lines of the trace.
+std::string tell(const std::string& text) {
+  constexpr std::size_t kMost = std::size_t{1} << 20;
+  for (std::size_t begin = 0; begin < text.size();) {
+    std::size_t end = text.size();
+    if (end - begin > kMost) {
+      end = text.rfind('\n', begin + kMost);
+      if (end == std::string::npos || end <= begin) end = std::min(text.find('\n', begin), text.size() - 1);
+      ++end;
+    }
+    nlohmann::ordered_json line = {{"trace", text.substr(begin, end - begin)}};
+    if (end < text.size()) line["more"] = true;
+    fmt::print("{}\n", line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    begin = end;
+  }
+  std::fflush(stdout);
+  return "";
+}
+
 // A trace that cannot be written must not take the measurement with it.
 std::string write_or_say_why(const std::string& path, const std::string& text) {
+  if (path == "-") return tell(text);
   try {
     write_file_atomically(path, text);
     return "";

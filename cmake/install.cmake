@@ -38,7 +38,16 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_GENERATOR DEB TGZ)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)  # the libraries it is linked with, by dpkg-shlibdeps
-set(CPACK_DEBIAN_PACKAGE_DEPENDS "openmpi-bin | mpich")
+# And the launcher of the MPI that it is linked with: another one's starts as many jobs of one rank.
+if(MPI_C_LIBRARIES MATCHES mpich)
+  set(CPACK_DEBIAN_PACKAGE_DEPENDS "mpich")
+else()
+  set(CPACK_DEBIAN_PACKAGE_DEPENDS "openmpi-bin")
+endif()
+# dpkg-shlibdeps is content with any variant of OpenBLAS; the one that was built with shares the program's own thread pool.
+if(CBLAS_LIBRARY MATCHES "openblas-openmp/")
+  string(APPEND CPACK_DEBIAN_PACKAGE_DEPENDS ", libopenblas0-openmp")
+endif()
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "gnuplot-nox")
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 include(CPack)

@@ -16,15 +16,15 @@
 namespace mbench {
 namespace {
 
-// Writes and flushes; 0, or the errno of what went wrong.
-int write_all(int fd, std::string_view text) {
+// Writes, and flushes if it is to be kept; 0, or the errno of what went wrong.
+int write_all(int fd, std::string_view text, bool keep) {
   while (!text.empty()) {
     const ssize_t n = ::write(fd, text.data(), text.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return errno;
     text.remove_prefix(static_cast<std::size_t>(n));
   }
-  return ::fsync(fd) == 0 ? 0 : errno;
+  return !keep || ::fsync(fd) == 0 ? 0 : errno;
 }
 
 [[noreturn]] void fail_write(const std::string& path, const std::string& folder, std::string_view text,
@@ -54,20 +54,19 @@ std::string temporary_of(const std::string& path) {
   return fmt::format("{}.tmp-{}", path, ::getpid());
 }
 
-}  // namespace
-
-void write_file_atomically(const std::string& path, std::string_view text) {
+void put(const std::string& path, std::string_view text, bool keep) {
   check_plain(path);
   const std::string folder = folder_of(path), temporary = temporary_of(path);
   const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0) fail_write(path, folder, text, errno);
-  int error = write_all(fd, text);
+  int error = write_all(fd, text, keep);
   if (::close(fd) != 0 && error == 0) error = errno;
   if (error == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
   if (error != 0) {
     ::unlink(temporary.c_str());
     fail_write(path, folder, text, error);
   }
+  if (!keep) return;
   // The rename itself must reach the disk too; a file system that cannot sync a folder has nothing to lose
   // here.
   const int directory = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -75,6 +74,16 @@ void write_file_atomically(const std::string& path, std::string_view text) {
     ::fsync(directory);
     ::close(directory);
   }
+}
+
+}  // namespace
+
+void write_file_atomically(const std::string& path, std::string_view text) {
+  put(path, text, true);
+}
+
+void replace_file(const std::string& path, std::string_view text) {
+  put(path, text, false);
 }
 
 void check_writable(const std::string& path) {

@@ -10,6 +10,10 @@ namespace mbench {
 // the error names the file, what was needed and what is free.
 void write_file_atomically(const std::string& path, std::string_view text);
 
+// The same without waiting for the disk, for what is written again within seconds: after a crash the old text or the new one may stand,
+// or neither.
+void replace_file(const std::string& path, std::string_view text);
+
 // Throws as a write there would, as far as can be known beforehand: for a path that is written after long work. Leaves
 // nothing behind.
 void check_writable(const std::string& path);

@@ -65,11 +65,12 @@ std::uint64_t parse_bytes(std::string_view text, std::string_view where) {
                                                                   {"MB", 1e6},
                                                                   {"GB", 1e9},
                                                                   {"TB", 1e12}};
-  if (error == std::errc{} && value >= 0 && std::isfinite(value))
+  constexpr double kMost = 1e18;
+  if (error == std::errc{} && value >= 0)
     for (const auto& [name, factor] : units)
-      if (unit == name) return static_cast<std::uint64_t>(value * factor);
+      if (unit == name && value * factor <= kMost) return static_cast<std::uint64_t>(value * factor);
   fail(ErrorKind::bad_input, where,
-       "not a size in bytes, got \"{}\", need a number and B, KiB, MiB, GiB or TiB", text);
+       "not a size in bytes, got \"{}\", need a number and B, KiB, MiB, GiB or TiB, at most 1e18 bytes", text);
 }
 
 std::string format_duration(double seconds) {

@@ -13,7 +13,8 @@ GraphStyle graph_style(Graph graph, CrossEntropyFusion loss, bool fused_accumula
             .gradient_copy_in_f32 = true,
             .fused_residual_grad = false,
             .fused_epilogues = false,
-            .weight_gradients = fused_accumulation ? WeightGradients::placeholder : WeightGradients::apart};
+            .weight_gradients = fused_accumulation ? WeightGradients::placeholder : WeightGradients::apart,
+            .weights_within_experts = true};
   if (graph == Graph::eager)
     return {.fused_attention = false,
             .stored_masks = true,
@@ -24,7 +25,8 @@ GraphStyle graph_style(Graph graph, CrossEntropyFusion loss, bool fused_accumula
             .gradient_copy_in_f32 = true,
             .fused_residual_grad = false,
             .fused_epilogues = false,
-            .weight_gradients = WeightGradients::in_buffer};
+            .weight_gradients = WeightGradients::in_buffer,
+            .weights_within_experts = false};
   return {.fused_attention = true,
           .stored_masks = false,
           .attention_mask = false,
@@ -34,7 +36,8 @@ GraphStyle graph_style(Graph graph, CrossEntropyFusion loss, bool fused_accumula
           .gradient_copy_in_f32 = false,
           .fused_residual_grad = true,
           .fused_epilogues = true,
-          .weight_gradients = WeightGradients::in_buffer};
+          .weight_gradients = WeightGradients::in_buffer,
+          .weights_within_experts = false};
 }
 
 // Megatron: fp16 gradients accumulate in fp16 unless asked otherwise; with bf16 they accumulate and reduce in

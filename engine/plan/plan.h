@@ -63,6 +63,7 @@ struct GraphStyle {
   bool fused_residual_grad;   // residual gradient added inside the norm's gradient / by an op of its own
   bool fused_epilogues;       // bias, GELU and their gradients in the matrix products / ops of their own
   WeightGradients weight_gradients;
+  bool weights_within_experts;  // the router's weights multiply what goes into experts' second products / what comes back
 };
 
 // The last two are choices of megatron_core alone.

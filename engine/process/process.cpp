@@ -188,7 +188,6 @@ ProcessEnd run_process(const ProcessRequest& request) {
   for (const int fd : {out.read_end(), err.read_end()}) ::fcntl(fd, F_SETFL, O_NONBLOCK);
 
   LineSplitter out_lines, err_lines;
-  const auto to_log = [&](std::string_view line) { log.add(line); };
   const auto from_out = [&](std::string_view line) {
     if (!request.on_line || !request.on_line(line)) log.add(line);
   };
@@ -198,7 +197,10 @@ ProcessEnd run_process(const ProcessRequest& request) {
     else
       out_lines.add(bytes, from_out);
   };
-  const auto take_err = [&](std::string_view bytes) { err_lines.add(bytes, to_log); };
+  const auto from_err = [&](std::string_view line) {
+    if (!request.on_error_line || !request.on_error_line(line)) log.add(line);
+  };
+  const auto take_err = [&](std::string_view bytes) { err_lines.add(bytes, from_err); };
   const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
   int status = 0;
   bool ended = false;
@@ -221,6 +223,10 @@ ProcessEnd run_process(const ProcessRequest& request) {
       end.how = ProcessEnd::How::timed_out;
       break;
     }
+    if (request.give_up && !(end.why = request.give_up()).empty()) {
+      end.how = ProcessEnd::How::given_up;
+      break;
+    }
   }
   end.seconds = elapsed();
   const std::size_t left = end_descendants(others, ended ? 0 : child, kGrace);
@@ -228,7 +234,7 @@ ProcessEnd run_process(const ProcessRequest& request) {
   if (out.read_end() >= 0) drain(out.read_end(), take_out);
   if (err.read_end() >= 0) drain(err.read_end(), take_err);
   out_lines.flush(from_out);
-  err_lines.flush(to_log);
+  err_lines.flush(from_err);
   if (ended) {
     end.how = WIFSIGNALED(status) ? ProcessEnd::How::signalled : ProcessEnd::How::exited;
     end.code = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);

@@ -42,16 +42,21 @@ struct ProcessRequest {
   Interrupt* interrupt = nullptr;
   // Gets each line of stdout; those it does not take (returns false) go to the log, as all of stderr does.
   std::function<bool(std::string_view line)> on_line;
+  // The same of stderr.
+  std::function<bool(std::string_view line)> on_error_line;
+  // Asked some ten times a second: a text ends the program (How::given_up) and is why.
+  std::function<std::string()> give_up;
   bool keep_output = false;  // all of stdout goes to ProcessEnd::output, byte by byte, and nowhere else
 };
 
 struct ProcessEnd {
-  enum class How { exited, signalled, timed_out, interrupted, not_started };
+  enum class How { exited, signalled, timed_out, given_up, interrupted, not_started };
   How how = How::exited;
   int code = 0;  // exit status, signal number or errno, as `how` says
   double seconds = 0;
   std::string output;             // of stdout, if it was to be kept
   std::vector<std::string> tail;  // the last lines of its log
+  std::string why;                // it was given up
   std::string trouble;  // what went wrong besides: the log could not be written, a process would not end
 };
 

@@ -33,6 +33,9 @@ ordered_json array_of(const std::vector<double>& values) {
   for (const double x : values) out.push_back(written(x));
   return out;
 }
+ordered_json written(const std::optional<Soak>& soak) {
+  return soak ? soak_to_json(*soak) : ordered_json(nullptr);
+}
 ordered_json written(const std::vector<double>& values) {
   return values.empty() ? ordered_json(nullptr) : array_of(values);
 }
@@ -44,6 +47,9 @@ void read(const json& value, const std::string& where, std::optional<double>& x)
 }
 void read(const json& value, const std::string& where, std::optional<std::int64_t>& x) {
   x = read_int(value, where, 0, INT64_MAX);
+}
+void read(const json& value, const std::string& where, std::optional<Soak>& soak) {
+  soak = soak_from_json(value, where);
 }
 void read(const json& value, const std::string& where, std::string& text) {
   text = read_string(value, where);
@@ -147,6 +153,46 @@ void read(const json& value, const std::string& where, std::optional<TimeAnatomy
   out = anatomy;
 }
 
+// Six digits, which is more than a clock of steps has: there are as many numbers as ranks times parts.
+double rounded(double x) {
+  if (!std::isfinite(x) || x == 0) return x;
+  const double unit = std::pow(10.0, 5 - std::floor(std::log10(std::abs(x))));
+  return std::round(x * unit) / unit;
+}
+
+// {"median": 12.3, "spread": 0.1, "parts": [...]} of each rank.
+ordered_json written(const std::vector<StepParts>& ranks) {
+  if (ranks.empty()) return nullptr;
+  ordered_json out = ordered_json::array();
+  for (const StepParts& rank : ranks) {
+    ordered_json parts = ordered_json::array();
+    for (const double ms : rank.parts) parts.push_back(written(rounded(ms)));
+    out.push_back({{"median", written(rounded(rank.median))}, {"spread", written(rounded(rank.spread))}, {"parts", std::move(parts)}});
+  }
+  return out;
+}
+
+// As above, or of a rank every step, as it was written before there were parts.
+void read(const json& value, const std::string& where, std::vector<StepParts>& out) {
+  if (!value.is_array())
+    fail(ErrorKind::bad_input, where, "wrong type, got {}, need an array of what each rank did", short_json(value));
+  std::vector<StepParts> ranks;
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    const std::string at = fmt::format("{}[{}]", where, i);
+    if (value[i].is_array()) {
+      const std::vector<double> steps = read_numbers(value[i], at, Range::at_least_zero);
+      ranks.push_back(steps.empty() ? StepParts() : parts_of(steps));
+      continue;
+    }
+    require_object(value[i], at);
+    const json* parts = known(value[i], "parts");
+    if (!parts) fail(ErrorKind::bad_input, at, "\"parts\" is missing, need an array of numbers");
+    ranks.push_back({required_number(value[i], "median", at), required_number(value[i], "spread", at),
+                     read_numbers(*parts, at + ".parts", Range::at_least_zero)});
+  }
+  out = std::move(ranks);
+}
+
 // The lines of the table.
 
 // A number, a count or a text.
@@ -180,30 +226,16 @@ Metric series(const char* name, std::string_view unit, std::vector<double> R::*m
           }};
 }
 
-// Samples of each rank, to a tenth of a microsecond: there are as many as steps times ranks.
-Metric samples_by_rank(const char* name, std::vector<std::vector<double>> R::*member) {
-  return {name,
-          "ms",
-          Merge::none,
-          false,
-          {"first", "last"},
-          [member](const R& r) {
-            if ((r.*member).empty()) return ordered_json(nullptr);
-            ordered_json out = ordered_json::array();
-            for (std::vector<double> samples : r.*member) {
-              for (double& ms : samples) ms = std::round(ms * 1e4) * 1e-4;
-              out.push_back(array_of(samples));
-            }
-            return out;
-          },
-          [member](R& r, const json& value, const std::string& where) {
-            if (!value.is_array())
-              fail(ErrorKind::bad_input, where, "wrong type, got {}, need an array of each rank's samples", short_json(value));
-            std::vector<std::vector<double>> by_rank;
-            for (std::size_t i = 0; i < value.size(); ++i)
-              by_rank.push_back(read_numbers(value[i], fmt::format("{}[{}]", where, i), Range::at_least_zero));
-            r.*member = std::move(by_rank);
-          }};
+Metric soak_windows(const char* name, std::optional<Soak> R::*member) {
+  Metric m = metric(name, "", member);
+  m.parts = {"seconds", "steps"};
+  return m;
+}
+
+Metric of_ranks(const char* name, std::vector<StepParts> R::*member) {
+  Metric m = metric(name, "ms", member);
+  m.parts = {"first", "last"};
+  return m;
 }
 
 Metric statistics(const char* name, std::string_view unit, std::optional<Statistics> R::*member) {
@@ -277,9 +309,10 @@ const std::vector<Metric>& metrics() {
       metric("throttle_reasons", "", &R::throttle_reasons),
       series("cpu_share_by_rank", "fraction", &R::cpu_share_by_rank, Range::at_least_zero),
       series("step_ms_by_rank", "ms", &R::step_ms_by_rank, Range::at_least_zero),
-      samples_by_rank("compute_ms_by_rank", &R::compute_ms_by_rank),
+      of_ranks("compute_ms_by_rank", &R::compute_ms_by_rank),
       series("partial_ms", "ms", &R::partial_ms, Range::at_least_zero),
       series("partial_losses", "", &R::partial_losses, Range::any),
+      soak_windows("soak_windows", &R::soak),
   };
   return table;
 }

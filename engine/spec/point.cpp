@@ -85,8 +85,7 @@ std::uint64_t read_memory_limit(const json& value, const std::string& where) {
   if (!value.is_number())
     fail(ErrorKind::bad_input, where, "wrong type, got {}, need bytes or a size such as \"2GiB\"",
          short_json(value));
-  return value.is_number_integer() ? read_uint(value, where)
-                                   : static_cast<std::uint64_t>(read_number(value, where, 0, 1e18));
+  return static_cast<std::uint64_t>(read_number(value, where, 0, 1e18));
 }
 
 std::map<std::string, std::string> read_env(const json& value, const std::string& where) {

@@ -15,6 +15,7 @@
 #include "engine/spec/hosts.h"
 #include "engine/spec/outcome.h"
 #include "engine/spec/point.h"
+#include "engine/spec/soak.h"
 
 namespace mbench {
 
@@ -24,6 +25,15 @@ struct Statistics {  // of samples, milliseconds
 };
 // stddev is the sample one (n - 1); p95 and median interpolate linearly between ranks.
 Statistics statistics_of(std::vector<double> samples);
+
+// What one rank did of each of its steps, without every step: milliseconds. As many parts as the statistics of stragglers need to be
+// beyond doubt among thousands of ranks (reports/records/stragglers.h), and no more: a row has them for each rank.
+struct StepParts {
+  static constexpr std::size_t kMost = 12;
+  double median = 0, spread = 0;  // of all steps; the spread is 1.4826 times the median distance from the median
+  std::vector<double> parts;      // the medians of so many runs of consecutive steps, alike in length; of fewer steps each step
+};
+StepParts parts_of(const std::vector<double>& steps);
 
 struct MemoryAnatomy {  // MiB at the moment of the peak, on the rank with the highest peak
   std::array<double, kCategories> mib{};
@@ -81,13 +91,16 @@ struct PointResult {
   std::vector<double> cpu_share_by_rank;
   // Of each rank, the median of its own steps: what it waits for others is in them.
   std::vector<double> step_ms_by_rank;
-  // Of each rank, what it spent of each measured step outside collectives, messages and waiting for them: its step less its
+  // Of each rank, what it spent of its measured steps outside collectives, messages and waiting for them: its step less its
   // communication and its bubble, by the clocks of `communication_fraction`. A rank that is slow by itself is long here, one
   // that waits for it is not.
-  std::vector<std::vector<double>> compute_ms_by_rank;
+  std::vector<StepParts> compute_ms_by_rank;
   // Of a point that did not run to its end: the steps that it had measured, as its rank 0 saw them, and the
   // losses of those and of the warm-up.
   std::vector<double> partial_ms, partial_losses;
+  // Of a soak: its windows of time. The samples of iteration_ms are the windows' medians then, its other figures are of
+  // all steps; losses and norms are those of as many steps as a run without one has.
+  std::optional<Soak> soak;
 };
 
 // The row of a point that did not run to its end: what came of it, and why.

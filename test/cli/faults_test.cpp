@@ -1,12 +1,11 @@
 // The table of faults: what can go wrong around the program, done to the built binary, each line with the exit code and the
 // words that it must end with. What is done to a sweep's own rows stands in test/sweeps/.
 #include <algorithm>
-#include <filesystem>
 
-#include "engine/process/process_tree.h"
 #include "engine/spec/result.h"
 #include "test/catch.h"
-#include "test/cli/room.h"
+#include "test/cli/faults.h"
+#include "test/support/sanitizer.h"
 
 using namespace mbench;
 using namespace mbench::test;
@@ -14,33 +13,6 @@ using Catch::Contains;
 namespace fs = std::filesystem;
 
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool kAddressesAreOurs = false;  // the sanitizer takes terabytes of them
-#else
-constexpr bool kAddressesAreOurs = true;
-#endif
-
-struct Fault {
-  std::string line;  // a shell line; $M is the binary
-  int code;
-  std::string says;  // in what is printed, on either stream
-};
-
-// Spinning threads would make the time of these tests that of the machine's other work.
-const std::string kOneThread = "export OMP_NUM_THREADS=1; ";
-
-void hold(const Room& room, const std::vector<Fault>& faults) {
-  for (const Fault& fault : faults) {
-    const Run run = room.shell(kOneThread + fault.line, 60);
-    INFO(fault.line << "\n" << run.out.substr(0, 2000) << run.err.substr(0, 2000));
-    CHECK(run.code == fault.code);
-    CHECK_THAT(run.out + run.err, Contains(fault.says));
-    CHECK(run.err.size() < 20000);
-    CHECK(run.err.find('\x1b') == std::string::npos);
-  }
-  CHECK(live_descendants(0).empty());
-}
 
 const std::string kSimulated = " --on sim:1xcpu --quiet";
 
@@ -62,6 +34,11 @@ TEST_CASE("faults: files that are nested without end, or have no end, are refuse
   room.put("spec.json", R"({"model": "gpt-bytes-tiny", "env": )" + deep(100000) + "}");
   room.put("r/results-deep.json", R"({"schema": "mbench.results/1", "spec": )" + deep(90000) +
                                       R"(, "environment": {}, "points": []})");
+  for (const std::string field : {"name", "sweep", "data", "tables"})
+    room.put(field + ".json", R"({"model": "gpt-bytes-tiny", ")" + field + "\": " + deep(100000) + "}");
+  room.put("model.json", R"({"model": )" + deep(100000) + "}");
+  room.put("source.json", R"({"model": "gpt-bytes-tiny", "published": {"source": )" + deep(100000) + "}}");
+  room.put("row.json", R"({"schema": "mbench.results/1", "spec": {}, "environment": {}, "points": [{"losses": )" + deep(100000) + "}]}");
   const std::string stored = R"(find baselines -name '*.json' | head -1)";
   const std::string says = "nested more than 100 deep";
   hold(room,
@@ -74,15 +51,33 @@ TEST_CASE("faults: files that are nested without end, or have no end, are refuse
         {"$M report --trace deep.json --plots p", 2, says},
         {"$M compare r/results-deep.json --baseline r", 2, says},
         {"$M compare r --baseline deep.json", 2, says},
+        {"$M compare r --baseline r --confirm deep.json", 2, says},
         {"$M baseline add deep.json --dir b", 2, says},
+        {"$M sweep name.json --out d", 2, says},
+        {"$M sweep sweep.json --out d", 2, says},
+        {"$M sweep model.json --out d", 2, says},
+        {"$M sweep data.json --out d", 2, says},
+        {"$M sweep tables.json --out d", 2, says},
+        {"$M sweep source.json --out d", 2, says},
+        {"$M sweep row.json --out d", 2, says},
+        {"$M report row.json", 2, says},
+        {"$M search deep.json --on sim:8xH100-SXM5-80GB", 2, says},
+        {"$M search spec.json --on sim:8xH100-SXM5-80GB", 2, says},
+        {"$M check deep.json --ranks 1 --on cpu", 2, says},
+        {"$M check --ranks 1 --on cpu --expect ./deep.json", 2, says},
+        {"$M report --trace deep.json --format html", 2, says},
         {"$M plan tiny.json --on sim:1x./deep.json", 2, says},
         {"$M plan tiny.json --set framework=./deep.json" + std::string(" --on sim:1xcpu"), 2, says},
         {"cp deep.json \"$(" + stored + ")\"; $M baseline list", 2, says},
+        {"$M baseline show", 2, says},
         {"$M trend", 2, says},
         {"cp r/results-deep.json r/results.json; $M sweep tiny.json --set tp=1 --out r --resume" + kSimulated,
          2, says},
         {"$M run /dev/zero", 2, "[/dev/zero] more than 512.00 MiB, need a smaller file"},
-        {"$M report /dev/zero", 2, "[/dev/zero] more than 512.00 MiB"}});
+        {"$M report /dev/zero", 2, "[/dev/zero] more than 512.00 MiB"},
+        {"$M sweep /dev/urandom --out d", 2, "[/dev/urandom] more than 512.00 MiB"},
+        {"$M plan tiny.json --on sim:1x/dev/zero", 2, "[/dev/zero] more than 512.00 MiB"},
+        {"$M report --trace /dev/zero --plots p", 2, "[/dev/zero] more than 512.00 MiB"}});
   CHECK_FALSE(fs::exists(room / "d"));
 }
 
@@ -95,11 +90,16 @@ TEST_CASE("faults: input that is no point, no result or no text") {
   for (int i = 0; i < 20000; ++i) keys += ", \"k" + std::to_string(i) + "\": 1";
   room.put("keys.json", keys + "}");
   room.put("name.json", R"({"model": ")" + std::string(10 << 20, 'x') + "\"}");
+  room.put("env.json", R"({"model": "gpt-bytes-tiny", "env": {"A": "x\u0000y"}})");
+  room.put("directory/x", "");
   fs::create_symlink("loop", room / "loop");
   hold(room, {{"$M run large.json", 2, "[large.json] not JSON that can be held"},
               {"$M run r", 2, "[r]"},
               {"$M run nul.json", 2, "a text with a U+0000, got \"sex\\u0000q\", need one without"},
               {"$M sweep nul.json --out d", 2, "need one without"},
+              {"$M run directory", 2, "[directory] cannot be read: Is a directory"},
+              {"$M sweep env.json --out d", 2, "[env.json: $.env] a text with a U+0000, got \"x\\u0000y\""},
+              {"$M sweep tiny.json --out d --set 'env={\"A\": \"x\\u0000y\"}'", 2, "a text with a U+0000"},
               {"$M sweep escape.json --out d", 2, "got \"gpt-\\x1b[31m\""},
               {"$M sweep keys.json --out d", 2, "an object of more than 10000 keys"},
               {"$M sweep name.json --out d", 2, "bytes ..."},
@@ -126,8 +126,25 @@ TEST_CASE("faults: sizes beyond what a program can count or end are rows, and th
   CHECK(rows[1].outcome == Outcome::infeasible);
 }
 
+TEST_CASE("faults: ten that add to one folder of baselines at once keep ten entries of each point") {
+  const RoomWithResult room;
+  const Run run = room.shell(
+      "for i in 0 1 2 3 4 5 6 7 8 9; do sed -e 's|\"git_revision\": [^,]*|\"git_revision\": \"rev'$i'\"|' "
+      "-e 's|\"started\": \"[0-9]*|\"started\": \"203'$i'|' r/results.json >$i.json; done; "
+      "for i in 0 1 2 3 4 5 6 7 8 9; do ($M baseline add $i.json --dir b >/dev/null; echo code $?) & done; wait; "
+      "grep -rc '\"revision\": \"rev[0-9]\"' b");
+  INFO(run.out << run.err);
+  std::size_t files = 0;
+  for (std::size_t at = 0; (at = run.out.find(".json:", at)) != std::string::npos; ++at) {
+    CHECK(run.out.substr(at, 9) == ".json:10\n");
+    ++files;
+  }
+  CHECK(files == 2);
+  CHECK_THAT(run.out, !Contains("code 1") && !Contains("code 2") && !Contains("code 3"));
+}
+
 TEST_CASE("faults: limits of a login node are named, and nothing waits for ever") {
-  if (!kAddressesAreOurs) return;
+  if (kSanitized) return;  // takes terabytes of addresses
   const Room room;
   room.put(
       "large.json",
@@ -277,7 +294,7 @@ TEST_CASE("faults: a rank that is slow by itself is named, and not the one that 
   REQUIRE(row.compute_ms_by_rank.size() == 2);
   // Both have long steps; one has computed in them.
   CHECK(row.step_ms_by_rank[0] > 0.7 * row.step_ms_by_rank[1]);
-  CHECK(statistics_of(row.compute_ms_by_rank[1]).median > 1.3 * statistics_of(row.compute_ms_by_rank[0]).median);
+  CHECK(row.compute_ms_by_rank[1].median > 1.3 * row.compute_ms_by_rank[0].median);
   const Run table = room.shell("$M report o/results.json --table ranks");
   INFO(table.out << table.err);
   CHECK_THAT(table.out, Contains("| yes "));

@@ -9,18 +9,12 @@
 
 #include "engine/spec/result.h"
 #include "test/catch.h"
+#include "test/support/sanitizer.h"
 
 using namespace mbench;
 namespace fs = std::filesystem;
 
 namespace {
-
-// Its shadow memory is not the engine's.
-#ifdef __SANITIZE_ADDRESS__
-constexpr bool kAddressSanitizer = true;
-#else
-constexpr bool kAddressSanitizer = false;
-#endif
 
 struct Ran {
   int code = -1;
@@ -45,12 +39,12 @@ Ran run_binary(std::vector<std::string> arguments) {
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, static_cast<double>(use.ru_maxrss) / 1024};
 }
 
-class Folder {
+class ResultFolder {
  public:
-  Folder() : path_(fs::temp_directory_path() / ("mbench-footprint-" + std::to_string(getpid()))) {
+  ResultFolder() : path_(fs::temp_directory_path() / ("mbench-footprint-" + std::to_string(getpid()))) {
     fs::create_directories(path_);
   }
-  ~Folder() { fs::remove_all(path_); }
+  ~ResultFolder() { fs::remove_all(path_); }
   std::string operator/(const char* name) const { return (path_ / name).string(); }
 
  private:
@@ -60,7 +54,7 @@ class Folder {
 }  // namespace
 
 TEST_CASE("a rank's resident memory is what its allocator reports, within a tenth and 100 MiB") {
-  const Folder folder;
+  const ResultFolder folder;
   for (const char* precision : {"f32", "bf16"}) {
     std::ofstream(folder / "p.json") << R"({"model": "gpt2-124m", "seq": 256, "iterations": 1, "warmup": 1,
       "graph": "eager", "precision": ")"
@@ -71,13 +65,13 @@ TEST_CASE("a rank's resident memory is what its allocator reports, within a tent
         result_from_json(nlohmann::json::parse(std::ifstream(folder / "r.json")), "r.json: $");
     INFO(precision << ": allocator " << *r.peak_memory_mib << " MiB, resident " << ran.peak_rss_mib
                    << " MiB");
-    if (!kAddressSanitizer) CHECK(ran.peak_rss_mib < 1.10 * *r.peak_memory_mib + 100);
+    if (!test::kSanitized) CHECK(ran.peak_rss_mib < 1.10 * *r.peak_memory_mib + 100);
     CHECK(ran.peak_rss_mib > *r.peak_memory_mib);
   }
 }
 
 TEST_CASE("compare passes a result against itself and fails one that is slower or larger") {
-  const Folder folder;
+  const ResultFolder folder;
   std::ofstream(folder / "p.json")
       << R"({"model": "gpt-bytes-tiny", "seq": 32, "iterations": 8, "warmup": 1})";
   REQUIRE(run_binary({"run", folder / "p.json", "--result", folder / "r.json"}).code == 0);

@@ -10,7 +10,7 @@ using Catch::Contains;
 
 namespace {
 
-const std::string kSpec = R"({"model": "gpt-bytes-3m", "seq": 64, "dp": 2, "global_batch": 2, "zero": 3, "precision": "bf16",
+const std::string kOffloadSpec = R"({"model": "gpt-bytes-3m", "seq": 64, "dp": 2, "global_batch": 2, "zero": 3, "precision": "bf16",
   "iterations": 2, "warmup": 1, )";
 
 }  // namespace
@@ -19,7 +19,7 @@ TEST_CASE("a rank that dies within a copy to the host ends its point as a row, a
   const Room room;
 #ifdef MBENCH_DIES_IN_COPY
   const std::string env = R"({"LD_PRELOAD": ")" MBENCH_DIES_IN_COPY R"(", "DIES_ON_RANK": "1", "DIES_IN_COPY": ")";
-  room.put("spec.json", kSpec + R"("offload": "all", "sweep": {"env": [)" + env + R"(400"}, {}]}})");
+  room.put("spec.json", kOffloadSpec + R"("offload": "all", "sweep": {"env": [)" + env + R"(400"}, {}]}})");
   const Run run = room.shell("$M sweep spec.json --out o --quiet", 100);
   INFO(run.out << run.err);
   CHECK(run.code == 3);
@@ -35,7 +35,7 @@ TEST_CASE("a rank that dies within a copy to the host ends its point as a row, a
 
 TEST_CASE("plan, sweep and tables tell what lies in host memory") {
   const Room room;
-  room.put("spec.json", kSpec + R"("sweep": {"offload": ["none", "optimizer", "all"]}})");
+  room.put("spec.json", kOffloadSpec + R"("sweep": {"offload": ["none", "optimizer", "all"]}})");
   const Run plan = room.shell("$M plan spec.json --on sim:2xA100-SXM4-80GB");
   INFO(plan.out << plan.err);
   CHECK(plan.code == 0);

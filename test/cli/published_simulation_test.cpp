@@ -12,6 +12,7 @@
 #include "engine/spec/result.h"
 #include "test/catch.h"
 #include "test/cli/room.h"
+#include "test/support/sanitizer.h"
 
 using namespace mbench;
 using namespace mbench::test;
@@ -19,13 +20,6 @@ using namespace mbench::test;
 namespace {
 
 const std::string kConfigs = MBENCH_SOURCE_DIR "/configs/";
-
-// Instrumented code takes several times as long and its shadow memory is not the engine's.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
 
 // One figure, published and simulated, of one point.
 struct Pair {

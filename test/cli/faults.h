@@ -1,0 +1,40 @@
+// A line of the table of faults: what is done to the built binary, and the exit code and words that it must end with.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "engine/process/process_tree.h"
+#include "engine/spec/result.h"
+#include "test/catch.h"
+#include "test/cli/room.h"
+
+namespace mbench::test {
+
+struct Fault {
+  std::string line;  // a shell line; $M is the binary
+  int code;
+  std::string says;  // in what is printed, on either stream
+};
+
+// Spinning threads would make the time of these tests that of the machine's other work.
+inline const std::string kOneThread = "export OMP_NUM_THREADS=1; ";
+
+// Does each, in order, in the room. None may print at length or what a terminal obeys, or leave a process.
+inline void hold(const Room& room, const std::vector<Fault>& faults) {
+  for (const Fault& fault : faults) {
+    const Run run = room.shell(kOneThread + fault.line, 60);
+    INFO(fault.line << "\n" << run.out.substr(0, 2000) << run.err.substr(0, 2000));
+    CHECK(run.code == fault.code);
+    CHECK_THAT(run.out + run.err, Catch::Contains(fault.says));
+    CHECK(run.err.size() < 20000);
+    CHECK(run.err.find('\x1b') == std::string::npos);
+    CHECK(live_descendants(0).empty());
+  }
+}
+
+// The rows of a sweep's folder in the room.
+inline std::vector<PointResult> rows_of(const Room& room, const std::string& out = "o") {
+  return read_result_file(room / (out + "/results.json")).points;
+}
+
+}  // namespace mbench::test
