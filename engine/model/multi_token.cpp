@@ -27,11 +27,11 @@ ops::Matrix all_of(const Tensor& t) {
 }  // namespace
 
 PredictionDepth::PredictionDepth(ParameterStore& store, const Plan& plan, std::int64_t depth,
-                                 const Parameter* word, const WordHead& head)
+                                 Parameter* word, const WordHead& head)
     : PredictionDepth(store, plan, depth, depth_of(plan.model, depth, plan.vocab), word, head) {}
 
 PredictionDepth::PredictionDepth(ParameterStore& store, const Plan& plan, std::int64_t depth,
-                                 const DepthSpec& spec, const Parameter* word, const WordHead& head)
+                                 const DepthSpec& spec, Parameter* word, const WordHead& head)
     : depth_(static_cast<std::size_t>(depth)),
       lookup_(plan, word),
       head_(head),

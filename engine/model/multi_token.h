@@ -17,7 +17,7 @@ class PredictionDepth {
     WordHead::Saved head;
   };
   // `depth`: from 0. `word`: the word table on this rank; `head`: the model's.
-  PredictionDepth(ParameterStore& store, const Plan& plan, std::int64_t depth, const Parameter* word,
+  PredictionDepth(ParameterStore& store, const Plan& plan, std::int64_t depth, Parameter* word,
                   const WordHead& head);
   // Writes the depth's loss. hidden, and what is returned: as hidden activations lie, behind a norm.
   Tensor forward(Context& context, const MicroBatch& batch, const Tensor& hidden, Saved& saved) const;
@@ -27,7 +27,7 @@ class PredictionDepth {
 
  private:
   PredictionDepth(ParameterStore& store, const Plan& plan, std::int64_t depth, const DepthSpec& spec,
-                  const Parameter* word, const WordHead& head);
+                  Parameter* word, const WordHead& head);
   const Tensor& words_of(const MicroBatch& batch) const;
   CrossEntropy::Targets targets(const MicroBatch& batch) const;
 

@@ -12,7 +12,8 @@ namespace mbench {
 namespace {
 
 // Adds the gradient of a table's rows. Where autograd is given weights' gradients at all, a table's is always made apart.
-void add_to(Context& c, const Tensor& ids, const Tensor& dy, const Parameter& table, std::int64_t first) {
+void add_to(Context& c, const Tensor& ids, const Tensor& dy, Parameter& table, std::int64_t first) {
+  zero_if_stale(c.device, table);
   if (c.graph().weight_gradients == WeightGradients::in_buffer)
     return run(c.device, ops::EmbeddingGrad{ids, dy, table.gradient, first});
   const Tensor made =
@@ -72,7 +73,7 @@ void InputEmbedding::backward(Context& c, const MicroBatch& batch, Tensor dy, Sa
     run(c.device, ops::DropoutGrad{dy, dy, saved.mask, dropout_at(c, site_), hidden_map(c, batch)});
   if (norm_) dy = norm_->backward(c, dy, Tensor(), saved.norm);
   saved = {};
-  const auto add = [&](const Tensor& ids, const Parameter& table) {
+  const auto add = [&](const Tensor& ids, Parameter& table) {
     add_to(c, ids.slice(c.first_row(), c.local_seq()), dy, table, 0);
   };
   if (position_) add(batch.positions, *position_);
@@ -80,7 +81,7 @@ void InputEmbedding::backward(Context& c, const MicroBatch& batch, Tensor dy, Sa
   lookup_.backward(c, batch.tokens, dy);
 }
 
-WordLookup::WordLookup(const Plan& plan, const Parameter* word) : word_(word) {
+WordLookup::WordLookup(const Plan& plan, Parameter* word) : word_(word) {
   const LinearPlan& lookup = plan.role(word->spec.role);
   sum_ = Transition::between(lookup.product, lookup.output, plan.mesh);
 }

@@ -12,7 +12,7 @@ namespace mbench {
 // Rows of the table of words, wherever the table's rows lie.
 class WordLookup {
  public:
-  WordLookup(const Plan& plan, const Parameter* word);
+  WordLookup(const Plan& plan, Parameter* word);
   // tokens [seq, batch] -> [seq, batch, hidden] as hidden activations lie.
   Tensor forward(Context& context, const Tensor& tokens) const;
   // Adds to the table's gradient.
@@ -20,7 +20,7 @@ class WordLookup {
 
  private:
   std::int64_t first_word(const Context& context) const;
-  const Parameter* word_;
+  Parameter* word_;
   Transition sum_;
 };
 

@@ -48,9 +48,9 @@ void multiply(Context& c, Product product, const Tensor& x, const Tensor& w, con
   run(c.device, m);
 }
 
-void add_weight_gradient(Context& c, const Tensor& x, const Tensor& gradient, const Tensor& y,
+void add_weight_gradient(Context& c, const Tensor& x, Parameter& weight, const Tensor& y,
                          const ExpertRows& rows) {
-  WeightGradient made(c, gradient, false);
+  WeightGradient made(c, weight, weight.gradient, false);
   multiply(c, Product::weight_gradient, x, made.target(), y, rows, made.beta());
   made.finish();
 }
@@ -133,14 +133,14 @@ Tensor Experts::backward(Context& c, const ExpertRows& rows, Tensor dy, Saved& s
   {
     Tensor dnarrow = c.activation(saved.narrow.shape(), "gradient of the activation");
     multiply(c, Product::input_gradient, dnarrow, fc2_->value, dy, rows);
-    add_weight_gradient(c, saved.narrow, fc2_->gradient, dy, rows);
+    add_weight_gradient(c, saved.narrow, *fc2_, dy, rows);
     saved.narrow.reset();
     dy.reset();
     dwide = gradient_of_wide(c, std::move(dnarrow), saved, dweights);
   }
   const Tensor dx = c.activation(saved.x.shape(), "gradient of the experts' input");
   multiply(c, Product::input_gradient, dx, fc1_->value, dwide, rows);
-  add_weight_gradient(c, saved.x, fc1_->gradient, dwide, rows);
+  add_weight_gradient(c, saved.x, *fc1_, dwide, rows);
   saved.x.reset();
   return dx;
 }
@@ -161,11 +161,11 @@ std::vector<ops::Fp8Operand> multiply_in_fp8(Context& c, const Fp8Products& prod
   return kept;
 }
 
-// The gradients of that: dx, and the weights' added to `gradient`.
-void gradients_in_fp8(Context& c, const Fp8Products& products, const Tensor& dy, const Tensor& w,
-                      std::vector<ops::Fp8Operand> inputs, const Tensor& dx, const Tensor& gradient,
-                      std::int64_t rows) {
-  WeightGradient made(c, gradient, false);
+// The gradients of that: dx, and the weights'.
+void gradients_in_fp8(Context& c, const Fp8Products& products, const Tensor& dy, Parameter& parameter,
+                      std::vector<ops::Fp8Operand> inputs, const Tensor& dx, std::int64_t rows) {
+  const Tensor& w = parameter.value;
+  WeightGradient made(c, parameter, parameter.gradient, false);
   const Shape one{w.shape()[1], w.shape()[2]};
   for (std::int64_t e = 0; e < w.shape()[0]; ++e) {
     const Fp8Tensor out = products.gradient(c, dy.slice(e * rows, rows));
@@ -196,13 +196,12 @@ Tensor Experts::backward_in_fp8(Context& c, std::int64_t rows, Tensor dy, Saved&
   Tensor dwide;
   {
     Tensor dnarrow = c.activation({n, fc2_->local[2]}, "gradient of the activation");
-    gradients_in_fp8(c, *fp8_2_, dy, fc2_->value, std::exchange(saved.fp8_narrow, {}), dnarrow,
-                     fc2_->gradient, rows);
+    gradients_in_fp8(c, *fp8_2_, dy, *fc2_, std::exchange(saved.fp8_narrow, {}), dnarrow, rows);
     dy.reset();
     dwide = gradient_of_wide(c, std::move(dnarrow), saved, dweights);
   }
   const Tensor dx = c.activation({n, fc1_->local[2]}, "gradient of the experts' input");
-  gradients_in_fp8(c, *fp8_1_, dwide, fc1_->value, std::exchange(saved.fp8_x, {}), dx, fc1_->gradient, rows);
+  gradients_in_fp8(c, *fp8_1_, dwide, *fc1_, std::exchange(saved.fp8_x, {}), dx, rows);
   return dx;
 }
 

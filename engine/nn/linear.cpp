@@ -104,7 +104,7 @@ Tensor Linear::backward(Context& c, Tensor dy, Saved& saved, Tensor gelu_input) 
   Communication travelling(c, input_.backward, dx);
   dx.reset();
   const Tensor x = input.finish();
-  WeightGradient made(c, rows(weight_->gradient), table_);
+  WeightGradient made(c, *weight_, rows(weight_->gradient), table_);
   ops::Matmul weight_gradient{ops::Matrix(dproduct).t(), ops::Matrix(x), ops::Matrix(made.target())};
   weight_gradient.beta = made.beta();
   if (bias_ && fused_bias) weight_gradient.bias_gradient = rows(bias_->gradient);
@@ -173,7 +173,7 @@ Tensor Linear::backward_in_fp8(Context& c, Tensor dy, Saved& saved) const {
     kept.codes = matrix(input->finish());
     x = Fp8Products::transpose(c, kept);
   }
-  WeightGradient made(c, rows(weight_->gradient), table_);
+  WeightGradient made(c, *weight_, rows(weight_->gradient), table_);
   Fp8Products::multiply(c, gradient.transposed, x, made.target(), made.beta());
   made.finish();
   saved = {};

@@ -12,8 +12,15 @@ namespace {
 
 // Initial values of which only a part is kept are drawn by so many: far below what a step takes.
 constexpr std::int64_t kBlock = std::int64_t{1} << 20;
+// Elements of a weight from which its gradient is not set to zero with all others but made by its first product: fewer are
+// written sooner than another launch begins.
+constexpr std::int64_t kWorthMultiplying = std::int64_t{1} << 18;
 
 }  // namespace
+
+void zero_if_stale(Device& device, Parameter& p) {
+  if (std::exchange(p.stale, false)) run(device, ops::Fill{p.gradient, 0});
+}
 
 Parameter* ParameterStore::add(const WeightSpec& spec, const Spread& placement, const Spread& tokens,
                                const Spread& outputs) {
@@ -65,6 +72,28 @@ void ParameterStore::lay_out() {
         bucket_of_.push_back(b);
 }
 
+void ParameterStore::begin_gradients() {
+  // Sharded ones begin with zeros in the tensors that micro batches fill, and add up in this one.
+  if (plan_.graph.zeroed_gradients || state().gradients.sharded() || state().cut == StatePlan::Cut::first)
+    return run(device_, ops::Fill{gradients_, 0});
+  // Parameters lie in the order in which they were added, or in one that the layout chose.
+  std::vector<Parameter*> stale;
+  for (const auto& p : parameters_) {
+    p->stale = p->local.rank() > 1 && p->local.numel() >= kWorthMultiplying;
+    if (p->stale) stale.push_back(p.get());
+  }
+  std::sort(stale.begin(), stale.end(), [](const Parameter* a, const Parameter* b) { return a->offset < b->offset; });
+  std::int64_t from = 0;
+  const auto fill_to = [&](std::int64_t end) {
+    if (from < end) run(device_, ops::Fill{gradients_.part(from, {end - from}), 0});
+  };
+  for (const Parameter* p : stale) {
+    fill_to(p->offset);
+    from = p->offset + p->local.numel();
+  }
+  fill_to(gradients_.numel());
+}
+
 ParameterStore::Use ParameterStore::use(std::vector<int> units, Gradients gradients,
                                         const std::vector<int>& next, const std::vector<int>& then) {
   for (const int unit : units) begin_use(unit, gradients);
@@ -98,7 +127,10 @@ void ParameterStore::begin_use(int index, Gradients gradients) {
 void ParameterStore::end_use(int index, Gradients gradients) {
   Unit& unit = units_[static_cast<std::size_t>(index)];
   if (gradients == Gradients::yes && --unit.gradient_users == 0)
-    for (Parameter* p : unit.parameters) p->gradient.reset();
+    for (Parameter* p : unit.parameters) {
+      zero_if_stale(device_, *p);
+      p->gradient.reset();
+    }
   if (--unit.users > 0) return;
   for (Parameter* p : unit.parameters) p->value.reset();
   if (state().weights.sharded())

@@ -26,12 +26,18 @@ struct Parameter {
   std::size_t index = 0;    // in the order in which they were added
   std::int64_t offset = 0;  // in the flat space (StateLayout), elements
   Tensor value, gradient;   // within a Use of the unit; else empty
+  // What is in its gradient's place is not of this step: the first product that makes it all takes its place, and whatever else
+  // comes first sets it to zero (zero_if_stale).
+  bool stale = false;
 
   const std::string& name() const { return spec.name; }
   bool decays() const {
     return spec.shape.rank() > 1;
   }  // weight decay acts on matrices, not on biases and norms
 };
+
+// Within a Use, before anything adds to a gradient.
+void zero_if_stale(Device& device, Parameter& parameter);
 
 class ParameterStore {
  public:
@@ -85,6 +91,9 @@ class ParameterStore {
   [[nodiscard]] Use use(std::vector<int> units, Gradients gradients, const std::vector<int>& next = {},
                         const std::vector<int>& then = {});
   [[nodiscard]] Use use(int unit) { return use(std::vector<int>{unit}, Gradients::yes); }
+
+  // Before the first backward of a step: what is there of gradients is forgotten.
+  void begin_gradients();
 
   // Weights that other ranks have updated are fetched from them: before the step that reads them. A use waits for its own.
   void fetch_updated();

@@ -5,8 +5,14 @@
 
 namespace mbench {
 
-WeightGradient::WeightGradient(Context& c, const Tensor& buffer, bool of_table)
+WeightGradient::WeightGradient(Context& c, Parameter& weight, const Tensor& buffer, bool of_table)
     : context_(c), buffer_(buffer) {
+  first_ = weight.stale && buffer.numel() == weight.gradient.numel() &&
+           c.graph().weight_gradients == WeightGradients::in_buffer;
+  if (first_)
+    weight.stale = false;
+  else
+    zero_if_stale(c.device, weight);
   const auto make = [&](const Shape& shape, std::string_view what) {
     return c.device.empty(shape, c.dtype(), Category::gradients, what);
   };

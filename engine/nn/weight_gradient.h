@@ -2,16 +2,18 @@
 // accumulate, beside which the graph may keep a placeholder, or it makes a tensor of its own, which is then added.
 #pragma once
 #include "engine/nn/context.h"
+#include "engine/nn/parameters.h"
 
 namespace mbench {
 
 class WeightGradient {
  public:
-  // `buffer`: the rows that this rank makes, [..., out, in]. `of_table`: of a table of words, not of a layer.
-  WeightGradient(Context& context, const Tensor& buffer, bool of_table);
+  // `buffer`: the rows of the weight's gradient that this product makes, [..., out, in]. `of_table`: of a table of words, not of
+  // a layer.
+  WeightGradient(Context& context, Parameter& weight, const Tensor& buffer, bool of_table);
   // What the product writes, and what it multiplies that with before: 1 adds.
   const Tensor& target() const { return made_ ? made_ : buffer_; }
-  float beta() const { return made_ ? 0.0f : 1.0f; }
+  float beta() const { return made_ || first_ ? 0.0f : 1.0f; }
   bool apart() const { return static_cast<bool>(made_); }
   // After the product.
   void finish();
@@ -19,6 +21,7 @@ class WeightGradient {
  private:
   Context& context_;
   Tensor buffer_, made_, placeholder_;
+  bool first_ = false;  // of this step, and of all of the weight
 };
 
 }  // namespace mbench

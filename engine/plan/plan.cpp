@@ -14,6 +14,7 @@ GraphStyle graph_style(Graph graph, CrossEntropyFusion loss, bool fused_accumula
             .fused_residual_grad = false,
             .fused_epilogues = false,
             .weight_gradients = fused_accumulation ? WeightGradients::placeholder : WeightGradients::apart,
+            .zeroed_gradients = true,
             .weights_within_experts = true};
   if (graph == Graph::eager)
     return {.fused_attention = false,
@@ -26,6 +27,7 @@ GraphStyle graph_style(Graph graph, CrossEntropyFusion loss, bool fused_accumula
             .fused_residual_grad = false,
             .fused_epilogues = false,
             .weight_gradients = WeightGradients::in_buffer,
+            .zeroed_gradients = true,
             .weights_within_experts = false};
   return {.fused_attention = true,
           .stored_masks = false,
@@ -37,6 +39,7 @@ GraphStyle graph_style(Graph graph, CrossEntropyFusion loss, bool fused_accumula
           .fused_residual_grad = true,
           .fused_epilogues = true,
           .weight_gradients = WeightGradients::in_buffer,
+          .zeroed_gradients = false,
           .weights_within_experts = false};
 }
 

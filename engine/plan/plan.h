@@ -63,6 +63,7 @@ struct GraphStyle {
   bool fused_residual_grad;   // residual gradient added inside the norm's gradient / by an op of its own
   bool fused_epilogues;       // bias, GELU and their gradients in the matrix products / ops of their own
   WeightGradients weight_gradients;
+  bool zeroed_gradients;        // all of them set to zero before a step / a weight's by the product that makes it first
   bool weights_within_experts;  // the router's weights multiply what goes into experts' second products / what comes back
 };
 

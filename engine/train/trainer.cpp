@@ -354,7 +354,7 @@ std::optional<float> Trainer::auxiliary_loss() {
 // From fetching weights to summed gradients.
 void Trainer::enqueue(const Watcher& before) {
   if (!plan_.single_process) store_.fetch_updated();
-  run(device_, ops::Fill{store_.gradients(), 0});
+  store_.begin_gradients();
   if (context_.router_losses) run(device_, ops::Fill{context_.router_losses, 0});
   backwards_left_.assign(chunks_.size(), 0);
   for (const Action& action : plan_.schedule[stage_])
