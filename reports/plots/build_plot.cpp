@@ -74,6 +74,10 @@ class SectionPlot {
         plot_.shape = PlotShape::samples;
         add_samples(row);
         return;
+      case PlotKind::windows:
+        plot_.shape = PlotShape::samples;
+        add_windows(row);
+        return;
       case PlotKind::stacked:
         plot_.shape = PlotShape::boxes;
         add_bar(row);
@@ -122,6 +126,17 @@ class SectionPlot {
     for (std::size_t i = 0; i < samples.size(); ++i) line.points[i].marked = (*outliers)[i];
     plot_.series.push_back(std::move(line));
     plot_.simulated = plot_.simulated || record->simulated();
+  }
+
+  void add_windows(const std::vector<Cell>& row) {
+    const Record* record = record_of(row.back());
+    if (!record) return;
+    PlotSeries line{row.front().text, {}, {}, false};
+    for (const Record& window : record->by_window()) {
+      const auto x = number_of(window, declaration_.x), y = number_of(window, declaration_.metric);
+      if (x && y) line.points.push_back({*x, *y * declaration_.scale, 0, 0, window.value("window.dip") == true});
+    }
+    plot_.series.push_back(std::move(line));
   }
 
   void add_bar(const std::vector<Cell>& row) {

@@ -14,10 +14,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr Choices<PlotKind, 4> kKinds = {{{"lines", PlotKind::lines},
+constexpr Choices<PlotKind, 5> kKinds = {{{"lines", PlotKind::lines},
                                           {"samples", PlotKind::samples},
+                                          {"windows", PlotKind::windows},
                                           {"stacked", PlotKind::stacked},
                                           {"timeline", PlotKind::timeline}}};
+
+// Of every point it shows many values, all in one row of the table.
+bool many_to_a_point(PlotKind kind) { return kind == PlotKind::samples || kind == PlotKind::windows; }
 
 std::string text_at(ObjectReader& reader, const std::string& key, bool required = false) {
   if (required) return read_string(reader.require(key, "a text"), reader.path(key));
@@ -42,12 +46,13 @@ Json columns_of(ObjectReader& reader, PlotDeclaration& plot) {
   const nlohmann::json& y = reader.require("y", "a metric or a comparison");
   if (y.is_string()) {
     plot.metric = y.get<std::string>();
-    // Any value of the point will do to find it in the table: the samples are read from the record.
-    columns.push_back(plain_column("y", plot.kind == PlotKind::samples ? "id" : plot.metric));
+    // Any value of the point will do to find it in the table: the many are read from the record.
+    columns.push_back(plain_column("y", many_to_a_point(plot.kind) ? "id" : plot.metric));
     return columns;
   }
-  if (plot.kind == PlotKind::samples)
-    fail(ErrorKind::bad_input, reader.path("y"), "got {}, need the name of an array", short_json(y));
+  if (many_to_a_point(plot.kind))
+    fail(ErrorKind::bad_input, reader.path("y"), "got {}, need the name of {}", short_json(y),
+         plot.kind == PlotKind::samples ? "an array" : "a value of a window");
   Json column = y;
   if (column.is_object()) column["header"] = "y";
   columns.push_back(column);
@@ -62,7 +67,7 @@ PlotDeclaration plot_from_json(const std::string& name, const Json& json, const 
   PlotDeclaration plot;
   plot.name = name;
   plot.kind =
-      read_choice(reader.require("kind", "lines, samples, stacked or timeline"), reader.path("kind"), kKinds);
+      read_choice(reader.require("kind", "lines, samples, windows, stacked or timeline"), reader.path("kind"), kKinds);
   plot.title = text_at(reader, "title", true);
   plot.x_label = text_at(reader, "x_label");
   plot.note = text_at(reader, "note");
@@ -90,6 +95,7 @@ PlotDeclaration plot_from_json(const std::string& name, const Json& json, const 
     if (const auto* ideal = reader.find("ideal")) plot.ideal = read_bool(*ideal, reader.path("ideal"));
     table["pivot"] = text_at(reader, "series", true);
   } else {
+    if (plot.kind == PlotKind::windows) plot.x = text_at(reader, "x", true);
     label = text_at(reader, plot.kind == PlotKind::stacked ? "bars" : "series", true);
   }
   table["rows"] = Json::array({{{"header", "label"}, {"text", label}}});

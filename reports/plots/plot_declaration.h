@@ -5,12 +5,13 @@
 //   "title"     what it shows
 //   "kind"      lines:    "y" of each "series" over the field "x"
 //               samples:  every element of the array "y" of each "series", over its index
+//               windows:  "y" of every window of a soak over "x" of it, of each "series"; dips are ringed
 //               stacked:  a bar for each "bars", made of the metrics of "parts"
 //               timeline: of a trace, not of results; takes no other key but title, x_label, note and place
 //   "place"     plots are shown in this order
 //   "sections"  a plot for each of these headings, as in a table; swept fields that nothing else tells apart
 //               are added
-//   "x"         a field with numbers
+//   "x"         a field with numbers, or a value of a window
 //   "y"         a metric, or {"value", "against", "as"}: a comparison with another point of the section
 //   "scale"     y is multiplied by it (100 for percent)
 //   "spread"    a metric: half an error bar (optional, with a plain "y")
@@ -28,14 +29,14 @@
 
 namespace mbench::reports {
 
-enum class PlotKind { lines, samples, stacked, timeline };
+enum class PlotKind { lines, samples, windows, stacked, timeline };
 
 struct PlotDeclaration {
   std::string name;
   PlotKind kind = PlotKind::lines;
   double place = 0;
   std::string title, x_label, y_label, note;
-  std::string x;       // lines
+  std::string x;       // lines, windows
   std::string metric;  // the plain y
   std::string spread;
   double scale = 1;

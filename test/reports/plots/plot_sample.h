@@ -50,6 +50,30 @@ inline ResultFile layouts() {
   return file;
 }
 
+// A soak with a dip, of windows whose last has no clock, and a point that was trained without one.
+inline ResultFile soak() {
+  ResultFile file;
+  file.environment = environment();
+  file.spec = {{"name", "soak"}, {"model", "gpt2-345m"}, {"sweep", {{"tp", {2, 1}}}}};
+  for (const int tp : {2, 1}) {
+    PointResult r = measured(point(tp, 1, 1024, ""), {40, 40, 41}, 4000);
+    if (tp == 2) {
+      Soak& soak = r.soak.emplace();
+      soak.seconds = 120, soak.steps = 1180;
+      for (int i = 1; i <= 12; ++i) {
+        SoakWindow& w = soak.windows.emplace_back();
+        const bool dip = i == 5;
+        w.end_s = 10 * i, w.steps = dip ? 80 : 100;
+        w.median_ms = dip ? 50 : 40, w.worst_ms = dip ? 90 : 41;
+        w.samples_per_s = dip ? 320 : 400 + i % 2;
+        if (i < 12) w.clock_mhz = dip ? 1900 : 2400, w.least_clock_mhz = dip ? 1500 : 2390;
+      }
+    }
+    file.points.push_back(r);
+  }
+  return file;
+}
+
 // A plot as lines of text: all that is in it.
 inline std::string text_of_plot(const Plot& plot) {
   static const char* shapes[] = {"lines", "samples", "history", "boxes"};

@@ -52,7 +52,11 @@ TEST_CASE("every declared plot comes out of the samples as its golden file says"
     if (declaration.kind == PlotKind::timeline) continue;  // of a trace: timeline_test.cpp
     INFO("plot " << declaration.name);
     std::string text;
-    for (const ResultFile& file : {sample::strategies(), sample::scaling(), sample::layouts()})
+    const std::vector<ResultFile> files =
+        declaration.kind == PlotKind::windows
+            ? std::vector{sample::soak()}
+            : std::vector{sample::strategies(), sample::scaling(), sample::layouts()};
+    for (const ResultFile& file : files)
       for (const Plot& plot : plots_of(file, declaration.name)) text += sample::text_of_plot(plot) + "\n";
     const fs::path golden =
         fs::path(MBENCH_SOURCE_DIR) / "test/reports/plots/golden" / (declaration.name + ".txt");
@@ -154,7 +158,7 @@ TEST_CASE("outliers are what lies beyond Tukey's fences") {
 
 TEST_CASE("a declaration that cannot be is refused with its place") {
   CHECK_THAT(refusal(R"({"title": "T", "kind": "pie"})"),
-             Contains("$.kind") && Contains("lines, samples, stacked"));
+             Contains("$.kind") && Contains("lines, samples, windows, stacked"));
   CHECK_THAT(refusal(R"({"kind": "lines"})"), Contains("title"));
   CHECK_THAT(
       refusal(R"({"title": "T", "kind": "lines", "x": "seq", "series": "a", "y": "mfu", "ylabel": "u"})"),
