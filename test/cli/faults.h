@@ -1,5 +1,6 @@
 // A line of the table of faults: what is done to the built binary, and the exit code and words that it must end with.
 #pragma once
+#include <random>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct Fault {
 
 // Spinning threads would make the time of these tests that of the machine's other work.
 inline const std::string kOneThread = "export OMP_NUM_THREADS=1; ";
+inline const std::string kSimulated = " --on sim:1xcpu --quiet";
 
 // Does each, in order, in the room. None may print at length or what a terminal obeys, or leave a process.
 inline void hold(const Room& room, const std::vector<Fault>& faults) {
@@ -35,6 +37,33 @@ inline void hold(const Room& room, const std::vector<Fault>& faults) {
 // The rows of a sweep's folder in the room.
 inline std::vector<PointResult> rows_of(const Room& room, const std::string& out = "o") {
   return read_result_file(room / (out + "/results.json")).points;
+}
+
+// A room with a simulated result of the tiny sweep, and a folder of baselines made of it.
+struct RoomWithResult : Room {
+  RoomWithResult() {
+    const Run run = shell("$M sweep tiny.json --set tp=1 --out r" + kSimulated + " && $M baseline add r --dir baselines");
+    REQUIRE(run.code == 0);
+  }
+};
+
+// Whether this user may mount what no other process sees.
+inline bool can_mount(const Room& room) {
+  if (room.shell("unshare -m sh -c 'mkdir m && mount -t tmpfs none m'; code=$?; rmdir m; exit $code").code ==
+      0)
+    return true;
+  WARN("not tried, since this user cannot mount: disks that are full or cannot be written");
+  return false;
+}
+
+// Where a test draws what it does: --rng-seed, or one that no run had before.
+inline unsigned seed_of_draws() {
+#if __has_include(<catch2/catch_all.hpp>)
+  const unsigned given = Catch::getSeed();
+#else
+  const unsigned given = Catch::rngSeed();
+#endif
+  return given != 0 ? given : std::random_device()();
 }
 
 }  // namespace mbench::test

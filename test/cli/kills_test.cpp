@@ -1,6 +1,5 @@
 // The table of faults, where programs are killed, stopped or told to end: the sweep, its launcher, its ranks. What was measured is
 // kept, rows say what happened, and no rank goes on.
-
 #include "engine/process/process_tree.h"
 #include "engine/spec/result.h"
 #include "test/catch.h"
@@ -18,18 +17,21 @@ const std::string kShortLong = "2, 10000000";
 }  // namespace
 
 TEST_CASE("faults: a sweep that is told to end keeps its rows and leaves no rank") {
-  for (const std::string kill : {"kill -TERM $sweep", "kill -HUP $sweep", "kill -INT $sweep; kill -INT $sweep"}) {
-    INFO(kill);
-    const LongSweep room(kShortLong);
-    const Run run = room.with_functions(
-        "begin; " + kill +
-        "; wait $sweep; echo code $?; until_no_rank; cat said; sleep 0.2; ls $(session) 2>&1");
-    INFO(run.out << run.err);
-    CHECK_THAT(run.out, Contains("code 3\n") && Contains("no rank after "));
-    CHECK_THAT(run.out, Contains("Interrupted: 1 of 2 points are done and kept. To go on: mbench sweep s.json"));
-    REQUIRE(rows_of(room).size() == 1);
-    CHECK(rows_of(room)[0].outcome == Outcome::ok);
+  const std::vector<std::string> kills = {"kill -TERM $sweep", "kill -HUP $sweep", "kill -INT $sweep; kill -INT $sweep"};
+  const LongSweep room(kShortLong);
+  std::vector<std::string> lines;
+  for (const std::string& kill : kills)
+    lines.push_back("begin; " + kill + "; wait $sweep; echo code $?; until_no_rank; cat said");
+  const std::vector<std::string> printed = room.side_by_side(lines);
+  for (std::size_t i = 0; i < kills.size(); ++i) {
+    INFO(kills[i] << "\n" << printed[i]);
+    CHECK_THAT(printed[i], Contains("code 3\n") && Contains("no rank left"));
+    CHECK_THAT(printed[i], Contains("Interrupted: 1 of 2 points are done and kept. To go on: mbench sweep s.json"));
+    const auto rows = rows_of(room, std::to_string(i) + "/o");
+    REQUIRE(rows.size() == 1);
+    CHECK(rows[0].outcome == Outcome::ok);
   }
+  CHECK(live_descendants(0).empty());
 }
 
 TEST_CASE("faults: Ctrl-C in a simulated sweep leaves in results.json what it says is kept") {

@@ -11,14 +11,14 @@ using Catch::Contains;
 
 namespace {
 
-constexpr const char* kSpec =
+constexpr const char* kSearchSpec =
     R"({"model": "gpt2-124m", "seq": 512, "global_batch": 16, "precision": "fp16", "search": ["tp", "pp", "zero", "recompute"]})";
 
 }  // namespace
 
 TEST_CASE("a search prints the best, the front and what was left out, and keeps an ordinary result file") {
   const Room room;
-  room.put("s.json", kSpec);
+  room.put("s.json", kSearchSpec);
   const Run run = room.shell("$M search s.json --on sim:4xV100-SXM2-16GB --best 3 --out o");
   INFO(run.err);
   REQUIRE(run.code == 0);
@@ -44,7 +44,7 @@ TEST_CASE("a search prints the best, the front and what was left out, and keeps 
 
 TEST_CASE("a search on one thread and on two says the same") {
   const Room room;
-  room.put("s.json", kSpec);
+  room.put("s.json", kSearchSpec);
   const Run run = room.shell(
       "for t in 1 2; do $M search s.json --on sim:4xV100-SXM2-16GB --threads $t --out o$t | "
       "grep '^|\\|simulated,' | sed 's/, in .*//' > $t; done; cmp 1 2 && wc -l < 1");
@@ -54,7 +54,7 @@ TEST_CASE("a search on one thread and on two says the same") {
 
 TEST_CASE("why a layout is not the best: what it takes longer, that it does not fit, or that it cannot be") {
   const Room room;
-  room.put("s.json", kSpec);
+  room.put("s.json", kSearchSpec);
   const std::string search = "$M search s.json --on sim:4xV100-SXM2-16GB --no-front --out o ";
   CHECK_THAT(room.shell(search + "--why tp=4,recompute=full").out,
              Contains("## Why not tp=4,recompute=full") && Contains("slower than") && Contains("| communication_tp |"));
@@ -68,7 +68,7 @@ TEST_CASE("why a layout is not the best: what it takes longer, that it does not 
 
 TEST_CASE("the fewest devices that reach a rate, and the rate per device") {
   const Room room;
-  room.put("s.json", kSpec);
+  room.put("s.json", kSearchSpec);
   const Run all = room.shell("$M search s.json --on sim:8xV100-SXM2-16GB --objective tokens_per_device --out a");
   REQUIRE(all.code == 0);
   const ResultFile file = read_result_file(room / "a/results.json");
@@ -106,7 +106,7 @@ TEST_CASE("the best are measured through an ordinary sweep, and their orders com
 
 TEST_CASE("a search that is asked to simulate everything confirms what it found") {
   const Room room;
-  room.put("s.json", kSpec);
+  room.put("s.json", kSearchSpec);
   const Run run = room.shell("$M search s.json --on sim:4xV100-SXM2-16GB --confirm --out o");
   CHECK(run.code == 0);
   CHECK_THAT(run.out, Contains("simulated in full, 0 against what was found"));

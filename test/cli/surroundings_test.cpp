@@ -26,15 +26,6 @@ struct ShortPoints : Room {
 
 const std::string kSweep = "$M sweep s.json --launcher local --quiet --out ";
 
-// Whether this user may mount what no other process sees.
-bool can_mount(const Room& room) {
-  if (room.shell("unshare -m sh -c 'mkdir m && mount -t tmpfs none m'; code=$?; rmdir m; exit $code").code ==
-      0)
-    return true;
-  WARN("not tried, since this user cannot mount: disks that are full or cannot be written");
-  return false;
-}
-
 }  // namespace
 
 TEST_CASE("faults: a folder that cannot be written is told before a point runs") {

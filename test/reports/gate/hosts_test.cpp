@@ -33,7 +33,7 @@ ResultFile on(int hosts, const std::string& last_cpu = "AMD EPYC 7742") {
   return file;
 }
 
-std::string refusal(const ResultFile& now, const ResultFile& base, const CompareOptions& options = {}) {
+std::string host_refusal(const ResultFile& now, const ResultFile& base, const CompareOptions& options = {}) {
   try {
     compare_results(now, base, options);
   } catch (const Error& e) {
@@ -45,13 +45,13 @@ std::string refusal(const ResultFile& now, const ResultFile& base, const Compare
 }  // namespace
 
 TEST_CASE("one node and two are two machines for time, not for memory and losses") {
-  CHECK_THAT(refusal(on(2), on(1)), Contains("it ran on 2 nodes of 4 ranks here, on 1 node in the baseline"));
-  CHECK_THAT(refusal(on(4), on(2)), Contains("4 nodes of 2 ranks here, on 2 nodes of 4 ranks in the baseline"));
-  CHECK(refusal(on(2), on(2)).empty());
-  CHECK(refusal(on(1), on(0)).empty());  // of an older file, which does not say
+  CHECK_THAT(host_refusal(on(2), on(1)), Contains("it ran on 2 nodes of 4 ranks here, on 1 node in the baseline"));
+  CHECK_THAT(host_refusal(on(4), on(2)), Contains("4 nodes of 2 ranks here, on 2 nodes of 4 ranks in the baseline"));
+  CHECK(host_refusal(on(2), on(2)).empty());
+  CHECK(host_refusal(on(1), on(0)).empty());  // of an older file, which does not say
   CompareOptions memory;
   memory.metrics = {"memory", "loss"};
-  CHECK(refusal(on(2), on(1), memory).empty());
+  CHECK(host_refusal(on(2), on(1), memory).empty());
 }
 
 TEST_CASE("baselines of one node and of two have folders of their own") {
@@ -68,7 +68,7 @@ TEST_CASE("baselines of one node and of two have folders of their own") {
   REQUIRE(back.points.size() == 1);
   CHECK(back.points[0].hosts == on(2).points[0].hosts);
   CHECK_FALSE(back.environment.contains("nodes"));
-  CHECK(refusal(on(2), back).empty());
+  CHECK(host_refusal(on(2), back).empty());
   // The machine of one node is what it was before rows had hosts.
   CHECK(fingerprint_of(machine_of(on(1).environment, on(1).points[0])) == fingerprint_of(machine_of(on(0).environment, on(0).points[0])));
 }

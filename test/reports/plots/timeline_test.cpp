@@ -18,7 +18,7 @@ namespace {
 
 const std::string kFixture = MBENCH_SOURCE_DIR "/test/fixtures/traces/two_stages.json";
 
-std::string refusal(const std::string& json) {
+std::string trace_refusal(const std::string& json) {
   try {
     trace_from_json(Json::parse(json), "t.json: $");
   } catch (const Error& e) {
@@ -99,13 +99,13 @@ TEST_CASE("more ranks than can be read are cut off, and that is said") {
 }
 
 TEST_CASE("what is no trace is refused with its place") {
-  CHECK_THAT(refusal(R"({"points": []})"), Contains("t.json: $") && Contains("traceEvents"));
-  CHECK_THAT(refusal("[]"), Contains("no complete event"));
-  CHECK_THAT(refusal(R"({"traceEvents": [{"ph": "M"}]})"),
+  CHECK_THAT(trace_refusal(R"({"points": []})"), Contains("t.json: $") && Contains("traceEvents"));
+  CHECK_THAT(trace_refusal("[]"), Contains("no complete event"));
+  CHECK_THAT(trace_refusal(R"({"traceEvents": [{"ph": "M"}]})"),
              Contains("$.traceEvents") && Contains("no complete event"));
-  CHECK_THAT(refusal(R"([{"ph": "X", "ts": 1, "dur": 1}, {"ph": "X", "ts": "soon", "dur": 1}])"),
+  CHECK_THAT(trace_refusal(R"([{"ph": "X", "ts": 1, "dur": 1}, {"ph": "X", "ts": "soon", "dur": 1}])"),
              Contains("$[1].ts") && Contains("soon"));
-  CHECK_THAT(refusal(R"([{"ph": "X", "ts": 1}])"), Contains("$[0].dur"));
-  CHECK_THAT(refusal(R"([{"ph": "X", "ts": 1, "dur": -2}])"), Contains("$[0].dur"));
-  CHECK_THAT(refusal("[7]"), Contains("$[0]"));
+  CHECK_THAT(trace_refusal(R"([{"ph": "X", "ts": 1}])"), Contains("$[0].dur"));
+  CHECK_THAT(trace_refusal(R"([{"ph": "X", "ts": 1, "dur": -2}])"), Contains("$[0].dur"));
+  CHECK_THAT(trace_refusal("[7]"), Contains("$[0]"));
 }

@@ -25,7 +25,7 @@ std::string table_of(const ResultFile& file, const ReportOptions& options) {
   return fixture::tables_of(render_report(file, options));
 }
 
-std::string refusal(const char* tables) {
+std::string shape_refusal(const char* tables) {
   ResultFile file = sample::strategies();
   file.spec["tables"] = Json::parse(tables);
   try {
@@ -87,19 +87,19 @@ TEST_CASE("a table can be like a built-in one but for some keys") {
 }
 
 TEST_CASE("mistakes in comparisons, formats, sort and like are refused with their place") {
-  CHECK_THAT(refusal(R"([{"like": "strategy"}])"),
+  CHECK_THAT(shape_refusal(R"([{"like": "strategy"}])"),
              Contains("[spec.tables[0].like] no built-in table of that name"));
-  CHECK_THAT(refusal(R"([{"like": "long", "sort": "seq:up"}])"),
+  CHECK_THAT(shape_refusal(R"([{"like": "long", "sort": "seq:up"}])"),
              Contains("[spec.tables[0].sort[0]] unknown order") && Contains("FIELD:desc"));
-  CHECK_THAT(refusal(R"([{"like": "long", "sort": ["sequence"]}])"), Contains("table long"));
+  CHECK_THAT(shape_refusal(R"([{"like": "long", "sort": ["sequence"]}])"), Contains("table long"));
   const std::string head = R"([{"like": "long", "columns": [{"header": "A", )";
   CHECK_THAT(
-      refusal((head + R"("value": "mfu", "as": "ratio", "against": "first", "format": "{mfu}"}]}])").c_str()),
+      shape_refusal((head + R"("value": "mfu", "as": "ratio", "against": "first", "format": "{mfu}"}]}])").c_str()),
       Contains("columns[0].format] a comparison has one number, got {mfu}"));
-  CHECK_THAT(refusal((head + R"("text": "{mfu}", "self": "x"}]}])").c_str()),
+  CHECK_THAT(shape_refusal((head + R"("text": "{mfu}", "self": "x"}]}])").c_str()),
              Contains("columns[0].self] goes with \"value\" alone"));
   for (const char* text : {"{mfu:g}", "{mfu:3g2}", "{mfu:3g2-1}", "{mfu:+}", "{mfu:0s}", "{mfu:16}"})
-    CHECK_THAT(refusal((head + R"("text": ")" + text + R"("}]}])").c_str()), Contains("not a number format"));
+    CHECK_THAT(shape_refusal((head + R"("text": ")" + text + R"("}]}])").c_str()), Contains("not a number format"));
 }
 
 TEST_CASE("numbers by themselves, with a sign, and what follows from others") {

@@ -36,7 +36,7 @@ std::string render(std::vector<PointResult> points, const char* declaration) {
   return report.substr(table, report.find("- Model FLOPs") - table);
 }
 
-std::string refusal(const char* declaration) {
+std::string declaration_refusal(const char* declaration) {
   try {
     table_declaration_from_json(nlohmann::ordered_json::parse(declaration), "spec.json: tables[0]");
   } catch (const Error& e) {
@@ -134,31 +134,31 @@ TEST_CASE("points that no row of a declaration holds are counted") {
 }
 
 TEST_CASE("a declaration that cannot be is refused with its path and the nearest choice") {
-  CHECK(refusal(R"json({"name": "x", "rows": ["seq"], "columns": ["mfu"], "colums": []})json") ==
+  CHECK(declaration_refusal(R"json({"name": "x", "rows": ["seq"], "columns": ["mfu"], "colums": []})json") ==
         "[spec.json: tables[0].colums] unknown key, got \"colums\", need one of name, like, title, note, "
         "where, each, sections, rows, pivot, columns, labels, sort; did you mean \"columns\"?");
-  CHECK_THAT(refusal(R"json({"name": "x", "columns": ["mfu"]})json"), Contains("no \"rows\""));
-  CHECK_THAT(refusal(R"json({"name": "x", "rows": [], "columns": ["mfu"]})json"),
+  CHECK_THAT(declaration_refusal(R"json({"name": "x", "columns": ["mfu"]})json"), Contains("no \"rows\""));
+  CHECK_THAT(declaration_refusal(R"json({"name": "x", "rows": [], "columns": ["mfu"]})json"),
              Contains("[spec.json: tables[0].rows]"));
-  CHECK_THAT(refusal(R"json({"name": "x", "rows": ["seq"], "columns": [{"header": "A"}]})json"),
+  CHECK_THAT(declaration_refusal(R"json({"name": "x", "rows": ["seq"], "columns": [{"header": "A"}]})json"),
              Contains("columns[0]] a cell comes from one place"));
   CHECK_THAT(
-      refusal(R"json({"name": "x", "rows": ["seq"], "columns": [{"header": "A", "text": "{mfu"}]})json"),
+      declaration_refusal(R"json({"name": "x", "rows": ["seq"], "columns": [{"header": "A", "text": "{mfu"}]})json"),
       Contains("columns[0].text] a { without its }"));
   CHECK_THAT(
-      refusal(R"json({"name": "x", "rows": ["seq"], "columns": [{"header": "A", "text": "{mfu:x}"}]})json"),
+      declaration_refusal(R"json({"name": "x", "rows": ["seq"], "columns": [{"header": "A", "text": "{mfu:x}"}]})json"),
       Contains("not a number format"));
   CHECK_THAT(
-      refusal(R"json({"name": "x", "rows": ["seq"], "columns": [{"header": "A", "value": "mfu", "as": "rato",
+      declaration_refusal(R"json({"name": "x", "rows": ["seq"], "columns": [{"header": "A", "value": "mfu", "as": "rato",
                          "against": "first"}]})json"),
       Contains("columns[0].as] unknown comparison") && Contains("did you mean \"ratio\""));
   CHECK_THAT(
-      refusal(R"json({"name": "x", "rows": ["seq"], "columns": [{"header": "A", "value": "mfu", "as": "ratio",
+      declaration_refusal(R"json({"name": "x", "rows": ["seq"], "columns": [{"header": "A", "value": "mfu", "as": "ratio",
                          "against": {}}]})json"),
       Contains("columns[0].against]"));
-  CHECK_THAT(refusal(R"json({"name": 3, "rows": ["seq"], "columns": ["mfu"]})json"),
+  CHECK_THAT(declaration_refusal(R"json({"name": 3, "rows": ["seq"], "columns": ["mfu"]})json"),
              Contains("tables[0].name] wrong type, got 3"));
-  CHECK_THAT(refusal(R"json(["strategies"])json"), Contains("wrong type"));
+  CHECK_THAT(declaration_refusal(R"json(["strategies"])json"), Contains("wrong type"));
 }
 
 TEST_CASE("texts of cells") {
