@@ -14,7 +14,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-std::string refusal(const ResultFile& file, const ReportOptions& options) {
+std::string report_refusal(const ResultFile& file, const ReportOptions& options) {
   try {
     render_report(file, options);
   } catch (const Error& e) {
@@ -151,33 +151,33 @@ TEST_CASE("--metric, --columns, --sort and --filter") {
   }
   SECTION("names that do not exist") {
     options.metrics = {"mfuu"};
-    CHECK_THAT(refusal(file, options), Contains("[--metric]") && Contains("did you mean \"mfu\"?"));
+    CHECK_THAT(report_refusal(file, options), Contains("[--metric]") && Contains("did you mean \"mfu\"?"));
     options = {};
     options.columns = {"iteration_ms.mediam"};
-    CHECK_THAT(refusal(file, options),
+    CHECK_THAT(report_refusal(file, options),
                Contains("[--columns]") && Contains("did you mean \"iteration_ms.median\"?"));
     options = {};
     options.tables = {"strategy"};
-    CHECK_THAT(refusal(file, options), Contains("[--table]") && Contains("need one of all, cluster, "));
+    CHECK_THAT(report_refusal(file, options), Contains("[--table]") && Contains("need one of all, cluster, "));
     options = {};
     options.sort = "sequence";
-    CHECK_THAT(refusal(file, options), Contains("[--sort]"));
+    CHECK_THAT(report_refusal(file, options), Contains("[--sort]"));
     options = {};
     options.sort = "seq:down";
-    CHECK_THAT(refusal(file, options), Contains("FIELD:desc"));
+    CHECK_THAT(report_refusal(file, options), Contains("FIELD:desc"));
     options = {};
     options.filters = {"seq=1536"};
-    CHECK_THAT(refusal(file, options), Contains("no point has seq = 1536, need one of 512, 2048"));
+    CHECK_THAT(report_refusal(file, options), Contains("no point has seq = 1536, need one of 512, 2048"));
     options = {};
     options.filters = {"seq"};
-    CHECK_THAT(refusal(file, options), Contains("need field=value"));
+    CHECK_THAT(report_refusal(file, options), Contains("need field=value"));
     options = {};
     options.format = "html";
-    CHECK_THAT(refusal(file, options), Contains("need one of md, csv, json"));
+    CHECK_THAT(report_refusal(file, options), Contains("need one of md, csv, json"));
     options = {};
     options.columns = {"seq"};
     options.metrics = {"mfu"};
-    CHECK_THAT(refusal(file, options), Contains("[--columns]"));
+    CHECK_THAT(report_refusal(file, options), Contains("[--columns]"));
   }
 }
 
@@ -193,14 +193,14 @@ TEST_CASE("a spec's own tables: declared ones, built-in ones by name, errors wit
   options.tables = {"mine"};
   CHECK_THAT(render_report(file, options), !Contains("Anatomy"));
   file.spec["tables"][1]["columns"][0] = "mfuu";
-  CHECK_THAT(refusal(file, {}), Contains("table mine") && Contains("did you mean \"mfu\"?"));
+  CHECK_THAT(report_refusal(file, {}), Contains("table mine") && Contains("did you mean \"mfu\"?"));
   CHECK_THROWS_AS(check_tables(file.spec), Error);
   file.spec["tables"][1]["columns"] = {"mfu", "iteration_ms.p95", "memory_anatomy_mib.weights", "env.X",
                                        "losses.last"};
   CHECK_NOTHROW(check_tables(file.spec));
   file.spec["tables"][1] = "min";
   CHECK_THROWS_AS(check_tables(file.spec), Error);
-  CHECK_THAT(refusal(file, {}), Contains("[spec.tables[1]] no table of that name"));
+  CHECK_THAT(report_refusal(file, {}), Contains("[spec.tables[1]] no table of that name"));
 }
 
 TEST_CASE("markdown cannot be broken out of, and columns line up") {
