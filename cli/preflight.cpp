@@ -26,7 +26,7 @@ constexpr double kShareOfPeak = 0.3, kSecondsPerLaunch = 1e-5;
 const Machine& this_machine() {
   static const Machine machine = [] {
     CalibrationOptions options;
-    options.seconds = 0.3;
+    options.seconds = 0.1;
     options.measured_on = "this machine";
     options.cores = usable_cores();
     options.memory_bytes = std::max<std::uint64_t>(physical_memory(), std::uint64_t{1} << 30);
