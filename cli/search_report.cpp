@@ -95,8 +95,8 @@ std::string describe_search(const search::Space& space, const search::Place& pla
                             const search::SearchOptions& options, const SearchEnd& end, const ResultFile& file) {
   std::string text = fmt::format("# {}: {} on {} x {}, simulated\n\n", space.name, space.base.model.name,
                                  place.devices, place.machine.name);
-  text += fmt::format("{} that can be; {} simulated, {} decided by their floors, in {}.\n\n",
-                      counted(end.layouts, "layout"), end.simulated, end.by_floor,
+  text += fmt::format("{} that can be; {} simulated, {} of them block by block, {} decided by their floors, in {}.\n\n",
+                      counted(end.layouts, "layout"), end.simulated, end.placed, end.by_floor,
                       format_duration(end.total_seconds));
   if (end.best.empty()) {
     text += end.interrupted     ? "Interrupted before any was simulated that fits.\n\n"
@@ -156,7 +156,8 @@ std::string explain_layout(const search::Space& space, const search::Place& plac
   Point asked = end.best.empty() ? space.base : end.best.front().point;
   for (const sweeps::Assignment& a : wanted)
     search::set_field(asked, a.fields[0], nlohmann::json(a.value), "--why " + a.text);
-  search::Bounds bounds(place.machine, place.framework);
+  const search::Bounds bounds(place.machine, place.framework);
+  const search::CloseBounds close(place.machine, place.framework, bounds);
   std::optional<std::pair<double, Point>> nearest;  // by its floor; one that may fit before one that cannot
   std::map<std::string, search::Refused> refused;
   std::size_t count = 0;
@@ -174,7 +175,7 @@ std::string explain_layout(const search::Space& space, const search::Place& plac
     fail(ErrorKind::bad_input, "--why " + layout, "no layout of the space, need fields that are free and {} devices",
          place.devices);
   }
-  const Tried t = search::try_layout(nearest->second, place, bounds);
+  const Tried t = search::try_layout(nearest->second, place, bounds, close);
   if (count > 1)
     text += fmt::format("{} layouts are such; the best of them by its floor is {}.\n\n", count,
                         search::label_of(space, t.point));

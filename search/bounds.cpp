@@ -13,6 +13,7 @@
 #include "engine/sim/cluster.h"
 #include "engine/sim/counting.h"
 #include "engine/sim/recorder.h"
+#include "search/small_model.h"
 #include "strategies/strategies.h"
 
 namespace mbench::search {
@@ -140,10 +141,12 @@ struct Stage {
 };
 
 Stage stage_of(const StepTapes& tapes, const HostTimes& times) {
-  // The forward of the last micro batch and the backward of the first: without waits for weights, without reductions.
+  // The forward of the last micro batch: without waits for weights. Of backwards whichever takes less of each: the first may write
+  // gradients where others add, and the last reduces them.
   const Tape& forward = tapes.actions.at({Action::Kind::forward, 0}).last;
-  const Tape& backward = tapes.actions.at({Action::Kind::backward, 0}).first;
-  return {busy_of(forward, times), busy_of(backward, times), kept_by(forward)};
+  const auto& backward = tapes.actions.at({Action::Kind::backward, 0});
+  const Busy first = busy_of(backward.first, times), last = busy_of(backward.last, times);
+  return {busy_of(forward, times), {std::min(first.device, last.device), std::min(first.host, last.host)}, kept_by(forward)};
 }
 
 Bytes as_doubles(const std::array<std::size_t, kCategories>& bytes) {
@@ -173,26 +176,6 @@ struct Probe {
   Parts<Work> work;
   Kept layer_kept;
 };
-
-// As many layers in so many stages, all of one kind.
-Point small(const Point& point, std::int64_t layers, std::int64_t stages, bool dense) {
-  Point p = point;
-  p.model.layers = layers;
-  if (p.model.experts > 0) p.model.dense_layers = dense ? layers : 0;
-  p.pp = stages;
-  p.schedule = ScheduleKind::one_f_one_b;
-  p.virtual_stages = 1;
-  p.global_batch = p.micro_batch * p.dp * 2;
-  return p;
-}
-
-std::string key_of(Point p) {
-  // All but what is the same for every layout of a search, and costs most to write.
-  p.model = {};
-  p.env.clear();
-  p.machine.clear();
-  return point_to_json(p).dump();
-}
 
 using ChunkLayers = std::vector<std::vector<ChunkPlan>>;
 
@@ -253,6 +236,7 @@ struct Bounds::Memo {
   std::map<std::tuple<std::int64_t, std::int64_t, ScheduleKind>, ChunkLayers> chunks = {};
   // Micro batches, or parts of ones, that a stage holds at once at most.
   std::map<std::tuple<ScheduleKind, std::int64_t, std::int64_t, std::int64_t, std::int64_t>, int> under_way = {};
+  std::map<std::tuple<ScheduleKind, std::int64_t, std::int64_t, std::int64_t, std::int64_t>, Schedule> starts = {};
 
   // The value of that key, made once; two threads may make one at the same time, to the same.
   template <class Map, class Make>
@@ -271,7 +255,7 @@ struct Bounds::Memo {
     const HostTimes times = host_times(point, machine, framework);
     const Links links = links_of(point, machine);
     const auto stages = [&](std::int64_t layers, std::int64_t count) -> std::optional<std::pair<Stage, Stage>> {
-      const Point p = small(point, layers, count, dense);
+      const Point p = small_model(point, layers, count, dense);
       if (strategies::why_not(p)) return std::nullopt;
       const auto recording = sim::record(
           strategies::make_plan(p), machine.devices_per_node, [&] { return costs_of(as, machine, framework); },
@@ -296,7 +280,7 @@ struct Bounds::Memo {
 
   std::optional<Parts<Bytes>> count(const Point& point, bool dense) const {
     const auto stages = [&](std::int64_t layers, std::int64_t count) -> std::optional<std::pair<Bytes, Bytes>> {
-      const Point p = small(point, layers, count, dense);
+      const Point p = small_model(point, layers, count, dense);
       if (strategies::why_not(p)) return std::nullopt;
       Plan plan = strategies::make_plan(p);
       // Whole parameters go to ranks as they come; no rank's room is less than an even part.
@@ -326,7 +310,7 @@ struct Bounds::Memo {
   // What a micro batch meets does not depend on pp and on dp, but where experts need so many ranks, nor on how state is
   // sharded: then the forward and backward of whole state are a floor.
   const std::optional<Probe>& probe(const Point& point, bool dense) {
-    Point p = small(point, 2, 2, dense);
+    Point p = small_model(point, 2, 2, dense);
     p.zero = Zero::none;
     p.fsdp_no_sync = false;
     p.offload = Offload::none;
@@ -373,7 +357,7 @@ struct Bounds::Memo {
 
   // The state of a rank does not depend on the micro batch, on what is recomputed and on how the sequence is split.
   const std::optional<Parts<Bytes>>& state(const Point& point, bool dense) {
-    Point p = small(point, 2, 2, dense);
+    Point p = small_model(point, 2, 2, dense);
     p.recompute = Recompute::none;
     p.recompute_layers = 0;
     without_experts(p, dense);
@@ -395,6 +379,25 @@ struct Bounds::Memo {
     });
   }
 
+  // Forwards and backwards until as much is under way as ever will be: those up to the first backward, and two rounds through
+  // all chunks more.
+  const Schedule& start_of(const Point& p, int stage) {
+    return once(starts, std::tuple(p.schedule, p.pp, std::int64_t{stage}, p.virtual_stages, p.micro_batches()), [&] {
+      Schedule start;
+      std::size_t more = static_cast<std::size_t>(4 * p.pp * p.virtual_stages);
+      bool back = false;
+      for (const Action& a : strategies::make_schedule(p.schedule, static_cast<int>(p.pp), stage,
+                                                       static_cast<int>(p.virtual_stages),
+                                                       static_cast<int>(p.micro_batches()))) {
+        if (a.kind != Action::Kind::forward && a.kind != Action::Kind::backward) continue;
+        back = back || a.kind == Action::Kind::backward;
+        if (back && more-- == 0) break;
+        start.push_back(a);
+      }
+      return start;
+    });
+  }
+
   int most_under_way(const Point& p, int stage) {
     return once(under_way,
                 std::tuple(p.schedule, p.pp, std::int64_t{stage}, p.virtual_stages, p.micro_batches()), [&] {
@@ -413,21 +416,44 @@ struct Bounds::Memo {
 Bounds::Bounds(const Machine& machine, const Framework& framework) : memo_(new Memo{machine, framework}) {}
 Bounds::~Bounds() = default;
 
-namespace {
-
-// The layers of a chunk, dense ones and those with experts.
-std::array<double, 2> kinds_of(const Point& point, const ChunkPlan& c) {
-  const std::int64_t dense_layers = point.model.experts > 0 ? point.model.dense_layers : point.model.layers;
-  const auto dense = static_cast<double>(std::clamp<std::int64_t>(dense_layers - c.first_layer, 0, c.layers));
-  return {dense, static_cast<double>(c.layers) - dense};
+const std::vector<std::vector<ChunkPlan>>& Bounds::chunks_of(const Point& point) const {
+  return memo_->chunks_of(point);
 }
 
-std::array<bool, 2> kinds_of(const Point& point) {
-  const std::int64_t dense_layers = point.model.experts > 0 ? point.model.dense_layers : point.model.layers;
-  return {dense_layers > 0, dense_layers < point.model.layers};
+std::array<double, kCategories> Bounds::state(const Point& point, int stage) const {
+  const std::array<bool, 2> kinds = kinds_of(point);
+  const Parts<Bytes>* state[2] = {};
+  Bytes bytes{};
+  for (int k = 0; k < 2; ++k) {
+    if (!kinds[static_cast<std::size_t>(k)]) continue;
+    const auto& found = memo_->state(point, k == 0);
+    if (!found) return bytes;
+    state[k] = &*found;
+  }
+  const auto add = [&](const Bytes& part, double times) {
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] += part[i] * times * (1 - kSlack);
+  };
+  for (const ChunkPlan& c : memo_->chunks_of(point)[static_cast<std::size_t>(stage)]) {
+    const auto count = kinds_of(point, c);
+    for (int k = 0; k < 2; ++k)
+      if (state[k]) add(state[k]->layer, count[static_cast<std::size_t>(k)]);
+    if (c.first || c.last) add((state[0] ? state[0] : state[1])->end_of(c), 1);
+  }
+  return bytes;
 }
 
-}  // namespace
+std::array<double, kCategories> Bounds::layer_state(const Point& point) const {
+  Point whole = point;
+  whole.zero = Zero::none;
+  whole.fsdp_no_sync = false;
+  whole.offload = Offload::none;
+  const auto& found = memo_->state(whole, kinds_of(point)[0]);
+  return found ? found->layer : Bytes{};
+}
+
+const Schedule& Bounds::start_of(const Point& point, int stage) const {
+  return memo_->start_of(point, stage);
+}
 
 Floor Bounds::memory(const Point& point) const {
   Floor floor;

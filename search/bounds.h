@@ -19,6 +19,7 @@
 #include <string>
 
 #include "engine/base/category.h"
+#include "engine/plan/plan.h"
 #include "engine/sim/machine.h"
 #include "engine/spec/point.h"
 
@@ -42,6 +43,15 @@ class Bounds {
   // The parts of it: that of memory, without its time, takes less to find.
   Floor memory(const Point& point) const;
   double seconds(const Point& point) const;
+
+  // What they are made of. The chunks of each stage;
+  const std::vector<std::vector<ChunkPlan>>& chunks_of(const Point& point) const;
+  // of a rank of a stage, the state alone; nothing where no layers can be recorded;
+  std::array<double, kCategories> state(const Point& point, int stage) const;
+  // of a layer (a dense one where there are such), where nothing is sharded;
+  std::array<double, kCategories> layer_state(const Point& point) const;
+  // and the first forwards and backwards of a stage, as many as it takes until most is under way.
+  const Schedule& start_of(const Point& point, int stage) const;
 
   // Buckets of sharded state are padded to a multiple of the ranks, in a model of few layers otherwise than in a whole one.
   static constexpr double kSlack = 0.005;

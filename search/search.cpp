@@ -7,6 +7,7 @@
 
 #include "engine/base/text.h"
 #include "engine/sim/simulate.h"
+#include "search/close_bounds.h"
 #include "search/parallel.h"
 #include "strategies/strategies.h"
 
@@ -16,7 +17,8 @@ namespace {
 constexpr double kMiB = 1048576;
 constexpr std::size_t kBatch = 4096;  // layouts whose floors are made together
 constexpr double kWithinReach = 1.5;  // of the memory: of layouts that take so much it is told what more would give
-constexpr std::size_t kWave = 32;     // layouts that are simulated together
+constexpr std::size_t kWave = 32;     // layouts that are looked at together
+constexpr std::size_t kTogether = 4;  // of them those that are simulated, block by block
 
 using Score = std::pair<double, double>;
 
@@ -25,6 +27,7 @@ struct Candidate {
   Floor floor;
   Score score;
   std::size_t number = 0;  // in the order of the space, which decides ties
+  enum class Known { floor, close_floor, outline } known = Known::floor;
   double mib() const { return floor.total_bytes() / kMiB; }
 };
 
@@ -57,7 +60,7 @@ class Search {
     end_.floor_seconds = seconds();
     find_best();
     if (options_.front) find_front();
-    end_.by_floor += left_.size();
+    end_.by_floor = end_.layouts - end_.simulated;
     find_larger();
     finish();
     end_.total_seconds = seconds();
@@ -80,9 +83,6 @@ class Search {
       return !end_.interrupted;
     });
     add(batch);
-    std::sort(left_.begin(), left_.end(), [](const Candidate& a, const Candidate& b) {
-      return std::pair(a.score, a.number) < std::pair(b.score, b.number);
-    });
   }
 
   void add(std::vector<Point>& batch) {
@@ -99,17 +99,8 @@ class Search {
     });
     for (std::size_t i = 0; i < batch.size(); ++i) {
       Candidate c{std::move(batch[i]), floors[i], {}, end_.layouts++};
-      c.score = score(options_.objective, c.floor.seconds * 1e3, c.mib(), c.point.world());
-      if (c.mib() > end_.limit_mib) {
-        ++end_.by_floor;
-        count_too_large(decided_by(c.floor.rank, c.floor.largest()), c.point, c.mib());
-        if (c.mib() <= kWithinReach * end_.limit_mib) remember_larger(std::move(c));
-      } else if (rate_of(c.point, c.floor.seconds * 1e3) < options_.rate) {
-        ++end_.by_floor;
-        ++end_.too_slow;
-      } else {
-        left_.push_back(std::move(c));
-      }
+      c.score = score_of(c);
+      if (is_open(c)) left_.push_back(std::move(c));
     }
     batch.clear();
     tell();
@@ -126,28 +117,46 @@ class Search {
   }
 
   // Of layouts that do not fit, those that no other undercuts in both time and memory, by their floors.
-  void remember_larger(Candidate&& c) {
+  void remember_larger(const Candidate& c) {
     const auto undercuts = [](const Candidate& a, const Candidate& b) {
       return a.floor.seconds <= b.floor.seconds && a.mib() <= b.mib();
     };
     if (std::any_of(larger_.begin(), larger_.end(), [&](const Candidate& a) { return undercuts(a, c); })) return;
     std::erase_if(larger_, [&](const Candidate& a) { return undercuts(c, a); });
-    larger_.push_back(std::move(c));
+    larger_.push_back(c);
   }
 
-  // Simulates these, in parallel, and keeps what came of them in their order.
-  void simulate(std::vector<Candidate>&& wave) {
-    std::vector<Tried> tried(wave.size());
-    each_in_parallel(wave.size(), options_.threads, [&](std::size_t i) {
-      tried[i] = simulated(wave[i].point, place_);
-      tried[i].floor = wave[i].floor;
-    });
-    for (std::size_t i = 0; i < wave.size(); ++i) keep(std::move(tried[i]), wave[i].number);
-    tell();
+  // Whether a layout is still to be decided, by what is known of it: it may fit and reach the rate.
+  bool is_open(const Candidate& c) {
+    if (c.mib() > end_.limit_mib) {
+      count_too_large(decided_by(c.floor.rank, c.floor.largest()), c.point, c.mib());
+      if (c.mib() <= kWithinReach * end_.limit_mib) remember_larger(c);
+      return false;
+    }
+    if (rate_of(c.point, c.floor.seconds * 1e3) >= options_.rate) return true;
+    ++end_.too_slow;
+    return false;
+  }
+
+  // More about a layout: closer floors, and then, in their place, time and peak as a simulation has them, where they can be had
+  // without one.
+  void learn(Candidate& c) const {
+    if (c.known == Candidate::Known::floor) {
+      c.known = Candidate::Known::close_floor;
+      c.floor = close_bounds_.floor(c.point, c.floor);
+      return;
+    }
+    c.known = Candidate::Known::outline;
+    const auto outline = outline_point(c.point, strategies::make_plan(c.point), place_.machine, place_.framework,
+                                       static_cast<int>(place_.devices));
+    if (!outline) return;
+    c.floor.seconds = outline->seconds * (1 - 1e-12);  // a step in ms and a rate are rounded
+    for (std::size_t i = 0; i < c.floor.bytes.size(); ++i)
+      c.floor.bytes[i] = static_cast<double>(outline->peak.by_category[i]);
+    c.floor.rank = outline->rank;
   }
 
   void keep(Tried&& t, std::size_t number) {
-    ++end_.simulated;
     const PointResult& r = t.result;
     if (!r.iteration_ms) return;
     if (!t.fits) {
@@ -165,37 +174,89 @@ class Search {
     });
   }
 
+  Score score_of(const Candidate& c) const {
+    return score(options_.objective, c.floor.seconds * 1e3, c.mib(), c.point.world());
+  }
   Score score_of(const Tried& t) const {
     return score(options_.objective, t.result.iteration_ms->mean, *t.result.peak_memory_mib, t.point.world());
   }
 
-  // Takes from the front of `left_` what `wanted` wants, up to a wave.
-  template <class Wanted>
-  std::vector<Candidate> next_wave(std::size_t& from, const Wanted& wanted) {
-    std::vector<Candidate> wave;
-    for (; from < left_.size() && wave.size() < kWave; ++from)
-      if (wanted(left_[from])) {
-        wave.push_back(std::move(left_[from]));
-        left_[from].number = kTaken;
+  // Takes layouts in the order of `key`, those that `wanted` still wants: more is found out about them, with which they go back to
+  // their new place, or, where all is known that can be without it, they are simulated. `left_` keeps what was not wanted.
+  template <class Key, class Wanted>
+  void decide(const Key& key, const Wanted& wanted) {
+    std::vector<std::pair<decltype(key(left_[0])), std::size_t>> heap;  // the place in `left_` too
+    for (std::size_t i = 0; i < left_.size(); ++i) heap.emplace_back(key(left_[i]), i);
+    std::make_heap(heap.begin(), heap.end(), std::greater<>());
+    const auto push = [&](std::size_t i) {
+      heap.emplace_back(key(left_[i]), i);
+      std::push_heap(heap.begin(), heap.end(), std::greater<>());
+    };
+    while (!stopped()) {
+      // The first ones of which as much is known.
+      std::vector<std::size_t> wave;
+      while (!heap.empty() && wave.size() < kWave) {
+        const std::size_t i = heap.front().second;
+        const bool other = !wave.empty() && left_[i].known != left_[wave[0]].known;
+        if (other && wanted(left_[i])) break;
+        std::pop_heap(heap.begin(), heap.end(), std::greater<>());
+        heap.pop_back();
+        if (!other && wanted(left_[i])) wave.push_back(i);
       }
-    return wave;
-  }
-  void drop_taken() {
+      if (wave.empty()) break;
+      left_[wave[0]].known == Candidate::Known::outline ? place(wave, push) : learn(wave, push);
+      tell();
+    }
     std::erase_if(left_, [](const Candidate& c) { return c.number == kTaken; });
   }
 
-  void find_best() {
-    for (std::size_t from = 0; !stopped();) {
-      const auto wave = next_wave(from, [&](const Candidate& c) {
-        return fitting_.size() < options_.best || !(score_of(fitting_[options_.best - 1].tried) < c.score);
-      });
-      if (wave.empty()) break;
-      simulate(std::vector<Candidate>(wave));
+  template <class Push>
+  void learn(const std::vector<std::size_t>& wave, const Push& push) {
+    each_in_parallel(wave.size(), options_.threads, [&](std::size_t i) { learn(left_[wave[i]]); });
+    for (const std::size_t i : wave) {
+      Candidate& c = left_[i];
+      if (c.known == Candidate::Known::outline) ++end_.simulated;
+      c.score = score_of(c);
+      if (is_open(c))
+        push(i);
+      else
+        c.number = kTaken;
     }
-    drop_taken();
   }
 
-  // Whether something fits that is as fast and takes as little as the floors of that layout.
+  // Of those that follow each other, what comes of the first ones may decide about what takes as much memory or more.
+  template <class Push>
+  void place(const std::vector<std::size_t>& wave, const Push& push) {
+    std::vector<std::size_t> now;
+    double least = std::numeric_limits<double>::infinity();
+    for (const std::size_t i : wave) {
+      if (now.size() == kTogether || left_[i].mib() >= least) {
+        push(i);
+        continue;
+      }
+      least = left_[i].mib();
+      now.push_back(i);
+    }
+    std::vector<Tried> tried(now.size());
+    each_in_parallel(now.size(), options_.threads, [&](std::size_t i) {
+      const Candidate& c = left_[now[i]];
+      tried[i] = simulated(c.point, place_);
+      tried[i].floor = c.floor;
+    });
+    for (std::size_t i = 0; i < now.size(); ++i) {
+      ++end_.placed;
+      keep(std::move(tried[i]), std::exchange(left_[now[i]].number, kTaken));
+    }
+  }
+
+  void find_best() {
+    decide([](const Candidate& c) { return std::pair(c.score, c.number); },
+           [&](const Candidate& c) {
+             return fitting_.size() < options_.best || !(score_of(fitting_[options_.best - 1].tried) < c.score);
+           });
+  }
+
+  // Whether something fits that is as fast and takes as little as is known of that layout.
   bool dominated(const Candidate& c) const {
     return std::any_of(fitting_.begin(), fitting_.end(), [&](const Fitting& f) {
       return f.tried.result.iteration_ms->mean <= c.floor.seconds * 1e3 &&
@@ -203,17 +264,10 @@ class Search {
     });
   }
 
-  // From those that take least, which rule most others out, and then the rest by time.
+  // The fastest first, so that whatever is not dominated when it comes is of the front, if it fits.
   void find_front() {
-    std::sort(left_.begin(), left_.end(), [](const Candidate& a, const Candidate& b) {
-      return std::tuple(a.floor.seconds, a.mib(), a.number) < std::tuple(b.floor.seconds, b.mib(), b.number);
-    });
-    for (std::size_t from = 0; !stopped();) {
-      auto wave = next_wave(from, [&](const Candidate& c) { return !dominated(c); });
-      if (wave.empty()) break;
-      simulate(std::move(wave));
-    }
-    drop_taken();
+    decide([](const Candidate& c) { return std::tuple(c.floor.seconds, c.mib(), c.number); },
+           [&](const Candidate& c) { return !dominated(c); });
   }
 
   // Of what does not fit and would be faster than the best, what takes least.
@@ -231,7 +285,7 @@ class Search {
     constexpr std::size_t kMost = 16;  // each is a simulation
     for (std::size_t i = 0; i < std::min(larger_.size(), kMost) && !stopped(); ++i) {
       if (const auto mib = least(); mib && *mib <= larger_[i].mib()) break;
-      Tried t = simulated(larger_[i].point, place_);
+      Tried t = simulated(larger_[i].point, place_, false);
       t.floor = larger_[i].floor;
       if (t.result.iteration_ms) larger_tried_.push_back(std::move(t));
     }
@@ -258,13 +312,13 @@ class Search {
 
   void tell() {
     if (!options_.progress) return;
-    SearchOptions::Progress p{end_.layouts, end_.by_floor + end_.simulated, end_.simulated, {}};
+    SearchOptions::Progress p{end_.layouts, end_.layouts - left_.size(), end_.simulated, {}};
     if (!fitting_.empty()) p.best_ms = fitting_.front().tried.result.iteration_ms->mean;
     options_.progress(p);
   }
 
-  static Tried simulated(const Point& point, const Place& place);
-  friend Tried search::try_layout(const Point& point, const Place& place, const Bounds& bounds);
+  static Tried simulated(const Point& point, const Place& place, bool may_fit = true);
+  friend Tried search::try_layout(const Point& point, const Place& place, const Bounds& bounds, const CloseBounds& close);
 
   static constexpr std::size_t kTaken = ~std::size_t{0};
   struct Fitting {
@@ -277,22 +331,26 @@ class Search {
   const SearchOptions& options_;
   SearchEnd end_;
   Bounds bounds_;
+  CloseBounds close_bounds_{place_.machine, place_.framework, bounds_};
   std::vector<Candidate> left_;                  // not decided
   std::vector<Candidate> larger_;                // do not fit by their floor
   std::vector<Fitting> fitting_;                 // simulated, best first
   std::vector<Tried> larger_tried_;              // simulated, and do not fit
 };
 
-Tried Search::simulated(const Point& point, const Place& place) {
+Tried Search::simulated(const Point& point, const Place& place, bool may_fit) {
   Tried t;
   t.point = point;
+  t.fits = may_fit;
   const Plan plan = strategies::make_plan(point);
   const int devices = static_cast<int>(place.devices);
   Simulation s;
   try {
-    s = simulate_point(point, plan, place.machine, place.framework, devices);
+    if (may_fit) s = simulate_point(point, plan, place.machine, place.framework, devices);
   } catch (const OutOfMemory&) {
     t.fits = false;
+  }
+  if (!t.fits) {
     Machine roomy = place.machine;
     roomy.memory_bytes = std::uint64_t{1} << 60;
     Point unlimited = point;
@@ -351,9 +409,9 @@ SearchEnd search(const Space& space, const Place& place, const SearchOptions& op
   return Search(space, place, options).run();
 }
 
-Tried try_layout(const Point& point, const Place& place, const Bounds& bounds) {
+Tried try_layout(const Point& point, const Place& place, const Bounds& bounds, const CloseBounds& close) {
   Tried t = Search::simulated(point, place);
-  t.floor = bounds.floor(point);
+  t.floor = close.floor(point, bounds.floor(point));
   return t;
 }
 
@@ -368,6 +426,7 @@ std::vector<std::string> confirm(const Space& space, const Place& place, const S
     return true;
   });
   const Bounds bounds(place.machine, place.framework);
+  const CloseBounds close(place.machine, place.framework, bounds);
   std::optional<Score> worst;
   if (end.best.size() == options.best) {
     const Tried& last = end.best.back();
@@ -379,7 +438,7 @@ std::vector<std::string> confirm(const Space& space, const Place& place, const S
     const std::size_t n = std::min(kWave, all.size() - from);
     std::vector<Tried> tried(n);
     each_in_parallel(n, options.threads,
-                     [&](std::size_t i) { tried[i] = try_layout(all[from + i], place, bounds); });
+                     [&](std::size_t i) { tried[i] = try_layout(all[from + i], place, bounds, close); });
     for (const Tried& t : tried) {
       const double ms = t.result.iteration_ms->mean, mib = *t.result.peak_memory_mib;
       const auto say = [&](const std::string& what) { wrong.push_back(label_of(space, t.point) + ": " + what); };

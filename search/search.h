@@ -1,8 +1,9 @@
 // Finds the best layouts of a space on a simulated machine, and says of every other one why it is not among them.
 //
 // Every layout that can be is looked at. Its floor (bounds.h) may say that it does not fit, or that it cannot be better than
-// those already simulated; the others are simulated as `mbench sweep` would, in the order of their floors, in waves of a
-// fixed size, so that neither the answer nor what was simulated depends on the number of threads.
+// those already simulated; so may a closer one (close_bounds.h). Of the others, in the order of their floors, time and peak memory are simulated without placing blocks
+// in memory (outline_point of engine/sim/simulate.h); what could then be among the best or on the front is simulated as `mbench
+// sweep` would. All that in waves of a fixed size, so that neither the answer nor what was simulated depends on the number of threads.
 #pragma once
 #include <functional>
 #include <map>
@@ -13,7 +14,7 @@
 
 #include "engine/sim/machine.h"
 #include "engine/spec/result.h"
-#include "search/bounds.h"
+#include "search/close_bounds.h"
 #include "search/space.h"
 
 namespace mbench::search {
@@ -68,6 +69,7 @@ struct SearchEnd {
   std::size_t layouts = 0;                       // that can be
   std::size_t too_slow = 0;                      // for the rate that was asked for
   std::size_t by_floor = 0, simulated = 0;       // decided by their floors; by a simulation
+  std::size_t placed = 0;                        // of these, simulated block by block
   double limit_mib = 0;                          // that the allocator of a rank can have
   double floor_seconds = 0, total_seconds = 0;   // of wall clock
   bool interrupted = false;
@@ -81,8 +83,8 @@ struct Place {
 
 SearchEnd search(const Space& space, const Place& place, const SearchOptions& options);
 
-// One layout, as the search simulates it.
-Tried try_layout(const Point& point, const Place& place, const Bounds& bounds);
+// One layout, as the search simulates it, with its closest floor.
+Tried try_layout(const Point& point, const Place& place, const Bounds& bounds, const CloseBounds& close);
 
 // Simulates every layout of the space and holds it to its floor and to what the search found: what is wrong, one line
 // each. Layouts that the search did not get to are not looked at.

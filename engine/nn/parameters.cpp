@@ -1,6 +1,7 @@
 #include "engine/nn/parameters.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/base/text.h"
 #include "engine/ops/copy.h"
@@ -262,6 +263,7 @@ void ParameterStore::initialise_by_blocks(const Parameter& p) {
   if (p.spec.stddev == 0 && p.spec.constant == 0) return;
   const std::int64_t cols = p.local.cols(), rows = p.local.numel() / cols,
                      step = std::max<std::int64_t>(1, kBlock / cols);
+  bool drawn = false;  // a whole block
   for (std::int64_t row = 0; row < rows; row += step) {
     const std::int64_t count = std::min(step, rows - row), begin = p.offset + row * cols,
                        end = begin + count * cols;
@@ -271,6 +273,8 @@ void ParameterStore::initialise_by_blocks(const Parameter& p) {
                         return own.begin < end && begin < own.end;
                       });
     if (!kept) continue;
+    // Without values one block of a size stands for all: the memory that each takes is free again when the next one comes.
+    if (!device_.real() && count == step && std::exchange(drawn, true)) continue;
     const Tensor block =
         device_.empty({count, cols}, DType::f32, Category::workspace, "initial values being drawn");
     set_rows(p, block, row);

@@ -296,4 +296,49 @@ std::vector<ReplayedTime> replay_time(const Plan& plan, const Recording& recordi
   return Replay(plan, recording.classes, recording.tapes, times, links).run();
 }
 
+double alone(const StepTapes& tapes, std::initializer_list<const Tape*> in_turn, const HostTimes& times) {
+  constexpr double kAhead = 1e9;
+  VirtualClock clock(times);
+  for (const TapeGroup& g : tapes.groups) clock.add_stream(g.name);
+  clock.host(-kAhead);
+  std::vector<Interval> pendings(tapes.pendings);
+  std::vector<double> copies(tapes.copies, 0);
+  for (const Tape* tape : in_turn)
+    for (const ClockEvent& e : tape->clock) switch (e.kind) {
+        case Kind::kernel:
+          clock.kernel(e.seconds, e.part);
+          break;
+        case Kind::collective:
+        case Kind::start: {
+          if (tapes.groups[e.group].classes.size() > 1) break;
+          const double begin = clock.enqueue(e.group), end = clock.occupy(e.group, begin, e.seconds).end;
+          const bool blocks = times.tensor_collectives_block && tapes.groups[e.group].name == "tp";
+          if (e.kind == Kind::start) pendings[e.pending] = {begin, end};
+          e.kind == Kind::start && !blocks ? clock.overlap({begin, end}) : clock.wait_until(end, e.part);
+          break;
+        }
+        case Kind::wait:
+          clock.wait_for(pendings[e.pending], e.part);
+          break;
+        case Kind::synchronize:
+          clock.synchronize();
+          break;
+        case Kind::copy:
+          copies[e.pending] = clock.start_copy(static_cast<CopyWay>(e.group), e.seconds).end;
+          break;
+        case Kind::copy_wait:
+          clock.wait_until(copies[e.pending], e.part);
+          break;
+        case Kind::copy_host_wait:
+          clock.host_waits_until(copies[e.pending], e.part);
+          break;
+        case Kind::host_kernel:
+          clock.host_kernel(e.seconds, e.part);
+          break;
+        default:
+          break;
+      }
+  return clock.now();
+}
+
 }  // namespace mbench::sim

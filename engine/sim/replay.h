@@ -3,6 +3,8 @@
 // One thread: each class goes on until it waits for a message or a meeting, then the next one does. When depends on whom
 // is fixed (a Kahn network), so the order makes no difference, and the clocks do exactly what they would do in threads.
 #pragma once
+#include <initializer_list>
+
 #include "engine/sim/clock.h"
 #include "engine/sim/recorder.h"
 
@@ -19,5 +21,9 @@ struct ReplayedTime {
 // Of each class. Null `links`: messages take no time.
 std::vector<ReplayedTime> replay_time(const Plan& plan, const Recording& recording, const HostTimes& times,
                                       const Links* links);
+
+// Seconds of the device's stream from the first of these tapes to the end of the last, one after the other, where nothing
+// else holds it up: no collective with another class of ranks, no message, nothing that was started before, and the host far ahead.
+double alone(const StepTapes& tapes, std::initializer_list<const Tape*> in_turn, const HostTimes& times);
 
 }  // namespace mbench::sim

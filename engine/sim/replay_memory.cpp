@@ -1,5 +1,8 @@
 #include "engine/sim/replay_memory.h"
 
+#include <limits>
+#include <unordered_map>
+
 #include "engine/sim/device.h"
 
 namespace mbench::sim {
@@ -132,7 +135,168 @@ class Replay {
   bool waited_ = false;
 };
 
+// Sums of what is handed out, without places.
+class Count {
+ public:
+  Count(const StepTapes& tapes, const Schedule& schedule, int micro_batches)
+      : tapes_(tapes), schedule_(schedule), micro_batches_(micro_batches), kept_(tapes.kept) {
+    // A block of an action has the same size in every micro batch (recorder.cpp: stands_for_all).
+    for (const auto& [key, both] : tapes.actions)
+      for (const MemoryEvent& e : both.first.memory)
+        if (e.kind == M::take_saved) at(saved_[key], e.block) = {0, e.size, e.category};
+  }
+
+  MemoryUse run() {
+    play(tapes_.setup, nullptr);
+    play(tapes_.begin, nullptr);
+    for (const Action& a : schedule_) {
+      const Tape& tape = tapes_.of(a, micro_batches_);
+      const bool again = !tape.keeps && a.kind != Action::Kind::send_activation && a.kind != Action::Kind::send_gradient;
+      if (!again) {
+        play(tape, &a);
+        continue;
+      }
+      auto [found, fresh] = changes_.try_emplace(&tape);
+      Change& change = found->second;
+      if (fresh) change = of(tape, a);
+      if (use_.total + change.most > peak_.total) {
+        peak_ = use_;
+        add(peak_, change.at_most);
+      }
+      add(use_, change.all);
+    }
+    play(tapes_.end, nullptr);
+    return as_memory_use(peak_);
+  }
+
+  // What it changes when a micro batch has gone before it.
+  MemoryChange change(Action::Kind kind, int chunk) {
+    const Action a{kind, chunk, micro_batches_ > 2 ? 1 : 0};
+    const auto& both = tapes_.actions.at({kind, chunk});
+    // Of a backward those between, of all else the last: nothing in them is made once and kept.
+    const Tape& tape = kind != Action::Kind::backward ? both.last : both.between ? *both.between : both.first;
+    if (kind == Action::Kind::send_activation || kind == Action::Kind::send_gradient)
+      for (const MemoryEvent& e : tape.memory)
+        if (e.kind == M::send) sent(e.maker) = saved_.at({e.maker, chunk})[e.block];
+    const Change c = of(tape, a);
+    return {c.all.by_category, c.at_most.by_category};
+  }
+
+ private:
+  struct Use {
+    std::int64_t total = 0;
+    std::array<std::int64_t, kCategories> by_category{};
+  };
+  // What a tape changes, and where it stands when most is handed out.
+  struct Change {
+    Use all, at_most;
+    std::int64_t most = std::numeric_limits<std::int64_t>::min() / 2;
+  };
+  static MemoryUse as_memory_use(const Use& use) {
+    MemoryUse out;
+    out.total = static_cast<std::size_t>(use.total);
+    for (std::size_t i = 0; i < out.by_category.size(); ++i)
+      out.by_category[i] = static_cast<std::size_t>(use.by_category[i]);
+    return out;
+  }
+  static void add(Use& use, const Use& more) {
+    use.total += more.total;
+    for (std::size_t i = 0; i < use.by_category.size(); ++i) use.by_category[i] += more.by_category[i];
+  }
+  static void add(Use& use, const Block& b, std::int64_t times) {
+    use.total += times * static_cast<std::int64_t>(b.size);
+    use.by_category[static_cast<std::size_t>(b.category)] += times * static_cast<std::int64_t>(b.size);
+  }
+  static Block& at(std::vector<Block>& blocks, std::uint32_t i) {
+    if (i >= blocks.size()) blocks.resize(i + 1);
+    return blocks[i];
+  }
+  Block& sent(Action::Kind maker) { return sent_[maker == Action::Kind::forward ? 0 : 1]; }
+
+  // Calls taken(block) and given(block) for each event.
+  template <class Taken, class Given>
+  void each(const Tape& tape, const Action* a, const Taken& taken, const Given& given) {
+    for (const MemoryEvent& e : tape.memory) {
+      const Block block{0, e.size, e.category};
+      switch (e.kind) {
+        case M::take_scratch:
+          at(scratch_, e.block) = block;
+          taken(block);
+          break;
+        case M::free_scratch:
+          given(scratch_[e.block]);
+          break;
+        case M::take_saved:
+          taken(block);
+          break;
+        case M::free_saved:
+          given(saved_.at({e.maker, a->chunk})[e.block]);
+          break;
+        case M::take_kept:
+          kept_[e.block] = block;
+          taken(block);
+          break;
+        case M::free_kept:
+          given(kept_[e.block]);
+          break;
+        case M::send:
+          given(sent(e.maker));
+          sent(e.maker) = saved_.at({e.maker, a->chunk})[e.block];
+          break;
+        case M::free_sent:
+          given(sent(e.maker));
+          sent(e.maker) = {};
+          break;
+      }
+    }
+  }
+
+  void play(const Tape& tape, const Action* a) {
+    each(
+        tape, a,
+        [&](const Block& b) {
+          add(use_, b, 1);
+          if (use_.total > peak_.total) peak_ = use_;
+        },
+        [&](const Block& b) { add(use_, b, -1); });
+  }
+
+  Change of(const Tape& tape, const Action& a) {
+    Change change;
+    each(
+        tape, &a,
+        [&](const Block& b) {
+          add(change.all, b, 1);
+          if (change.all.total > change.most) change.most = change.all.total, change.at_most = change.all;
+        },
+        [&](const Block& b) { add(change.all, b, -1); });
+    return change;
+  }
+
+  const StepTapes& tapes_;
+  const Schedule& schedule_;
+  int micro_batches_;
+  std::map<std::pair<Action::Kind, int>, std::vector<Block>> saved_;
+  std::vector<Block> scratch_, kept_;
+  Block sent_[2];
+  Use use_, peak_;
+  std::unordered_map<const Tape*, Change> changes_;
+};
+
 }  // namespace
+
+std::vector<MemoryUse> count_memory(const Plan& plan, const Recording& recording) {
+  std::vector<MemoryUse> all;
+  std::map<std::pair<int, int>, std::size_t> known;  // of a kind and stage: where it is in `all`
+  for (const RankClasses::Class& c : recording.classes.classes) {
+    const auto [at, fresh] = known.try_emplace({c.kind, c.stage}, all.size());
+    all.push_back(fresh ? Count(recording.tapes.at(c.kind), plan.schedule[static_cast<std::size_t>(c.stage)],
+                                static_cast<int>(plan.training.micro_batches))
+                              .run()
+                        : all[at->second]);
+  }
+  return all;
+}
 
 std::vector<ReplayedMemory> replay_memory(const Plan& plan, const Recording& recording, std::size_t limit) {
   std::vector<ReplayedMemory> all;
@@ -144,6 +308,11 @@ std::vector<ReplayedMemory> replay_memory(const Plan& plan, const Recording& rec
                       .run());
   }
   return all;
+}
+
+MemoryChange change_of(const StepTapes& tapes, Action::Kind kind, int chunk) {
+  static const Schedule none;
+  return Count(tapes, none, 3).change(kind, chunk);
 }
 
 }  // namespace mbench::sim

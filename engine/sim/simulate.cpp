@@ -153,6 +153,18 @@ Simulation run_all(const Point& p, const Plan& plan, const Machine& machine, con
   return simulation;
 }
 
+void add_libraries(MemoryUse& peak, const Framework& framework) {
+  peak.total += framework.library_memory;
+  peak.by_category[static_cast<std::size_t>(Category::workspace)] += framework.library_memory;
+}
+
+// Whether host memory has room for what every class of ranks keeps there.
+bool fits_host(const Point& p, const Machine& machine, const Framework& framework, const sim::Recording& recording) {
+  const std::uint64_t limit = costs_of(p, machine, framework)->host_memory();
+  return limit == 0 || std::all_of(recording.tapes.begin(), recording.tapes.end(),
+                                   [&](const auto& kind) { return kind.second.host_reserved <= limit; });
+}
+
 // From the recorded micro batches; nothing where they do not stand for all, or where it takes a run to know which of
 // several ranks is full first.
 std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine& machine,
@@ -165,9 +177,7 @@ std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine
   const auto& classes = recording->classes.classes;
   const auto host_of = [&](std::size_t c) -> const sim::StepTapes& { return recording->tapes.at(classes[c].kind); };
   // A run says what of host memory has no room.
-  const std::uint64_t host_limit = costs_of(p, machine, framework)->host_memory();
-  for (std::size_t c = 0; offloads && host_limit > 0 && c < classes.size(); ++c)
-    if (host_of(c).host_reserved > host_limit) return std::nullopt;
+  if (offloads && !fits_host(p, machine, framework, *recording)) return std::nullopt;
   auto memory = sim::replay_memory(plan, *recording, limit_of_step(p, machine, framework));
   const auto is_full = [](const sim::ReplayedMemory& m) { return m.full != nullptr; };
   if (const auto full = std::find_if(memory.begin(), memory.end(), is_full); full != memory.end()) {
@@ -176,8 +186,7 @@ std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine
     throw_full(full->full, classes[static_cast<std::size_t>(full - memory.begin())].rank);
   }
   for (sim::ReplayedMemory& m : memory) {
-    m.peak.total += framework.library_memory;
-    m.peak.by_category[static_cast<std::size_t>(Category::workspace)] += framework.library_memory;
+    add_libraries(m.peak, framework);
     m.reserved += framework.library_memory;
   }
   const auto times = sim::replay_time(plan, *recording, host_times(p, machine, framework), &links);
@@ -235,6 +244,26 @@ Simulation simulate_point(const Point& p, const Plan& plan, const Machine& machi
   if (const auto& reserved = simulation->result.reserved_memory_mib)
     simulation->result.device_memory_mib = *reserved + outside;
   return std::move(*simulation);
+}
+
+std::optional<Outline> outline_point(const Point& p, const Plan& plan, const Machine& machine, const Framework& framework,
+                                     int devices) {
+  check_possible(p, plan, machine, devices);
+  const Links links = links_of(p, machine);
+  const auto recording = sim::record(
+      plan, machine.devices_per_node, [&] { return costs_of(p, machine, framework); }, &links);
+  if (!recording) return std::nullopt;
+  if (plan.state.optimizer_at == Residence::host && !fits_host(p, machine, framework, *recording)) return std::nullopt;
+  Outline outline;
+  for (const sim::ReplayedTime& t : sim::replay_time(plan, *recording, host_times(p, machine, framework), &links))
+    outline.seconds = std::max(outline.seconds, t.step);
+  const auto peaks = sim::count_memory(plan, *recording);
+  const auto fullest = std::max_element(peaks.begin(), peaks.end(),
+                                        [](const MemoryUse& a, const MemoryUse& b) { return a.total < b.total; });
+  outline.peak = *fullest;
+  add_libraries(outline.peak, framework);
+  outline.rank = recording->classes.classes[static_cast<std::size_t>(fullest - peaks.begin())].rank;
+  return outline;
 }
 
 }  // namespace mbench

@@ -8,6 +8,8 @@
 // Results are the same bits as those of running every op, which is what a trace does, and whatever a recording has no
 // word for.
 #pragma once
+#include <optional>
+
 #include "engine/run/run_point.h"
 #include "engine/sim/machine.h"
 
@@ -35,5 +37,16 @@ struct SimulateOptions {
 // machine lacks the precision, infeasible where `devices` are too few.
 Simulation simulate_point(const Point& point, const Plan& plan, const Machine& machine,
                           const Framework& framework, int devices, const SimulateOptions& options = {});
+
+// What a simulation says without the allocator: the time of a step, and what the fullest rank has handed out at most. It
+// takes a fraction of one, and differs from it in nothing; whether all of it fits, where blocks lie decides.
+struct Outline {
+  double seconds = 0;  // of a step, on the slowest rank
+  MemoryUse peak;
+  int rank = 0;  // the first that has it
+};
+// Nothing where a simulation runs every op. Throws as simulate_point does, but never an out-of-memory.
+std::optional<Outline> outline_point(const Point& point, const Plan& plan, const Machine& machine, const Framework& framework,
+                                     int devices);
 
 }  // namespace mbench

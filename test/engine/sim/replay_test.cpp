@@ -1,6 +1,7 @@
 // A replay of recorded micro batches gives what running every op gives, to the last bit.
 #include "engine/sim/replay.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "engine/sim/counting.h"
@@ -39,6 +40,19 @@ void check_same(const Point& p, const Machine& machine, const Framework& framewo
   CHECK(replayed == run);
 }
 
+// The time of a step and the peak of memory are had without the allocator too.
+void check_outline(const Point& p, const Machine& machine, const Framework& framework) {
+  const Plan plan = strategies::make_plan(p);
+  const auto outline = outline_point(p, plan, machine, framework, 1 << 20);
+  REQUIRE(outline);
+  const Simulation s = simulate_point(p, plan, machine, framework, 1 << 20);
+  CHECK(outline->seconds * 1e3 == s.result.iteration_ms->mean);
+  const auto less = [](const MemoryUse& a, const MemoryUse& b) { return a.total < b.total; };
+  const MemoryUse& fullest = *std::max_element(s.peak_by_stage.begin(), s.peak_by_stage.end(), less);
+  CHECK(outline->peak.total == fullest.total);
+  CHECK(outline->peak.by_category == fullest.by_category);
+}
+
 Point pipeline(std::int64_t pp, std::int64_t micro_batches) {
   Point p;
   p.model = {"small", "gpt", 16, 256, 4, 1024, 1000, 256};
@@ -66,6 +80,7 @@ TEST_CASE("a replay of every layout is the run of it, bit by bit, in time and me
         p.global_batch *= more;
         INFO(row.dump() << ", global batch " << p.global_batch << ", framework " << framework);
         check_same(p, machine, host);
+        if (p.precision != Precision::fp8) check_outline(p, machine, host);
       }
     }
   }
@@ -88,6 +103,7 @@ TEST_CASE("a replay of long pipelines, on nodes that cut them anyhow, is the run
           INFO(per_node << " a node, " << name_of(schedule) << ", " << name_of(graph) << ", "
                         << name_of(recompute));
           check_same(p, machine, framework);
+          check_outline(p, machine, framework);
           p.tp = 2, p.dp = 2, p.sequence_parallel = true;
           p.global_batch *= 2;
           check_same(p, machine, framework);
@@ -104,6 +120,7 @@ TEST_CASE("a replay of many micro batches on one stage is the run of them") {
         p.graph = graph;
         INFO(name_of(schedule) << ", " << name_of(graph) << ", " << micro_batches << " micro batches");
         check_same(p, find_machine("A100-SXM4-80GB", "test"), find_framework("mbench", "test"));
+        check_outline(p, find_machine("A100-SXM4-80GB", "test"), find_framework("mbench", "test"));
       }
 }
 

@@ -1,0 +1,297 @@
+#include "search/close_bounds.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <optional>
+
+#include "engine/sim/cluster.h"
+#include "engine/sim/replay.h"
+#include "engine/sim/replay_memory.h"
+#include "search/small_model.h"
+#include "strategies/strategies.h"
+
+namespace mbench::search {
+namespace {
+
+using sim::StepTapes;
+using Kind = Action::Kind;
+using Bytes = std::array<double, kCategories>;
+
+double sum(const Bytes& bytes) {
+  return std::accumulate(bytes.begin(), bytes.end(), 0.0);
+}
+
+// What actions change of what is handed out, and what that is when it is most.
+struct Change {
+  Bytes all{}, most{};
+};
+
+Change change_of(const StepTapes& tapes, Kind kind) {
+  if (!tapes.actions.contains({kind, 0})) return {};
+  const sim::MemoryChange c = sim::change_of(tapes, kind, 0);
+  Change out;
+  for (std::size_t i = 0; i < out.all.size(); ++i)
+    out.all[i] = static_cast<double>(c.all[i]), out.most[i] = static_cast<double>(c.at_most[i]);
+  return out;
+}
+
+Change in_turn(const Change& a, const Change& b) {
+  Change both = a;
+  Bytes most = a.all;
+  for (std::size_t i = 0; i < most.size(); ++i) most[i] += b.most[i], both.all[i] += b.all[i];
+  if (sum(most) > sum(a.most)) both.most = most;
+  return both;
+}
+
+// Of a chunk of so many layers. Seconds of the device's stream.
+struct Sample {
+  double forward = 0, backward = 0;
+  double lead = 0;  // what a step takes before the first forward, and that more than others
+  double tail = 0;  // from the last backward to the step's end, and that more than others
+  double end = 0;   // of that what comes when all gradients are reduced
+  double fewest_tail = 0;        // of as many layers as were recorded at most
+  std::array<double, 3> host{};  // of it the host's own work, and copies each way, each of which does one thing at a time
+  double message = 0;  // bytes of one
+  Change up, down;     // of a forward and a backward, with their messages
+};
+
+template <class Visit>
+void each_figure(Sample& out, const Sample& a, const Sample& b, const Visit& visit) {
+  visit(out.forward, a.forward, b.forward);
+  visit(out.backward, a.backward, b.backward);
+  visit(out.lead, a.lead, b.lead);
+  visit(out.tail, a.tail, b.tail);
+  visit(out.end, a.end, b.end);
+  for (std::size_t i = 0; i < out.host.size(); ++i) visit(out.host[i], a.host[i], b.host[i]);
+  for (std::size_t i = 0; i < out.up.all.size(); ++i) {
+    visit(out.up.all[i], a.up.all[i], b.up.all[i]);
+    visit(out.up.most[i], a.up.most[i], b.up.most[i]);
+    visit(out.down.all[i], a.down.all[i], b.down.all[i]);
+    visit(out.down.most[i], a.down.most[i], b.down.most[i]);
+  }
+}
+
+// Layers of the recorded chunks: 1 to so many. What is fetched ahead of its use, and what still travels behind it, makes the first
+// few differ.
+constexpr std::int64_t kSizes = 5;
+// Times and bytes of many layers are taken so much lower: kernels on all of them are rounded to whole tiles and waves.
+constexpr double kSlack = 0.002;
+
+// Of chunks of one kind of layers.
+struct Samples {
+  std::array<Sample, kSizes> by_layers;
+
+  Sample of(std::int64_t layers) const {
+    if (layers < 1) return {};
+    if (layers <= kSizes) return by_layers[static_cast<std::size_t>(layers - 1)];
+    Sample out = by_layers.back();
+    const auto more = static_cast<double>(layers - kSizes);
+    const Sample one = another();
+    each_figure(out, out, one, [&](double& x, double most, double each) { x = most + more * each; });
+    return out;
+  }
+  // What one more of many layers adds: no more than either of the last two did.
+  Sample another() const {
+    Sample last, before;
+    const auto less = [](double& x, double more, double fewer) { x = more - fewer; };
+    each_figure(last, by_layers[kSizes - 1], by_layers[kSizes - 2], less);
+    each_figure(before, by_layers[kSizes - 2], by_layers[kSizes - 3], less);
+    each_figure(last, last, before, [](double& x, double a, double b) { x = std::min(a, b); });
+    return last;
+  }
+};
+
+// Ends of the model that a chunk has.
+enum Place { first, middle, last, whole, places };
+Place place_of(const ChunkPlan& c) {
+  return c.first && c.last ? whole : c.first ? first : c.last ? last : middle;
+}
+using Recorded = std::array<Samples, places>;
+
+Sample sample_of(const StepTapes& tapes, const HostTimes& times) {
+  const auto& forward = tapes.actions.at({Kind::forward, 0});
+  const auto& backward = tapes.actions.at({Kind::backward, 0});
+  Sample s;
+  s.forward = sim::alone(tapes, {&forward.last}, times);
+  s.backward = sim::alone(tapes, {&backward.first}, times);
+  if (backward.between) s.backward = std::min(s.backward, sim::alone(tapes, {&*backward.between}, times));
+  s.lead = std::max(0.0, sim::alone(tapes, {&tapes.begin, &forward.first}, times) - s.forward);
+  s.tail = std::max(0.0, sim::alone(tapes, {&backward.last, &tapes.end}, times) - s.backward);
+  for (const sim::ClockEvent& e : tapes.end.clock) {
+    if (e.kind == sim::ClockEvent::Kind::host_kernel) s.host[0] += e.seconds;
+    if (e.kind == sim::ClockEvent::Kind::copy) s.host[1 + e.group] += e.seconds;
+  }
+  for (const Kind kind : {Kind::receive_activation, Kind::receive_gradient})
+    if (const auto found = tapes.actions.find({kind, 0}); found != tapes.actions.end())
+      for (const sim::ClockEvent& e : found->second.last.clock)
+        if (e.kind == sim::ClockEvent::Kind::receive) s.message = e.flops;
+  const auto of = [&](Kind kind) { return change_of(tapes, kind); };
+  s.fewest_tail = s.tail;
+  s.end = std::min(s.tail, sim::alone(tapes, {&tapes.end}, times));
+  s.up = in_turn(in_turn(of(Kind::receive_activation), of(Kind::forward)), of(Kind::send_activation));
+  s.down = in_turn(in_turn(of(Kind::receive_gradient), of(Kind::backward)), of(Kind::send_gradient));
+  return s;
+}
+
+}  // namespace
+
+struct CloseBounds::Memo {
+  Machine machine;
+  Framework framework;
+  const Bounds& bounds;
+  std::mutex mutex = {};
+  std::map<std::string, std::optional<Recorded>> recorded = {};
+
+  std::optional<Recorded> record(const Point& point, std::int64_t stages, bool dense) const {
+    Recorded all;
+    for (std::int64_t layers = 1; layers <= kSizes; ++layers) {
+      Point p = small_model(point, layers * stages, stages, dense);
+      p.global_batch = p.micro_batch * p.dp * 3;
+      if (strategies::why_not(p)) return std::nullopt;
+      const Plan plan = strategies::make_plan(p);
+      const Links links = links_of(p, machine);
+      const HostTimes times = host_times(p, machine, framework);
+      const auto recording = sim::record(
+          plan, machine.devices_per_node, [&] { return costs_of(p, machine, framework); }, &links);
+      if (!recording) return std::nullopt;
+      for (const auto& c : recording->classes.classes)
+        all[place_of(plan.chunks[static_cast<std::size_t>(c.stage)][0])]
+            .by_layers[static_cast<std::size_t>(layers - 1)] = sample_of(recording->tapes.at(c.kind), times);
+    }
+    return all;
+  }
+
+  static std::size_t bucket_bytes_of(const Point& point) {
+    Point p = small_model(point, 2, 1, true);
+    return strategies::why_not(p) ? std::size_t{1} << 62 : strategies::make_plan(p).gradient_bucket_bytes;
+  }
+
+  const std::optional<Recorded>& of(const Point& point, std::int64_t stages, bool dense) {
+    const std::string key = fmt::format("{} {}", dense, key_of(small_model(point, stages, stages, dense)));
+    {
+      const std::lock_guard lock(mutex);
+      if (const auto found = recorded.find(key); found != recorded.end()) return found->second;
+    }
+    auto made = record(point, stages, dense);
+    const std::lock_guard lock(mutex);
+    return recorded.emplace(key, std::move(made)).first->second;
+  }
+
+  // Whether each layer's gradients are reduced by themselves, and a rank owns an even part of each, so that many layers take as much
+  // more as there are more of them.
+  bool layers_alone(const Point& p) const {
+    if (p.zero == Zero::oss || p.zero == Zero::oss_sdp) return false;  // whole parameters have owners
+    if (p.zero == Zero::stage_3 || p.zero == Zero::fsdp || p.dp * p.cp == 1) return true;
+    if (p.model.experts > 0) return false;
+    const double bytes = bounds.layer_state(p)[static_cast<std::size_t>(Category::gradients)];
+    return bytes >= static_cast<double>(bucket_bytes_of(p));
+  }
+
+  // Whether the peers of a rank stand among nodes alike in every stage, and a stage is one rank's class.
+  bool stands_for(const Point& p) const {
+    const std::int64_t ranks = p.tp * p.cp * p.dp, node = machine.devices_per_node;
+    const bool alike = node == 0 || ranks % node == 0 || node % ranks == 0;
+    return alike && !machine.immediate && p.recompute_layers == 0 && p.replicas == Replicas::ranks;
+  }
+};
+
+CloseBounds::CloseBounds(const Machine& machine, const Framework& framework, const Bounds& bounds)
+    : memo_(new Memo{machine, framework, bounds}) {}
+CloseBounds::~CloseBounds() = default;
+
+Floor CloseBounds::floor(const Point& point, const Floor& floor) const {
+  if (!memo_->stands_for(point)) return floor;
+  const bool alone = memo_->layers_alone(point);
+  Point as = point;
+  if (!alone) as.zero = Zero::none;  // whose actions others do too, and reduce besides
+  const std::int64_t chunks = point.pp * point.virtual_stages, stages = std::min<std::int64_t>(chunks, 3);
+  const std::array<bool, 2> kinds = kinds_of(point);
+  std::array<const Recorded*, 2> of{};
+  for (const int k : {0, 1})
+    if (kinds[static_cast<std::size_t>(k)]) {
+      const auto& found = memo_->of(as, stages, k == 0);
+      if (!found) return floor;
+      of[static_cast<std::size_t>(k)] = &*found;
+    }
+  const auto& plan = memo_->bounds.chunks_of(point);
+
+  // A chunk of both kinds of layers is one of those with experts, and what each of the others adds.
+  const auto sample = [&](Place place, const std::array<double, 2>& count) {
+    const bool experts = count[1] > 0;
+    Sample s = (*of[experts ? 1 : 0])[place].of(static_cast<std::int64_t>(count[experts ? 1 : 0]));
+    if (!experts || count[0] == 0) return s;
+    const Sample one = (*of[0])[place].another();
+    each_figure(s, s, one, [&](double& x, double most, double each) { x = most + each * count[0]; });
+    return s;
+  };
+  std::vector<std::vector<Sample>> samples;
+  for (const auto& stage : plan) {
+    samples.emplace_back();
+    for (const ChunkPlan& c : stage) samples.back().push_back(c.layers > 0 ? sample(place_of(c), kinds_of(point, c)) : Sample());
+  }
+
+  Floor closer = floor;
+  const Links links = links_of(point, memo_->machine);
+  const std::int64_t ranks = point.world() / point.pp;
+  const auto micro_batches = static_cast<double>(point.micro_batches());
+  const auto message = [&](std::int64_t from, std::int64_t to) {
+    const auto rank = [&](std::int64_t stage) { return static_cast<int>((stage + point.pp) % point.pp * ranks); };
+    const double bytes = std::max(samples[0][0].message, samples.back().back().message);
+    return point.pp == 1 ? 0.0 : links.message(bytes, rank(from), rank(to));
+  };
+  double there = 0, back = 0;  // of the first micro batch through the stages before; of the last one back through them
+  for (std::int64_t s = 0; s < point.pp; ++s) {
+    const auto& mine = samples[static_cast<std::size_t>(s)];
+    double work = 0, tail = mine[0].tail;
+    std::array<double, 3> host{};
+    std::array<double, 2> layers{};  // dense ones and those with experts
+    for (std::size_t c = 0; c < mine.size(); ++c) {
+      const ChunkPlan& chunk = plan[static_cast<std::size_t>(s)][c];
+      work += mine[c].forward + mine[c].backward;
+      if (!chunk.first) work += message(s - 1, s);
+      if (!chunk.last) work += message(s + 1, s);
+      for (std::size_t i = 0; i < host.size(); ++i) host[i] += mine[c].host[i];
+      const auto count = kinds_of(point, chunk);
+      for (std::size_t k = 0; k < layers.size(); ++k) layers[k] += count[k];
+    }
+    // What is left to reduce is the first chunk's, whose backward is the last; the optimizer has the layers of all chunks.
+    if (mine.size() > 1 && mine[0].forward > 0)
+      tail += std::max(0.0, sample(place_of(plan[static_cast<std::size_t>(s)][0]), layers).end - mine[0].end);
+    // What goes over to the host goes in pieces, one beside the other, which few layers have less of.
+    if (point.offload != Offload::none) {
+      const Sample& few = mine[0];
+      tail = std::max({few.fewest_tail, host[0], host[1], host[2]});
+    }
+    double home = samples[0][0].tail;
+    if (point.offload != Offload::none)
+      home = std::max({samples[0][0].fewest_tail, samples[0][0].host[0], samples[0][0].host[1], samples[0][0].host[2]});
+    double lead = s == 0 ? mine[0].lead : 0;
+    if (!alone) tail = home = lead = 0;
+    const double seconds = lead + there + work * micro_batches + std::max(tail, back + home);
+    closer.seconds = std::max(closer.seconds, seconds * (1 - kSlack));
+    there += lead + (s > 0 ? message(s - 1, s) : 0) + mine[0].forward;
+    back += mine[0].backward + message(s + 1, s);
+  }
+
+  for (const std::int64_t s : {std::int64_t{0}, point.pp - 1}) {
+    const auto& mine = samples[static_cast<std::size_t>(s)];
+    Bytes now = memo_->bounds.state(point, static_cast<int>(s)), most = now;
+    for (const Action& a : memo_->bounds.start_of(point, static_cast<int>(s))) {
+      const Sample& chunk = mine[static_cast<std::size_t>(a.chunk)];
+      const Change& change = a.kind == Kind::forward ? chunk.up : chunk.down;
+      Bytes then = now;
+      for (std::size_t i = 0; i < now.size(); ++i) then[i] += change.most[i], now[i] += change.all[i];
+      if (sum(then) > sum(most)) most = then;
+    }
+    for (double& bytes : most) bytes *= 1 - kSlack;
+    if (sum(most) > closer.total_bytes()) {
+      closer.bytes = most;
+      closer.rank = static_cast<int>(ranks * s);
+    }
+  }
+  return closer;
+}
+
+}  // namespace mbench::search
