@@ -1,5 +1,7 @@
 // What the graph of a step keeps and fuses (plan/plan.h: GraphStyle), how attention is computed, and whether steps are
 // recorded once and replayed.
+#include <utility>
+
 #include "strategies/strategies.h"
 
 namespace mbench::strategies {
@@ -32,10 +34,32 @@ MaybeRefusal why_not_captured(const Point& p) {
   return std::nullopt;
 }
 
+// Choices within megatron_core that other graphs do not have.
+MaybeRefusal why_not_chosen(const Point& p) {
+  for (const auto& [name, member] : {std::pair{"grouped_experts", &Point::grouped_experts},
+                                     std::pair{"mask_in_batch", &Point::mask_in_batch},
+                                     std::pair{"transformer_engine", &Point::transformer_engine}})
+    if (!(p.*member))
+      return infeasible("{} false with graph {}, need graph megatron_core or {} true", name, name_of(p.graph), name);
+  return std::nullopt;
+}
+
+MaybeRefusal why_no_overlap(const Point& p) {
+  if (!p.simulated())
+    return not_built_in(fmt::format("tp_comm_overlap true on {}", p.device), "tp_comm_overlap false, or device sim:");
+  if (p.tp == 1 || !p.sequence_parallel)
+    return infeasible("tp_comm_overlap true with tp {} and sequence_parallel {}, need tp 2 or more with sequence_parallel true",
+                      p.tp, p.sequence_parallel);
+  return std::nullopt;
+}
+
 MaybeRefusal refuse(const Point& p) {
   if (p.capture)
     if (auto why = why_not_captured(p)) return why;
+  if (p.tp_comm_overlap)
+    if (auto why = why_no_overlap(p)) return why;
   if (p.graph == Graph::megatron_core) return std::nullopt;
+  if (auto why = why_not_chosen(p)) return why;
   if (p.cross_entropy_fusion != CrossEntropyFusion::te)
     return infeasible(
         "cross_entropy_fusion {} with graph {}, need graph megatron_core or cross_entropy_fusion te",
@@ -49,7 +73,7 @@ MaybeRefusal refuse(const Point& p) {
 }
 
 void write(const Point& p, Plan& plan) {
-  plan.graph = graph_style(p.graph, p.cross_entropy_fusion, p.gradient_accumulation_fusion);
+  plan.graph = graph_style(p);
   plan.attention = p.attention;
   plan.capture = p.capture;
 }
@@ -58,7 +82,8 @@ void write(const Point& p, Plan& plan) {
 
 Strategy graph() {
   return {"graph",
-          {"graph", "cross_entropy_fusion", "gradient_accumulation_fusion", "attention", "capture"},
+          {"graph", "cross_entropy_fusion", "gradient_accumulation_fusion", "grouped_experts", "mask_in_batch",
+           "transformer_engine", "tp_comm_overlap", "attention", "capture"},
           refuse,
           nullptr,
           write};

@@ -19,13 +19,23 @@ constexpr StatePlan kPlans[] = {
 // Under no_sync() gradients accumulate whole.
 constexpr StatePlan kNoSync{S, R, S};
 
+const StatePlan& plan_of(const Point& p) {
+  return p.fsdp_no_sync ? kNoSync : kPlans[static_cast<std::size_t>(p.zero)];
+}
+
 bool weights_are_sharded(const Point& p) {
-  return kPlans[static_cast<std::size_t>(p.zero)].weights.sharded();
+  return plan_of(p).weights.sharded();
 }
 
 MaybeRefusal refuse(const Point& p) {
   if (p.fsdp_no_sync && p.zero != Zero::fsdp)
     return infeasible("fsdp_no_sync with zero {}, need zero fsdp or fsdp_no_sync false", name_of(p.zero));
+  if (!p.overlap_grad_reduce && (plan_of(p).gradients.sharded() || p.replicas == Replicas::single_process))
+    return infeasible("overlap_grad_reduce false with zero {} and replicas {}, which reduce gradients as they come, need zero 0, 1 or oss "
+                      "with replicas ranks, or overlap_grad_reduce true", name_of(p.zero), name_of(p.replicas));
+  if (!p.overlap_param_gather && (plan_of(p).weights.sharded() || !plan_of(p).sharded()))
+    return infeasible("overlap_param_gather false with zero {}, need zero 1, 2, oss or oss+sdp, whose updated weights are fetched for a "
+                      "step, or overlap_param_gather true", name_of(p.zero));
   if (p.offload == Offload::none) return std::nullopt;
   const std::string_view offload = name_of(p.offload);
   if (p.offload == Offload::all && !weights_are_sharded(p))
@@ -56,11 +66,13 @@ std::vector<Choice> choices(const Point& p, std::int64_t) {
 }
 
 void write(const Point& p, Plan& plan) {
+  plan.overlap_grad_reduce = p.overlap_grad_reduce;
+  plan.overlap_param_gather = p.overlap_param_gather;
   if (p.replicas == Replicas::single_process) {
     plan.state = {R, R, S, StatePlan::Cut::first};
     return;
   }
-  plan.state = p.fsdp_no_sync ? kNoSync : kPlans[static_cast<std::size_t>(p.zero)];
+  plan.state = plan_of(p);
   if (p.offload != Offload::none) plan.state.optimizer_at = Residence::host;
   if (p.offload == Offload::all) plan.state.weights_at = Residence::host;
 }
@@ -68,7 +80,7 @@ void write(const Point& p, Plan& plan) {
 }  // namespace
 
 Strategy sharded_state() {
-  return {"sharded state", {"zero", "fsdp_no_sync", "offload"}, refuse, choices, write};
+  return {"sharded state", {"zero", "overlap_grad_reduce", "overlap_param_gather", "fsdp_no_sync", "offload"}, refuse, choices, write};
 }
 
 }  // namespace mbench::strategies

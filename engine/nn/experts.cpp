@@ -40,8 +40,25 @@ ops::Matmul batched(Product product, const Tensor& x, const Tensor& w, const Ten
   return m;
 }
 
+// f(expert, its first row, how many it has), of each of them that has any.
+template <class F>
+void for_each_expert(const ExpertRows& rows, std::int64_t experts, const F& f) {
+  for (std::int64_t e = 0; e < experts; ++e) {
+    const auto i = static_cast<std::size_t>(e);
+    const std::int64_t first = rows.each > 0 ? e * rows.each : rows.offsets[i],
+                       count = rows.each > 0 ? rows.each : rows.offsets[i + 1] - first;
+    if (count > 0) f(e, first, count);
+  }
+}
+
 void multiply(Context& c, Product product, const Tensor& x, const Tensor& w, const Tensor& y,
               const ExpertRows& rows, float beta = 0) {
+  if (!c.graph().grouped_experts)
+    return for_each_expert(rows, w.shape()[0], [&](std::int64_t e, std::int64_t first, std::int64_t count) {
+      ops::Matmul m = batched(product, x.slice(first, count), w.slice(e, 1), y.slice(first, count), count);
+      m.beta = beta;
+      run(c.device, m);
+    });
   if (rows.each == 0) return run(c.device, ops::GroupedMatmul{product, x, w, y, rows.offsets, beta});
   ops::Matmul m = batched(product, x, w, y, rows.each);
   m.beta = beta;
@@ -50,6 +67,14 @@ void multiply(Context& c, Product product, const Tensor& x, const Tensor& w, con
 
 void add_weight_gradient(Context& c, const Tensor& x, Parameter& weight, const Tensor& y,
                          const ExpertRows& rows) {
+  if (!c.graph().grouped_experts)
+    return for_each_expert(rows, weight.gradient.shape()[0], [&](std::int64_t e, std::int64_t first, std::int64_t count) {
+      WeightGradient made(c, weight, weight.gradient.slice(e, 1), false);
+      ops::Matmul m = batched(Product::weight_gradient, x.slice(first, count), made.target(), y.slice(first, count), count);
+      m.beta = made.beta();
+      run(c.device, m);
+      made.finish();
+    });
   WeightGradient made(c, weight, weight.gradient, false);
   multiply(c, Product::weight_gradient, x, made.target(), y, rows, made.beta());
   made.finish();

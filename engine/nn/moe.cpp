@@ -61,7 +61,10 @@ void Moe::plan_dispatch(Context& c, const Tensor& experts, Saved& saved) const {
       integers({plan.capacity > 0 ? experts_number_ * plan.capacity : tokens * active_}, "tokens of rows");
   run(c.device, plan);
   saved.sizes = {plan.capacity * c.plan.mesh.size(Axis::ep), {}};
-  if (plan.capacity == 0) read_sizes(c, plan.counts, tokens * active_, saved);
+  if (plan.capacity == 0)
+    read_sizes(c, plan.counts, tokens * active_, saved);
+  else if (c.graph().reads_expert_rows && mode_.routing == Routing::balanced && !c.plan.capture)
+    wait_for_sizes(c, plan.counts);
   if (!router_.balances()) return;
   Group& together = c.groups.over(counted_apart_);
   if (together.size() > 1) together.all_reduce(plan.counts);
@@ -100,6 +103,21 @@ void Moe::read_sizes(Context& c, const Tensor& counts, std::int64_t pairs, Saved
   for (std::size_t e = 0; e < number; ++e) sent[e / static_cast<std::size_t>(local)] += mine[e];
   saved.way = way_of(c.device, read(theirs, [&](std::int64_t i) { return peers.rank() * local + i % local; }),
                      std::move(sent), saved.sizes);
+}
+
+// As read_sizes(), where all are known beforehand: what a graph that drops no token waits for, whatever the routing.
+void Moe::wait_for_sizes(Context& c, const Tensor& counts) const {
+  Tensor rows = counts;
+  if (Group& peers = c.groups.over({Axis::ep}); peers.size() > 1) {
+    rows = c.device.empty(counts.shape(), DType::i64, Category::activations, "rows that come from each rank");
+    peers.all_to_all(counts, rows);
+  }
+  if (!c.device.real()) {
+    c.device.read(rows, 0);
+    return;
+  }
+  std::vector<std::int64_t> values(static_cast<std::size_t>(experts_number_));
+  c.device.read(rows, std::as_writable_bytes(std::span(values)));
 }
 
 Tensor Moe::weights_of_rows(Context& c, Saved& saved) const {

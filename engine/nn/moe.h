@@ -42,6 +42,7 @@ class Moe final : public Mixer {
   void plan_dispatch(Context& context, const Tensor& experts, Saved& saved) const;
   // The same for sizes that follow the data, from the plan's counts: the host waits for them.
   void read_sizes(Context& context, const Tensor& counts, std::int64_t pairs, Saved& saved) const;
+  void wait_for_sizes(Context& context, const Tensor& counts) const;
   // Those of the tokens' pairs, which are kept no longer, by the rows in which they go out: [rows, 1] f32, zero in padding.
   Tensor weights_of_rows(Context& context, Saved& saved) const;
 

@@ -192,6 +192,8 @@ void ParameterStore::fetch_updated() {
       arriving.push_back(peers.start_all_gather(own_weights(layout_.own_of(b).front()),
                                                 weights_.part(all.begin, {all.size()})));
   }
+  if (plan_.overlap_param_gather) return;
+  for (int b = 0; b < static_cast<int>(buckets_.size()); ++b) wait_for(b);
 }
 
 void ParameterStore::wait_for(int b) {

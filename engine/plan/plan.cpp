@@ -2,21 +2,25 @@
 
 namespace mbench {
 
-GraphStyle graph_style(Graph graph, CrossEntropyFusion loss, bool fused_accumulation) {
-  if (graph == Graph::megatron_core)
+GraphStyle graph_style(const Point& p) {
+  if (p.graph == Graph::megatron_core)
     return {.fused_attention = false,
             .stored_masks = true,
             .attention_mask = false,
-            .global_buffer = false,
-            .logits_in_f32 = loss != CrossEntropyFusion::te,
-            .exponentials_in_copy = loss == CrossEntropyFusion::none,
+            .global_buffer = !p.transformer_engine,
+            .logits_in_f32 = p.cross_entropy_fusion != CrossEntropyFusion::te,
+            .exponentials_in_copy = p.cross_entropy_fusion == CrossEntropyFusion::none,
             .gradient_copy_in_f32 = true,
             .fused_residual_grad = false,
             .fused_epilogues = false,
-            .weight_gradients = fused_accumulation ? WeightGradients::placeholder : WeightGradients::apart,
+            .weight_gradients =
+                p.gradient_accumulation_fusion ? WeightGradients::placeholder : WeightGradients::apart,
             .zeroed_gradients = true,
-            .weights_within_experts = true};
-  if (graph == Graph::eager)
+            .weights_within_experts = true,
+            .grouped_experts = p.grouped_experts,
+            .mask_in_batch = p.mask_in_batch,
+            .reads_expert_rows = true};
+  if (p.graph == Graph::eager)
     return {.fused_attention = false,
             .stored_masks = true,
             .attention_mask = true,

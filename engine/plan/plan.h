@@ -65,10 +65,13 @@ struct GraphStyle {
   WeightGradients weight_gradients;
   bool zeroed_gradients;        // all of them set to zero before a step / a weight's by the product that makes it first
   bool weights_within_experts;  // the router's weights multiply what goes into experts' second products / what comes back
+  bool grouped_experts = true;  // products of all experts of a rank in one call / one expert's after the other's
+  bool mask_in_batch = false;   // a causal mask [batch, seq, seq] comes with each micro batch and goes after its forward / none
+  bool reads_expert_rows = false;  // the host waits for the rows of experts, though routing be balanced / not
 };
 
-// The last two are choices of megatron_core alone.
-GraphStyle graph_style(Graph graph, CrossEntropyFusion loss, bool fused_accumulation);
+// Of a point's graph, and its choices within megatron_core.
+GraphStyle graph_style(const Point& point);
 
 struct PrecisionPlan {
   DType model = DType::f32;      // weights and activations
@@ -111,6 +114,8 @@ struct Plan {
   std::vector<std::vector<ChunkPlan>> chunks;  // [stage][chunk]
   std::vector<Schedule> schedule;              // [stage]
   StatePlan state;
+  // Whether gradients travel beside the last backward, and updated weights beside the next forward.
+  bool overlap_grad_reduce = true, overlap_param_gather = true;
   LoaderPlan loader;
   // Steps are recorded once and replayed: what they read of the host's is written to the device before.
   bool capture = false;

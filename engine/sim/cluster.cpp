@@ -7,6 +7,15 @@
 
 namespace mbench {
 
+std::uint64_t library_memory(const Point& p, const Framework& f) {
+  std::uint64_t all = f.library_memory;
+  // A router's products are Transformer Engine's though no layer is.
+  if (p.transformer_engine || p.model.experts > 0) all += f.layer_library_memory;
+  if (p.transformer_engine && p.model.experts > 0 && p.grouped_experts) all += f.grouped_products_memory;
+  if (p.tp_comm_overlap) all += f.tp_overlap_memory;
+  return all;
+}
+
 HostTimes host_times(const Point& p, const Machine& m, const Framework& f) {
   HostTimes t;
   t.launch = m.launch + f.kernel / m.host_speed;

@@ -11,6 +11,8 @@
 
 namespace mbench {
 
+// Bytes that the framework's libraries hold of a rank's allocator for good, for such a step.
+std::uint64_t library_memory(const Point& point, const Framework& framework);
 // What the point's host pays for its calls.
 HostTimes host_times(const Point& point, const Machine& machine, const Framework& framework);
 // The machine's links, as far as the point's environment leaves them.

@@ -19,7 +19,9 @@ CostModel::CostModel(const Machine& machine, const Framework& framework, double 
       precision_(precision),
       bandwidth_(machine.memory_bandwidth * machine.memory_efficiency * share),
       streaming_(bandwidth_ * framework.traffic_efficiency),
-      f32_flops_(machine.peak_flops[static_cast<std::size_t>(Precision::f32)] * share) {
+      f32_flops_(machine.peak_flops[static_cast<std::size_t>(Precision::f32)] * share),
+      attention_forward_(framework.flash_attention_2 ? machine.attention2_forward : machine.attention_forward),
+      attention_backward_(framework.flash_attention_2 ? machine.attention2_backward : machine.attention_backward) {
   if (machine_.measured) std::tie(tables_, longer_) = machine_.measured->tables(ranks_on_node);
 }
 
@@ -97,7 +99,7 @@ double CostModel::epilogue_seconds(const Cost& cost) const {
 double CostModel::attention_seconds(const Cost& cost, DType dtype, bool backward) const {
   const auto i = static_cast<std::size_t>(units_of(dtype));
   const double flops = machine_.peak_flops[i] * share_ * machine_.power_share *
-                       (backward ? machine_.attention_backward : machine_.attention_forward);
+                       (backward ? attention_backward_ : attention_forward_);
   return std::max(cost.flops / flops, traffic(cost.bytes)) + machine_.kernel_latency;
 }
 

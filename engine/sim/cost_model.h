@@ -79,6 +79,7 @@ class CostModel {
   double bandwidth_;  // of products
   double streaming_;  // of everything else
   double f32_flops_;
+  double attention_forward_, attention_backward_;  // shares of the peak
   std::unordered_map<ProductSize, double, Hash> products_;  // a model has a handful of shapes
 };
 

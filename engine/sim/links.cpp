@@ -125,13 +125,14 @@ double Links::all_to_all(sim::Call call, double row_bytes, std::span<const std::
   return seconds(call, row_bytes * static_cast<double>(largest) * static_cast<double>(send_rows.size()), DType::f32, r);
 }
 
+// A chain through all ranks, as NCCL has no other way for it: what is on the wire flows in pieces, by as many networks' ports as
+// there are ranks in a node.
 double Links::broadcast(double bytes, Reach r) const {
   const Link link = inside(r.per_node);
   std::vector<Part> parts;
-  if (r.per_node > 1) parts.push_back({(r.per_node - 1) * link.latency, bytes / link.bandwidth});
+  if (r.per_node > 1) parts.push_back({r.nodes * (r.per_node - 1) * link.latency, bytes / link.bandwidth});
   if (r.nodes > 1)
-    parts.push_back(
-        {std::ceil(std::log2(r.nodes)) * machine_.network_latency, bytes / machine_.network_bandwidth});
+    parts.push_back({(r.nodes - 1) * machine_.network_latency, bytes / (r.per_node * machine_.network_bandwidth)});
   return total(machine_.collective_base, parts);
 }
 

@@ -293,6 +293,8 @@ Machine machine_from_json(const ordered_json& root, const std::string& file) {
     Figures f(top.require("attention", "how fused attention runs"), top.path("attention"));
     m.attention_forward = f.share("forward");
     m.attention_backward = f.share("backward");
+    m.attention2_forward = f.get_or("forward_flash_attention_2", m.attention_forward, 1, 1);
+    m.attention2_backward = f.get_or("backward_flash_attention_2", m.attention_backward, 1, 1);
     f.end();
   }
   {
@@ -342,11 +344,17 @@ Framework framework_from_json(const ordered_json& root, const std::string& file)
   kernels.end();
   if (const json* block = top.find("tensor_collectives_block"))
     w.tensor_collectives_block = read_bool(*block, top.path("tensor_collectives_block"));
+  if (const json* flash = top.find("flash_attention_2"))
+    w.flash_attention_2 = read_bool(*flash, top.path("flash_attention_2"));
   if (const json* lock = top.find("interpreter_lock"))
     w.interpreter_lock = read_bool(*lock, top.path("interpreter_lock"));
   if (const json* memory = top.find("memory")) {
     Figures m(*memory, top.path("memory"));
-    w.library_memory = static_cast<std::uint64_t>(m.get("libraries_mib", 1048576));
+    const auto bytes = [&](const char* key) { return static_cast<std::uint64_t>(m.get_or(key, 0, 1048576)); };
+    w.library_memory = bytes("libraries_mib");
+    w.layer_library_memory = bytes("transformer_engine_mib");
+    w.grouped_products_memory = bytes("grouped_products_mib");
+    w.tp_overlap_memory = bytes("tp_comm_overlap_mib");
     m.end();
   }
   w.messages_block = read_bool(top.require("messages_block", "true or false"), top.path("messages_block"));

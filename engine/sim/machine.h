@@ -53,6 +53,7 @@ struct Machine {
   double accumulating = 1;  // rate of products that add to an f32 result, relative to others
   double power_share = 1;   // what the cap on a device's power leaves of the rates of products and attention
   double attention_forward = 0, attention_backward = 0;  // share of the peak that fused attention reaches
+  double attention2_forward = 0, attention2_backward = 0;  // the same of FlashAttention-2's kernels
 
   double launch = 0, synchronize = 0;
   double graph_launch = 0, graph_node = 0;  // a recorded step is given to the device at once: that, and for each op
@@ -94,7 +95,10 @@ struct Framework {
   bool interpreter_lock = false;  // of the threads of a process one at a time runs host code, but in backward
   bool tensor_collectives_block = false;  // kernels wait for every collective over tp: none runs beside them
   double traffic_efficiency = 1;  // of its memory-bound kernels, relative to the machine's
-  std::uint64_t library_memory = 0;  // bytes that libraries take from its allocator for good
+  bool flash_attention_2 = false;  // attention runs on those kernels, not on the best that the device has
+  // Bytes that libraries take from its allocator for good: PyTorch's; Transformer Engine's, its streams' for products of
+  // experts in groups, and those beside which its tensor parallelism overlaps.
+  std::uint64_t library_memory = 0, layer_library_memory = 0, grouped_products_memory = 0, tp_overlap_memory = 0;
 };
 
 // `where` is the file for messages. bad_input for a missing, unknown or impossible key, by JSON path.

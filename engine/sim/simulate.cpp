@@ -42,10 +42,11 @@ std::uint64_t memory_limit(const Point& p, const Machine& machine) {
 // What a framework's libraries hold of the allocator's memory is not the engine's to give.
 std::uint64_t limit_of_step(const Point& p, const Machine& machine, const Framework& framework) {
   const std::uint64_t all = memory_limit(p, machine);
-  if (all <= framework.library_memory)
+  const std::uint64_t libraries = library_memory(p, framework);
+  if (all <= libraries)
     fail(ErrorKind::out_of_memory, "sim", "{} of {} MiB for the libraries of framework {}, need more",
-         framework.library_memory >> 20, all >> 20, framework.name);
-  return all - framework.library_memory;
+         libraries >> 20, all >> 20, framework.name);
+  return all - libraries;
 }
 
 double peak_of(const Point& p, const Machine& machine) {
@@ -103,10 +104,11 @@ Simulation run_all(const Point& p, const Plan& plan, const Machine& machine, con
       options.measure_peak_flops = [&](double) { return peak_of(p, machine); };
       options.peak_source = machine.peak_source(p.precision);
       if (trace) options.timeline = &mine.timeline;
+      const std::uint64_t held = library_memory(p, framework);
       const Tensor libraries =
-          framework.library_memory == 0
+          held == 0
               ? Tensor()
-              : device->empty({static_cast<std::int64_t>(framework.library_memory)}, DType::u8,
+              : device->empty({static_cast<std::int64_t>(held)}, DType::u8,
                               Category::workspace, "workspaces of the framework's libraries");
       mine.result = run_point(p, plan, *device, cluster->world(s), options);
       mine.peak = device->memory().peak();
@@ -153,9 +155,9 @@ Simulation run_all(const Point& p, const Plan& plan, const Machine& machine, con
   return simulation;
 }
 
-void add_libraries(MemoryUse& peak, const Framework& framework) {
-  peak.total += framework.library_memory;
-  peak.by_category[static_cast<std::size_t>(Category::workspace)] += framework.library_memory;
+void add_libraries(MemoryUse& peak, std::uint64_t libraries) {
+  peak.total += libraries;
+  peak.by_category[static_cast<std::size_t>(Category::workspace)] += libraries;
 }
 
 // Whether host memory has room for what every class of ranks keeps there.
@@ -185,9 +187,10 @@ std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine
       return std::nullopt;
     throw_full(full->full, classes[static_cast<std::size_t>(full - memory.begin())].rank);
   }
+  const std::uint64_t libraries = library_memory(p, framework);
   for (sim::ReplayedMemory& m : memory) {
-    add_libraries(m.peak, framework);
-    m.reserved += framework.library_memory;
+    add_libraries(m.peak, libraries);
+    m.reserved += libraries;
   }
   const auto times = sim::replay_time(plan, *recording, host_times(p, machine, framework), &links);
 
@@ -261,7 +264,7 @@ std::optional<Outline> outline_point(const Point& p, const Plan& plan, const Mac
   const auto fullest = std::max_element(peaks.begin(), peaks.end(),
                                         [](const MemoryUse& a, const MemoryUse& b) { return a.total < b.total; });
   outline.peak = *fullest;
-  add_libraries(outline.peak, framework);
+  add_libraries(outline.peak, library_memory(p, framework));
   outline.rank = recording->classes.classes[static_cast<std::size_t>(fullest - peaks.begin())].rank;
   return outline;
 }

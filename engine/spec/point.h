@@ -54,6 +54,8 @@ struct Point {
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
   std::int64_t virtual_stages = 1;  // chunks per stage, interleaved only
   Zero zero = Zero::none;           // how model state is sharded over the ranks that replicate it
+  // Gradients are reduced beside the last backward, and updated weights fetched beside the next forward; or alone.
+  bool overlap_grad_reduce = true, overlap_param_gather = true;
   bool fsdp_no_sync = false;  // fsdp: gradients accumulate whole over micro batches and are reduced once
   Offload offload = Offload::none;
 
@@ -70,6 +72,13 @@ struct Point {
   // are added to their buffer by the products that make them.
   CrossEntropyFusion cross_entropy_fusion = CrossEntropyFusion::te;
   bool gradient_accumulation_fusion = true;
+  // Of the same: whether experts' products are one call or one expert's after the other's (--moe-grouped-gemm), whether a
+  // causal mask comes with every micro batch (--no-create-attention-mask-in-dataloader), and whether Transformer Engine
+  // has the layers (--transformer-impl).
+  bool grouped_experts = true;
+  bool mask_in_batch = true;
+  bool transformer_engine = true;
+  bool tp_comm_overlap = false;  // simulation: Transformer Engine's Userbuffers, of which its memory is counted
   bool capture = false;  // the step is recorded once and replayed, as a CUDA graph is
   std::string data = "synthetic";
   // Threads that make samples ready before they are asked for, as DataLoader's num_workers; and whether they go to a GPU from

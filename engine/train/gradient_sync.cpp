@@ -1,6 +1,7 @@
 #include "engine/train/gradient_sync.h"
 
 #include <set>
+#include <utility>
 
 #include "engine/ops/add.h"
 #include "engine/ops/copy.h"
@@ -18,12 +19,20 @@ GradientSync::GradientSync(Device& device, const Plan& plan, ParameterStore& sto
       store_(store),
       groups_(groups),
       bucket_elements_(
-          static_cast<std::int64_t>(plan.gradient_bucket_bytes / size_of(plan.precision.gradients))) {
+          static_cast<std::int64_t>(plan.gradient_bucket_bytes / size_of(plan.precision.gradients))),
+      overlap_(plan.overlap_grad_reduce) {
   for (const StateLayout::Bucket& b : store.layout().buckets()) units_left_.push_back(b.units.size());
 }
 
 void GradientSync::ready(int unit, bool last) {
   if (store_.state().cut == StatePlan::Cut::first) return;
+  if (overlap_)
+    reduce(unit, last);
+  else if (last)
+    later_.push_back(unit);
+}
+
+void GradientSync::reduce(int unit, bool last) {
   if (store_.state().gradients.sharded() || (store_.state().sharded() && last)) {
     const std::vector<int>& buckets = store_.layout().buckets_of(unit);
     for (auto b = buckets.rbegin(); b != buckets.rend(); ++b) fill(*b);
@@ -142,6 +151,7 @@ void GradientSync::reduce_packed(Axes axes) {
 }
 
 void GradientSync::finish() {
+  for (const int unit : std::exchange(later_, {})) reduce(unit, true);
   flush();
   for (auto& p : pending_) p->wait();
   pending_.clear();

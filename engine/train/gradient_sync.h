@@ -32,6 +32,7 @@ class GradientSync {
   void finish();
 
  private:
+  void reduce(int unit, bool last);
   // Of what is not sharded: neighbouring runs of units.
   void add_runs(int unit);
   void flush();
@@ -48,6 +49,8 @@ class GradientSync {
   ParameterStore& store_;
   const Groups& groups_;
   std::int64_t bucket_elements_;
+  bool overlap_;
+  std::vector<int> later_;  // units that are ready, where nothing travels beside a backward
   StateLayout::Run bucket_;  // being filled; empty when begin is end
   std::vector<std::unique_ptr<Pending>> pending_;
 

@@ -228,6 +228,12 @@ void Trainer::write_factors(const MicroBatch& batch) {
   device_.write(batch.factors, bytes_of(factors));
 }
 
+// Whether a mask that no causal attention reads comes with a micro batch.
+bool Trainer::brings_mask() const {
+  return plan_.graph.mask_in_batch && plan_.model.parts().objective == Objective::next_token &&
+         plan_.mesh.size(Axis::cp) == 1;
+}
+
 // What a forward reads: fetched for it, or there since before the step.
 MicroBatch Trainer::inputs_of(int micro) {
   MicroBatch batch;
@@ -243,6 +249,12 @@ MicroBatch Trainer::inputs_of(int micro) {
     batch.attention_mask = device_.empty({batch.keep ? p.micro_batch : 1, p.seq, p.seq}, DType::u8,
                                          Category::activations, "attention mask");
     run(device_, ops::AttentionMask{keys_of(batch), batch.attention_mask});
+  }
+  if (brings_mask()) {
+    const TrainingPlan& p = plan_.training;
+    batch.attention_mask = device_.empty({p.micro_batch, p.seq, p.seq}, DType::u8, Category::activations,
+                                         "attention mask of a micro batch");
+    run(device_, ops::AttentionMask{Tensor(), batch.attention_mask});
   }
   return batch;
 }
@@ -276,6 +288,7 @@ void Trainer::forward(const Action& a, Slot& slot) {
   }
   slot.output = chunks_[a.chunk].forward(context_, slot.batch, slot.input, slot.saved);
   slot.input.reset();
+  if (brings_mask()) slot.batch.attention_mask.reset();
   if (plan_.single_process) device_.host_work(HostWork::alone);
 }
 

@@ -72,6 +72,7 @@ class Trainer {
   void write_inputs(MicroBatch& batch, int micro);
   void write_factors(const MicroBatch& batch);
   void write_of_all(MicroBatch& batch, int micro);
+  bool brings_mask() const;
   MicroBatch inputs_of(int micro);
   void enqueue(const Watcher& before);
   Optimizer::Outcome replay(const Watcher& before);

@@ -162,6 +162,25 @@ TEST_CASE("layouts that cannot be are told with what could") {
           p.graph = Graph::megatron_core, p.gradient_accumulation_fusion = false;
           p.cross_entropy_fusion = CrossEntropyFusion::native;
         }) == "");
+  CHECK_THAT(why([](Point& p) { p.zero = Zero::stage_2, p.overlap_grad_reduce = false; }),
+             Contains("overlap_grad_reduce false with zero 2"));
+  CHECK_THAT(why([](Point& p) { p.overlap_param_gather = false; }), Contains("overlap_param_gather false with zero 0"));
+  CHECK_THAT(why([](Point& p) { p.zero = Zero::fsdp, p.overlap_param_gather = false; }),
+             Contains("overlap_param_gather false with zero fsdp"));
+  CHECK(why([](Point& p) { p.zero = Zero::oss, p.overlap_param_gather = p.overlap_grad_reduce = false; }) == "");
+  CHECK(why([](Point& p) { p.grouped_experts = false; }) ==
+        "grouped_experts false with graph fused, need graph megatron_core or grouped_experts true");
+  CHECK(why([](Point& p) { p.graph = Graph::eager, p.mask_in_batch = false; }) ==
+        "mask_in_batch false with graph eager, need graph megatron_core or mask_in_batch true");
+  CHECK(why([](Point& p) { p.transformer_engine = false; }) ==
+        "transformer_engine false with graph fused, need graph megatron_core or transformer_engine true");
+  CHECK(why([](Point& p) {
+          p.graph = Graph::megatron_core, p.grouped_experts = p.mask_in_batch = p.transformer_engine = false;
+        }) == "");
+  CHECK(why([](Point& p) { p.tp_comm_overlap = true; }) ==
+        "tp_comm_overlap true on cpu is not built into this binary, need tp_comm_overlap false, or device sim:");
+  CHECK(why([](Point& p) { p.tp_comm_overlap = true, p.device = "sim:8xH100-SXM5-80GB", p.tp = 2; }) ==
+        "tp_comm_overlap true with tp 2 and sequence_parallel false, need tp 2 or more with sequence_parallel true");
   CHECK(why([](Point& p) { p.gradients_in_bf16 = true; }) ==
         "gradients_in_bf16 with precision f32, need precision bf16 or gradients_in_bf16 false");
   const auto interleaved = [&](std::int64_t pp, std::int64_t stages, std::int64_t batches) {

@@ -152,6 +152,20 @@ TEST_CASE(
         product(eager_to_compute(), kThin));
 }
 
+TEST_CASE("attention of a framework that runs FlashAttention-2 takes that one's shares of the peak") {
+  Machine machine = round_machine();
+  machine.attention2_forward = 0.4, machine.attention2_backward = 0.2;
+  Framework framework = plain_framework();
+  framework.flash_attention_2 = true;
+  CostModel model(machine, framework, 1);
+  CHECK(model.attention_seconds({1e12, 1e6, true}, DType::f16, false) == Approx(1e12 / (0.4 * kFlops) + kLatency));
+  CHECK(model.attention_seconds({1e12, 1e6, true}, DType::f16, true) == Approx(1e12 / (0.2 * kFlops) + kLatency));
+  // Where a machine's file does not tell them apart they are the same.
+  const Machine v100 = find_machine("V100-SXM2-16GB", "test");
+  CHECK(v100.attention2_forward == v100.attention_forward);
+  CHECK(find_machine("H100-SXM5-80GB", "test").attention2_forward < find_machine("H100-SXM5-80GB", "test").attention_forward);
+}
+
 TEST_CASE("fused attention takes its shares of the peak, forward and backward") {
   CostModel model(round_machine(), plain_framework(), 1);
   CHECK(model.attention_seconds({1e12, 1e6, true}, DType::f16, false) ==

@@ -88,7 +88,10 @@ TEST_CASE("an all-to-all sends every other device its part, within the node and 
 
 TEST_CASE("a broadcast sends all bytes down the ring") {
   CHECK(kDirect.broadcast(kGiB, {8, 1}) == Approx(kBase + 7 * kStep + kGiB / kBus));
-  CHECK(kDirect.broadcast(kGiB, {1, 4}) == Approx(kBase + 2 * kHop + kGiB / kNetwork));
+  CHECK(kDirect.broadcast(kGiB, {1, 4}) == Approx(kBase + 3 * kHop + kGiB / kNetwork));
+  // Through all 32 of 4 nodes of 8, in pieces over the ports of all of a node's.
+  CHECK(kDirect.broadcast(kGiB, {8, 4}) ==
+        Approx(kBase + 4 * 7 * kStep + 3 * kHop + kGiB / std::min(kBus, 8 * kNetwork)));
 }
 
 TEST_CASE("across nodes the slowest level's bandwidth counts and every level's latency") {

@@ -3,6 +3,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/sim/cluster.h"
 #include "test/catch.h"
 #include "test/engine/sim/simulated_run.h"
 
@@ -221,6 +222,25 @@ TEST_CASE("what a framework's libraries hold lies beside a step, replayed or run
   }
   p.memory_limit = with.library_memory;
   CHECK_THROWS_AS(simulate_point(p, strategies::make_plan(p), machine, with, 8, {}), Error);
+}
+
+TEST_CASE("what the libraries of Megatron-Core hold follows from what a step asks of them") {
+  const Framework framework = find_framework("megatron_core", "test");
+  constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+  Point p = gpt(2, 4, 1);
+  p.graph = Graph::megatron_core;
+  CHECK(library_memory(p, framework) == 96 * kMiB);  // PyTorch's two and Transformer Engine's workspace
+  p.tp_comm_overlap = true;
+  CHECK(library_memory(p, framework) == (96 + 3 * 32) * kMiB);
+  p.tp_comm_overlap = p.transformer_engine = false;
+  CHECK(library_memory(p, framework) == 64 * kMiB);
+  p.model.experts = 8;
+  CHECK(library_memory(p, framework) == 96 * kMiB);  // of the router's products
+  p.transformer_engine = true;
+  CHECK(library_memory(p, framework) == (96 + 4 * 32) * kMiB);
+  p.grouped_experts = false;
+  CHECK(library_memory(p, framework) == 96 * kMiB);
+  CHECK(library_memory(p, find_framework("mbench", "test")) == 0);
 }
 
 TEST_CASE("where nothing runs beside collectives over tp, a step takes longer") {

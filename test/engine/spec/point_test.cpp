@@ -55,8 +55,9 @@ TEST_CASE("every field is read and written back") {
     "seq": 128, "micro_batch": 3, "global_batch": 12, "iterations": 7, "warmup": 0, "seed": 18446744073709551615,
     "dropout": 0.25, "tp": 2, "pp": 4, "dp": 2, "cp": 3, "cp_communication": "all_gather", "ep": 5, "etp": 2, "router": "capacity:1.5",
     "replicas": "single_process", "strategy": "sequence_parallel+selective",
-    "recompute_layers": 3, "schedule": "interleaved", "virtual_stages": 2, "zero": "oss+sdp", "fsdp_no_sync": true, "offload": "all", "precision": "fp8",
+    "recompute_layers": 3, "schedule": "interleaved", "virtual_stages": 2, "zero": "oss+sdp", "overlap_grad_reduce": false, "overlap_param_gather": false, "fsdp_no_sync": true, "offload": "all", "precision": "fp8",
     "attention": "flash", "graph": "eager", "capture": true, "cross_entropy_fusion": "none", "gradient_accumulation_fusion": false,
+    "grouped_experts": false, "mask_in_batch": false, "transformer_engine": false, "tp_comm_overlap": true,
     "gradients_in_bf16": true, "moments_in_bf16": true, "data": "text:a b.txt", "loader_workers": 2, "pinned": true, "optimizer": "adafactor", "fused_optimizer": false, "fp8_recipe": "delayed", "learning_rate": 0.1, "lr_warmup": 4,
     "weight_decay": 0, "clip_grad": 2.5, "memory_limit": "2GiB", "max_seconds": 1.5,
     "env": {"NCCL_P2P_DISABLE": 1, "A": "b c"}, "framework": "megatron",
@@ -76,6 +77,8 @@ TEST_CASE("every field is read and written back") {
   CHECK(p.capture);
   CHECK(p.cross_entropy_fusion == CrossEntropyFusion::none);
   CHECK_FALSE(p.gradient_accumulation_fusion);
+  CHECK_FALSE((p.grouped_experts || p.mask_in_batch || p.transformer_engine));
+  CHECK(p.tp_comm_overlap);
   CHECK(p.gradients_in_bf16);
   CHECK(p.memory_limit == 2ull << 30);
   CHECK(p.env == std::map<std::string, std::string>{{"NCCL_P2P_DISABLE", "1"}, {"A", "b c"}});
@@ -238,16 +241,17 @@ TEST_CASE("every field has a kind, and a point can be rid of the fields of a kin
   for (const PointField& field : point_fields()) of_kind[field.kind].insert(field.key);
   CHECK(of_kind.at(FieldKind::model) == std::set<std::string>{"model"});
   CHECK(of_kind.at(FieldKind::limit) == std::set<std::string>{"memory_limit", "max_seconds"});
-  CHECK(of_kind.at(FieldKind::place) == std::set<std::string>{"env", "ranks_per_node", "framework", "machine", "device"});
+  CHECK(of_kind.at(FieldKind::place) == std::set<std::string>{"tp_comm_overlap", "env", "ranks_per_node", "framework", "machine", "device"});
   CHECK(of_kind.at(FieldKind::layout).contains("replicas"));
   CHECK(of_kind.at(FieldKind::training).contains("precision"));
   // A point with every field set, without each kind in turn: what is of the kind is at its default, the rest stays.
   const Point full = point_of(R"({
     "model": "bert-base", "seq": 128, "micro_batch": 3, "global_batch": 12, "iterations": 7, "warmup": 0, "seed": 18,
     "dropout": 0.25, "tp": 2, "pp": 4, "dp": 2, "cp": 3, "cp_communication": "all_gather", "ep": 5, "etp": 2, "router": "capacity:1.5",
-    "replicas": "single_process", "strategy": "sequence_parallel+selective", "recompute_layers": 1, "schedule": "interleaved", "virtual_stages": 2, "zero": 2, "fsdp_no_sync": true,
+    "replicas": "single_process", "strategy": "sequence_parallel+selective", "recompute_layers": 1, "schedule": "interleaved", "virtual_stages": 2, "zero": 2, "overlap_grad_reduce": false, "overlap_param_gather": false, "fsdp_no_sync": true,
     "offload": "all", "precision": "fp16", "gradients_in_f32": true, "gradients_in_bf16": true, "moments_in_bf16": true, "attention": "flash",
     "graph": "eager", "cross_entropy_fusion": "native", "gradient_accumulation_fusion": false,
+    "grouped_experts": false, "mask_in_batch": false, "transformer_engine": false, "tp_comm_overlap": true,
     "fp8_recipe": "blockwise", "capture": true, "loader_workers": 1, "pinned": true, "optimizer": "sgd", "fused_optimizer": false,
     "data": "text:a.txt", "learning_rate": 0.1, "lr_warmup": 4, "weight_decay": 0, "clip_grad": 2.5,
     "memory_limit": "2GiB", "max_seconds": 1.5, "env": {"A": "b"}, "ranks_per_node": 2, "framework": "megatron",
