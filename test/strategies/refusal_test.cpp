@@ -177,7 +177,12 @@ TEST_CASE("layouts that cannot be are told with what could") {
   CHECK(why([](Point& p) {
           p.graph = Graph::megatron_core, p.grouped_experts = p.mask_in_batch = p.transformer_engine = false;
         }) == "");
-  CHECK(why([](Point& p) { p.tp_comm_overlap = true; }) ==
+  Point overlapped = tiny();
+  overlapped.tp_comm_overlap = true;
+  const auto refusal = strategies::why_not(overlapped);
+  REQUIRE(refusal);
+  CHECK(refusal->outcome == Outcome::unsupported);
+  CHECK(refusal->reason ==
         "tp_comm_overlap true on cpu is not built into this binary, need tp_comm_overlap false, or device sim:");
   CHECK(why([](Point& p) { p.tp_comm_overlap = true, p.device = "sim:8xH100-SXM5-80GB", p.tp = 2; }) ==
         "tp_comm_overlap true with tp 2 and sequence_parallel false, need tp 2 or more with sequence_parallel true");
