@@ -281,6 +281,7 @@ Json Record::derived(std::string_view name) const {
     return found ? *found : Json(nullptr);
   }
   if (std::find(kDerived.begin(), kDerived.end(), name) == kDerived.end()) return nullptr;
+  if (name.starts_with("window.") || name.starts_with("rank.")) return nullptr;  // not of a whole point
   const auto number = [&](std::string_view of) {
     const Json known = value(of);
     return known.is_number() ? known.get<double>() : 0;

@@ -86,6 +86,8 @@ TEST_CASE("records know how many nodes they ran on") {
   const ResultFile file = on(2);
   const std::vector<Record> records = records_of(file);
   CHECK(records[0].text("nodes") == "2");
+  CHECK(records[0].value("window.end_s").is_null());  // of a window and of a rank, not of a point
+  CHECK(records[0].value("rank.step_ms").is_null());
   CHECK(records[0].text("devices_per_node") == "4");
   CHECK(records[0].text("hosts") == "h1, h2");
 }
