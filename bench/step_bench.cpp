@@ -5,6 +5,7 @@
 //   step_bench                        one rank, all threads
 //   mpirun -np 2 step_bench           tensor-parallel over the ranks
 //   step_bench --peer=PYTHON [MODEL]  steps beside PyTorch's (peer.h), and nothing else; under mpirun a small model with dp
+//   step_bench --step=POINT           one point's step, as JSON: [wall ms, CPU ms]
 //
 // step_gflops counts model FLOPs (full-square attention) over the step's time; gemm_gflops is FLOP-weighted
 // over the forward, input-gradient and weight-gradient products of a layer's weights; ratio is their
@@ -174,8 +175,8 @@ void sleep_until_all_are_here() {
 }  // namespace mbench
 
 int main(int argc, char** argv) {
-  // Threads wait as a sweep's ranks do, unless told otherwise: spinning ones take a core's time from the thread beside them,
-  // which made a step in fp16 1.25 times as long. The runtime reads it before main.
+  // Threads wait as a sweep's ranks do, unless told otherwise, so that both print the same. What it costs: docs/numbers.md. The
+  // runtime reads it before main.
   if (std::getenv("OMP_WAIT_POLICY") == nullptr) {
     setenv("OMP_WAIT_POLICY", "passive", 1);
     execv("/proc/self/exe", argv);
