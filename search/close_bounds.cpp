@@ -104,11 +104,11 @@ struct Samples {
 };
 
 // Ends of the model that a chunk has.
-enum Place { first, middle, last, whole, places };
-Place place_of(const ChunkPlan& c) {
+enum Ends { first, middle, last, whole, kinds_of_ends };
+Ends ends_of(const ChunkPlan& c) {
   return c.first && c.last ? whole : c.first ? first : c.last ? last : middle;
 }
-using Recorded = std::array<Samples, places>;
+using Recorded = std::array<Samples, kinds_of_ends>;
 
 Sample sample_of(const StepTapes& tapes, const HostTimes& times) {
   const auto& forward = tapes.actions.at({Kind::forward, 0});
@@ -157,7 +157,7 @@ struct CloseBounds::Memo {
           plan, machine.devices_per_node, [&] { return costs_of(p, machine, framework); }, &links);
       if (!recording) return std::nullopt;
       for (const auto& c : recording->classes.classes)
-        all[place_of(plan.chunks[static_cast<std::size_t>(c.stage)][0])]
+        all[ends_of(plan.chunks[static_cast<std::size_t>(c.stage)][0])]
             .by_layers[static_cast<std::size_t>(layers - 1)] = sample_of(recording->tapes.at(c.kind), times);
     }
     return all;
@@ -218,18 +218,18 @@ Floor CloseBounds::floor(const Point& point, const Floor& floor) const {
   const auto& plan = memo_->bounds.chunks_of(point);
 
   // A chunk of both kinds of layers is one of those with experts, and what each of the others adds.
-  const auto sample = [&](Place place, const std::array<double, 2>& count) {
+  const auto sample = [&](Ends ends, const std::array<double, 2>& count) {
     const bool experts = count[1] > 0;
-    Sample s = (*of[experts ? 1 : 0])[place].of(static_cast<std::int64_t>(count[experts ? 1 : 0]));
+    Sample s = (*of[experts ? 1 : 0])[ends].of(static_cast<std::int64_t>(count[experts ? 1 : 0]));
     if (!experts || count[0] == 0) return s;
-    const Sample one = (*of[0])[place].another();
+    const Sample one = (*of[0])[ends].another();
     each_figure(s, s, one, [&](double& x, double most, double each) { x = most + each * count[0]; });
     return s;
   };
   std::vector<std::vector<Sample>> samples;
   for (const auto& stage : plan) {
     samples.emplace_back();
-    for (const ChunkPlan& c : stage) samples.back().push_back(c.layers > 0 ? sample(place_of(c), kinds_of(point, c)) : Sample());
+    for (const ChunkPlan& c : stage) samples.back().push_back(c.layers > 0 ? sample(ends_of(c), kinds_of(point, c)) : Sample());
   }
 
   Floor closer = floor;
@@ -258,7 +258,7 @@ Floor CloseBounds::floor(const Point& point, const Floor& floor) const {
     }
     // What is left to reduce is the first chunk's, whose backward is the last; the optimizer has the layers of all chunks.
     if (mine.size() > 1 && mine[0].forward > 0)
-      tail += std::max(0.0, sample(place_of(plan[static_cast<std::size_t>(s)][0]), layers).end - mine[0].end);
+      tail += std::max(0.0, sample(ends_of(plan[static_cast<std::size_t>(s)][0]), layers).end - mine[0].end);
     // What goes over to the host goes in pieces, one beside the other, which few layers have less of.
     if (point.offload != Offload::none) {
       const Sample& few = mine[0];

@@ -6,7 +6,7 @@ namespace mbench {
 
 template <class Op>
 OpSlot<Op>& slot_of(OpTable& table) {
-  return table;
+  return *static_cast<SlotFor<Op>&>(table).slot;
 }
 
 namespace {

@@ -3,6 +3,8 @@
 // An op is a struct of arguments with `name`, `check()` (shapes and dtypes; throws) and `cost()`. run() (run.h) is the one front.
 // Backends only compute. To add an op: a header here, a place in AllOps, one source per backend (see CONTRIBUTING.md).
 #pragma once
+#include <memory>
+
 #include "engine/ops/adafactor.h"
 #include "engine/ops/adam.h"
 #include "engine/ops/adam_blockwise.h"
@@ -62,37 +64,43 @@ using AllOps =
            ops::MoveCorrection, ops::Dispatch, ops::GroupedMatmul, ops::SumBlocks, ops::AbsMax, ops::Fp8Scale,
            ops::ScaleRows, ops::ScaleRowsGrad, ops::UpdateScales, ops::Quantise, ops::QuantiseBlocks, ops::Fp8Transpose, ops::Fp8Matmul>;
 
-template <class List>
-class OpSlots;
-template <class... Op>
-class OpSlots<OpList<Op...>> : public OpSlot<Op>... {
- public:
-  using OpSlot<Op>::run...;
+// What a device holds its backend's ops by: a slot for each op. Slots are members of their own, and not one class with a run() for
+// each op, because compilers resolve so many overloads slowly: 33 s of GCC 12 in every source that made a table.
+template <class Op>
+struct SlotFor {
+  std::unique_ptr<OpSlot<Op>> slot;
 };
+template <class List>
+class SlotsFor;
+template <class... Op>
+class SlotsFor<OpList<Op...>> : public SlotFor<Op>... {};
+class OpTable : public SlotsFor<AllOps> {};
 
-// What a device holds its backend's ops by.
-class OpTable : public OpSlots<AllOps> {};
+template <class Backend, class Op>
+class SlotOf final : public OpSlot<Op> {
+ public:
+  explicit SlotOf(Backend& backend) : backend_(backend) {}
+  void run(const Op& op) override { compute(backend_, op); }
+
+ private:
+  Backend& backend_;
+};
 
 // The table of a backend: run(op) is compute(backend, op), a free function found by its arguments' types.
 // A backend whose ops differ declares it for all ops, next to its own type,
 //   template <class Op> void compute(Backend&, const Op&);
 // and specialises it where each op is computed: an op of AllOps that it lacks is an undefined compute<Op>
 // to the linker. A backend that treats all ops alike defines it once.
-template <class Backend, class List = AllOps>
-class TableOf;
 template <class Backend>
-class TableOf<Backend, OpList<>> : public OpTable {
+class TableOf : public OpTable {
  public:
-  explicit TableOf(Backend& backend) : backend_(backend) {}
+  explicit TableOf(Backend& backend) { fill(backend, AllOps()); }
 
- protected:
-  Backend& backend_;
-};
-template <class Backend, class Op, class... Rest>
-class TableOf<Backend, OpList<Op, Rest...>> : public TableOf<Backend, OpList<Rest...>> {
- public:
-  using TableOf<Backend, OpList<Rest...>>::TableOf;
-  void run(const Op& op) override { compute(this->backend_, op); }
+ private:
+  template <class... Op>
+  void fill(Backend& backend, OpList<Op...>) {
+    ((SlotFor<Op>::slot = std::make_unique<SlotOf<Backend, Op>>(backend)), ...);
+  }
 };
 
 }  // namespace mbench

@@ -79,7 +79,7 @@ class MpiJob final : public Job {
     return cuda_world_ && &device == gpu_ ? static_cast<World&>(*cuda_world_) : world_;
   }
   std::shared_ptr<const Pulse> pulse() const override { return pulse_; }
-  void abort(int exit_code) override { MpiSession::abort(exit_code); }
+  [[noreturn]] void abort(int exit_code) override { MpiSession::abort(exit_code); }
 
  private:
   std::unique_ptr<Device> open_gpu(std::size_t memory_limit, Precision precision) {
