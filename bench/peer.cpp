@@ -60,7 +60,7 @@ StepTime peer(const std::string& python, const Point& p, const std::string& reci
               const std::string& compile) {
   const ModelSpec& m = p.model;
   const std::string command = fmt::format(
-      "env -u OMP_WAIT_POLICY {} " MBENCH_SOURCE_DIR  // it waits as it does by itself
+      "env -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT -u KMP_BLOCKTIME {} " MBENCH_SOURCE_DIR  // it waits as it does by itself
       "/scripts/peer_torch.py --device cpu --family {} --layers {} --hidden {} --heads {} --ffn {}{} --vocab "
       "{} --seq {} "
       "--micro-batch {} --processes {} --dropout {} --iterations {} --warmup 2 --recipe {} --compile {}",

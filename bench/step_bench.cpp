@@ -24,6 +24,7 @@
 #include <thread>
 
 #include "bench/peer.h"
+#include "engine/base/wait_policy.h"
 #include "engine/comm/mpi/mpi_world.h"
 #include "engine/ops/copy.h"
 #include "engine/ops/matmul.h"
@@ -177,8 +178,8 @@ void sleep_until_all_are_here() {
 int main(int argc, char** argv) {
   // Threads wait as a sweep's ranks do, unless told otherwise, so that both print the same. What it costs: docs/numbers.md. The
   // runtime reads it before main.
-  if (std::getenv("OMP_WAIT_POLICY") == nullptr) {
-    setenv("OMP_WAIT_POLICY", "passive", 1);
+  if (std::getenv("OMP_WAIT_POLICY") == nullptr && std::getenv("GOMP_SPINCOUNT") == nullptr) {
+    for (const auto& [name, value] : mbench::kLookThenSleep) setenv(name, value, 1);
     execv("/proc/self/exe", argv);
   }
   mbench::MpiSession session;

@@ -6,6 +6,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/base/wait_policy.h"
 #include "engine/spec/processes.h"
 
 namespace mbench::sweeps {
@@ -74,14 +75,18 @@ Words flux_words(const Launcher& launcher, std::int64_t ranks, const Spread& spr
 }
 
 // One thread pool of cores / ranks each. Ranks share the cores: each takes its part and pins nothing. Where they outnumber the
-// cores, or the machine is not the job's own, threads sleep as they wait: one that spins keeps a neighbour's core from the
-// thread that it waits for. A step of two threads took 30 ms so beside a busy neighbour, 109 ms with a bounded spin
-// (GOMP_SPINCOUNT=10000), 790 ms with libgomp's own.
-std::map<std::string, std::string> thread_variables(const Launcher& launcher, const Spread& spread) {
+// cores, threads sleep as they wait; where the machine is not the job's own, they look a while before: a thread that spins keeps a
+// neighbour's core from the one that it waits for, one that sleeps at once pays for its way back at every small op.
+std::map<std::string, std::string> thread_variables(const Launcher& launcher, const Spread& spread,
+                                                    const std::map<std::string, std::string>& asked) {
   const std::string threads = std::to_string(std::max<std::int64_t>(1, launcher.cores / spread.per_node));
   std::map<std::string, std::string> env = {
       {"OMP_NUM_THREADS", threads}, {"OPENBLAS_NUM_THREADS", threads}, {"OMP_PROC_BIND", "false"}};
-  if (spread.per_node > launcher.cores || !launcher.allocated) env["OMP_WAIT_POLICY"] = "passive";
+  if (spread.per_node > launcher.cores)
+    env["OMP_WAIT_POLICY"] = "passive";
+  else if (!launcher.allocated && !asked.contains("OMP_WAIT_POLICY"))  // whose word a count of looks would take
+    env.insert(kLookThenSleep.begin(), kLookThenSleep.end());
+  for (const auto& [name, value] : asked) env[name] = value;
   return env;
 }
 
@@ -174,9 +179,7 @@ Command command_for(const Launcher& launcher, const Point& point, const Words& p
          "{} ranks on {} cores, need at most {} a core: more machines, or --on sim", ranks, launcher.cores,
          kRanksPerCore);
   const Spread spread = spread_of(launcher, point);
-  std::map<std::string, std::string> env = thread_variables(launcher, spread);
-  for (const auto& [name, value] : point.env) env[name] = value;
-  return assemble(launcher, ranks, spread, std::move(env), program);
+  return assemble(launcher, ranks, spread, thread_variables(launcher, spread, point.env), program);
 }
 
 Command command_on_nodes(const Launcher& launcher, const Words& program) {

@@ -35,15 +35,22 @@ ProcessEnd ended(int code, std::vector<std::string> tail) {
 }  // namespace
 
 TEST_CASE(
-    "ranks share the cores, and sleep as they wait where there are more of them, or others may be there") {
+    "ranks share the cores; they sleep as they wait where there are more of them, and look before where others may be there") {
   const Command two = command_for(open_mpi(), point_of_world(2), {"mbench", "run"});
   CHECK(two.env.at("OMP_NUM_THREADS") == "2");
   CHECK(two.env.at("OPENBLAS_NUM_THREADS") == "2");
   CHECK(two.env.at("OMP_PROC_BIND") == "false");
-  CHECK(two.env.at("OMP_WAIT_POLICY") == "passive");
+  CHECK(two.env.at("GOMP_SPINCOUNT") == "1000");
+  CHECK_FALSE(two.env.contains("OMP_WAIT_POLICY"));
+  Point active = point_of_world(2);
+  active.env["OMP_WAIT_POLICY"] = "active";
+  const Command asked = command_for(open_mpi(), active, {"mbench", "run"});
+  CHECK(asked.env.at("OMP_WAIT_POLICY") == "active");
+  CHECK_FALSE(asked.env.contains("GOMP_SPINCOUNT"));  // it would win over the policy
   Launcher own = open_mpi();
   own.allocated = true;  // by a batch system: nobody else is there
-  CHECK_FALSE(command_for(own, point_of_world(2), {"mbench", "run"}).env.contains("OMP_WAIT_POLICY"));
+  for (const char* name : {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"})
+    CHECK_FALSE(command_for(own, point_of_world(2), {"mbench", "run"}).env.contains(name));
   CHECK(command_for(own, point_of_world(8), {"mbench", "run"}).env.at("OMP_WAIT_POLICY") == "passive");
   CHECK(shell_text(two).find("mpi_yield_when_idle") == std::string::npos);
   const Command eight = command_for(open_mpi(), point_of_world(4, 2), {"mbench", "run"});
