@@ -113,8 +113,18 @@ int run(int argc, char** argv) {
   return exit.code;
 }
 
-// The loader runs what stands here before it initialises the libraries.
+// The loader runs what stands here before it initialises the libraries. Not under an address sanitizer, whose own library must be
+// the first.
+#if defined(__SANITIZE_ADDRESS__)
+#define MBENCH_ADDRESS_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define MBENCH_ADDRESS_SANITIZER 1
+#endif
+#endif
+#ifndef MBENCH_ADDRESS_SANITIZER
 [[gnu::section(".preinit_array"), gnu::used]] void (*check_first[])(int, char**, char**) = {check_cpu, check_resource_limits};
+#endif
 
 }  // namespace
 }  // namespace mbench::cli

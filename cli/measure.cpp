@@ -32,7 +32,8 @@ ordered_json sweep_of(const search::Space& space, const std::vector<search::Trie
   const ordered_json defaults = point_to_json(plain);
   for (const auto& [key, value] : points.front().items()) {
     if (key == "device" || key == "machine") continue;
-    const bool same = std::all_of(points.begin(), points.end(), [&](const auto& p) { return p.at(key) == value; });
+    const auto has_it = [&key = key, &value = value](const ordered_json& p) { return p.at(key) == value; };  // named for Clang 16
+    const bool same = std::all_of(points.begin(), points.end(), has_it);
     if (!same)
       differ.push_back(key);
     else if (value != defaults.at(key))
