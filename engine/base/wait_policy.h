@@ -5,9 +5,9 @@
 
 namespace mbench {
 
-// Environment variables, read by the OpenMP runtimes as a process starts. 1000 looks take some 15 to 70 us: the pause of a small
-// parallel region, and little of what a neighbour's turn on the core takes. Measured by scripts/wait-policy, with figures in
-// docs/numbers.md. libomp knows milliseconds only, and sleeps at once. OMP_WAIT_POLICY or GOMP_SPINCOUNT of the user's win.
+// Environment variables, read by the OpenMP runtimes as a process starts. 1000 looks bridge the pauses between small parallel regions
+// and cost little beside a busy neighbour: figures in docs/numbers.md, by scripts/wait-policy. libomp counts milliseconds only, and
+// sleeps at once.
 inline constexpr std::array<std::pair<const char*, const char*>, 2> kLookThenSleep{
     {{"GOMP_SPINCOUNT", "1000"}, {"KMP_BLOCKTIME", "0"}}};
 
