@@ -17,8 +17,8 @@ namespace mbench::cli {
 namespace {
 
 struct Arguments {
-  std::string result, baseline, revision, again, old_again, format = "md";
-  std::vector<std::string> thresholds, metrics, fail_on;
+  std::string result, baseline, revision, format = "md";
+  std::vector<std::string> thresholds, metrics, fail_on, again, old_again;
 };
 
 // NEW and what it is compared with: a result, as a file or the folder of its sweep, or a folder of stored baselines. Two
@@ -39,6 +39,12 @@ std::pair<ResultFile, ResultFile> read_both(const Arguments& args, const reports
   auto now = std::async(std::launch::async, [&] { return read_result_file(new_file); });
   ResultFile baseline = read_result_file(old_file);
   return {now.get(), std::move(baseline)};
+}
+
+std::vector<ResultFile> read_all(const std::vector<std::string>& paths) {
+  std::vector<ResultFile> files;
+  for (const std::string& path : paths) files.push_back(read_result_file(sweeps::results_file(path)));
+  return files;
 }
 
 }  // namespace
@@ -73,9 +79,12 @@ void add_compare(CLI::App& app, Exit& exit) {
       ->allow_extra_args(false);
   command->add_option(
       "--confirm", args->again,
-      "A second measurement of NEW: slower is only what is slower there too. For shared machines");
+      "A second measurement of NEW: slower is only what is slower there too. For shared machines; may be repeated")
+      ->allow_extra_args(false);
   command->add_option("--confirm-baseline", args->old_again,
-                      "A second measurement of OLD, to hold that of --confirm against; default OLD itself");
+                      "A second measurement of OLD, to hold that of --confirm against; default OLD itself. As many as of "
+                      "--confirm, in their order. Where sweeps took turns, all measurements are weighed together")
+      ->allow_extra_args(false);
   command->add_option("--format", args->format, "md (for a pull request), json or junit")
       ->capture_default_str();
   command->footer(
@@ -104,16 +113,19 @@ void add_compare(CLI::App& app, Exit& exit) {
     for (const std::string& name : args->fail_on)
       options.fail_on.push_back(reports::verdict_named(name, "--fail-on"));
     reports::check_comparison_format(args->format);  // before the files are read
-    if (args->again.empty() && !args->old_again.empty())
-      fail(ErrorKind::bad_input, "--confirm-baseline", "is held against a second measurement, need --confirm too");
+    if (!args->old_again.empty() && args->old_again.size() != args->again.size())
+      fail(ErrorKind::bad_input, "--confirm-baseline", "each is held against a further measurement, got {}, need {} as of --confirm",
+           args->old_again.size(), args->again.size());
     const auto [now, baseline] = read_both(*args, options);
-    reports::Comparison comparison = reports::compare_results(now, baseline, options);
-    if (!args->again.empty()) {
-      const ResultFile again = read_result_file(sweeps::results_file(args->again));
-      const ResultFile old_again =
-          args->old_again.empty() ? baseline : read_result_file(sweeps::results_file(args->old_again));
-      comparison = confirmed(std::move(comparison), reports::compare_results(again, old_again, options));
-    }
+    const std::vector<ResultFile> again = read_all(args->again), old_again = read_all(args->old_again);
+    std::vector<reports::Round> rounds;
+    for (std::size_t i = 0; i < again.size(); ++i) rounds.push_back({&again[i], old_again.empty() ? &baseline : &old_again[i]});
+    // Turns are of two sweeps that ran at the same time, which the first of OLD and a further one of NEW did not.
+    const bool paired = old_again.size() == again.size();
+    reports::Comparison comparison =
+        reports::compare_results(now, baseline, options, paired ? rounds : std::vector<reports::Round>());
+    for (const reports::Round& round : rounds)
+      comparison = confirmed(std::move(comparison), reports::compare_results(*round.now, *round.baseline, options));
     const std::string out = reports::render_comparison(comparison, args->format);
     std::fwrite(out.data(), 1, out.size(), stdout);
     if (comparison.fails()) exit.code = Exit::kRegression;

@@ -17,6 +17,7 @@
 #include "engine/base/text.h"
 #include "engine/platform/cpu_clock.h"
 #include "engine/platform/registry.h"
+#include "engine/process/turns.h"
 #include "engine/run/gpu_peaks.h"
 #include "engine/run/run_point.h"
 #include "engine/spec/processes.h"
@@ -24,6 +25,7 @@
 #include "reports/tables/report.h"
 #include "strategies/strategies.h"
 #include "sweeps/session_folder.h"
+#include "sweeps/take_turns.h"
 
 namespace mbench::cli {
 namespace {
@@ -40,6 +42,7 @@ struct Options {
   std::string end_with;
   double collective_timeout = 300;  // seconds
   double soak = 0;                  // seconds; 0: none
+  std::optional<sweeps::TakeTurns> turns;
   bool deadline = false;            // that was asked for
   bool progress = false;
 };
@@ -132,7 +135,10 @@ void set_peak(const Point& point, const Device& device, RunOptions& options) {
 void set_soak(const Options& options, const Point& point, RunOptions& run) {
   if (options.soak == 0) return;
   run.soak_s = options.soak;
-  if (point.device == "cpu") run.open_gauge = [] { return open_cpu_clock(); };
+  if (point.device == "cpu")
+    run.open_gauge = [] { return open_cpu_clock(); };
+  else
+    run.why_no_sensors = why_no_gpu_sensors();
   if (options.progress)
     run.window = [](const SoakWindow& w) { print_line({{"window", soak_to_json({w.end_s, w.steps, {w}})}}); };
 }
@@ -264,6 +270,11 @@ int run(const Options& options) {
     run_options.progress = [&](const Progress& p) { print_progress(options, p); };
     set_peak(point, *device, run_options);
     set_soak(options, point, run_options);
+    std::optional<Turns> turns;
+    if (options.turns) {
+      turns.emplace(options.turns->folder, options.turns->number);
+      run_options.turns = {options.turns->steps, [&] { turns->pass(); }, [&] { turns->wait(); }};
+    }
     Timeline timeline;
     if (!options.trace.empty()) run_options.timeline = &timeline;
     const PointResult result = told(run_point(point, plan, *device, devices, run_options));
@@ -314,6 +325,11 @@ void add_run(CLI::App& app, Exit& exit) {
           "--soak", [options](const std::string& text) { options->soak = parse_duration(text, "--soak"); },
           "Measure for so long, such as 90s, 30min or 8h, in place of the point's iterations")
       ->type_name("DURATION");
+  command
+      ->add_option_function<std::string>(
+          "--take-turns", [options](const std::string& text) { options->turns = sweeps::read_take_turns(text); },
+          "Take turns with the ranks of another sweep, which has the lock of N in FOLDER: K steps each (mbench sweep --take-turns)")
+      ->type_name("FOLDER,N,K");
   command->add_flag("--progress", options->progress,
                     "Print progress as JSON lines, for a program that reads them");
   command

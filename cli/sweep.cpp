@@ -64,7 +64,7 @@ struct Options {
   std::string on;  // empty: default_device()
   std::string out;
   LaunchOptions launch;
-  std::string trace, metrics, soak;
+  std::string trace, metrics, soak, turns;
   double timeout = 0, collective_timeout = 0;
   std::string check_tolerance = "10%";
   bool check = false, resume = false, dry_run = false, quiet = false;
@@ -153,6 +153,7 @@ std::string resume_command(const Options& options, const std::string& out) {
   if (options.collective_timeout > 0)
     command.argv.insert(command.argv.end(), {"--collective-timeout", fmt::format("{}", options.collective_timeout)});
   if (!options.soak.empty()) command.argv.insert(command.argv.end(), {"--soak", options.soak});
+  if (!options.turns.empty()) command.argv.insert(command.argv.end(), {"--take-turns", options.turns});
   if (!options.metrics.empty()) command.argv.insert(command.argv.end(), {"--metrics", options.metrics});
   if (options.quiet) command.argv.push_back("--quiet");
   return sweeps::shell_text(command);
@@ -210,6 +211,9 @@ int run(Options options) {
   const double soak_s = options.soak.empty() ? 0 : parse_duration(options.soak, "--soak");
   if (soak_s > 0 && options.on.starts_with("sim:"))
     fail(ErrorKind::bad_input, "--soak", "is of real time, got --on {}, need cpu or cuda", options.on);
+  std::optional<sweeps::TakeTurns> turns;
+  if (!options.turns.empty()) turns = sweeps::read_take_turns(options.turns);
+  if (turns && soak_s > 0) fail(ErrorKind::bad_input, "--take-turns", "a soak trains by the clock, got --soak too, need one of them");
   sweeps::Launcher launcher = find_launcher(options.launch);
   std::optional<sweeps::ToldHosts> hosts;
   launcher.gpus = static_cast<int>(gpus().size());
@@ -220,6 +224,9 @@ int run(Options options) {
   }
   if (options.on.empty()) options.on = default_device(options.spec, launcher);
   check_device(options.on);
+  if (turns && (options.on != "cpu" || launcher.nodes > 1))
+    fail(ErrorKind::unsupported, "--take-turns", "is for the CPUs of one machine, got {} on {} node{}", options.on, launcher.nodes,
+         launcher.nodes > 1 ? "s" : "");
   options.spec.device = options.on;
   const sweeps::Spec spec = sweeps::read_spec(options.spec);
   if (options.check) {
@@ -238,6 +245,7 @@ int run(Options options) {
   runner.timeout_s = options.timeout;
   runner.metrics = options.metrics;
   runner.soak_s = soak_s;
+  runner.turns = turns;
   runner.collective_timeout_s = options.collective_timeout;
   runner.columns = terminal_columns();
   runner.resume_command = resume_command(options, runner.out);
@@ -369,6 +377,12 @@ void add_sweep(CLI::App& app, Exit& exit) {
                    "Train every point for so long, such as 90s, 30min or 8h, and not for its iterations: throughput and clocks over "
                    "time stand in its row, drift and dips are flagged.")
       ->type_name("DURATION");
+  command
+      ->add_option("--take-turns", options->turns,
+                   "Take turns with another sweep of this machine, so that what else it does falls on both alike: K steps each. Both "
+                   "name one FOLDER; N is 1 for one of them and 2 for the other. mbench compare holds their steps against each other "
+                   "pair by pair")
+      ->type_name("FOLDER,N,K");
   command
       ->add_option("--metrics", options->metrics,
                    "Keep FILE up to date with what the sweep does, once a second, as OpenMetrics text: for the textfile collector of "

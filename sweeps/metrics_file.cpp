@@ -155,6 +155,12 @@ std::string MetricsFile::text(double updated) const {
       text.sample({{"point", id_}, {"of", "least"}}, window_->least_clock_mhz * 1e6);
       text.family("mbench_power_watts", "gauge", "watts", "Power of a rank's device in that window, the mean of the ranks.");
       text.sample(point, window_->power_w);
+      text.family("mbench_temperature_celsius", "gauge", "celsius", "The hottest of the ranks' devices in that window.");
+      text.sample(point, window_->hottest_c);
+      if (!window_->throttle.empty()) {
+        text.family("mbench_throttle", "info", "", "What held a device's clock down in that window, or none.");
+        text.sample({{"point", id_}, {"by", window_->throttle}}, 1);
+      }
     }
     text.family("mbench_rank_silence_seconds", "gauge", "seconds", "Since a rank's last sign of life.");
     for (const auto& [rank, seconds] : silence_)

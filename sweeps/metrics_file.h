@@ -7,6 +7,7 @@
 //   mbench_steps_total{point}                 steps measured so far
 //   mbench_step_seconds, mbench_loss, mbench_samples_per_second {point}    the last; of a soak the last window
 //   mbench_clock_hertz{point,of="mean"|"least"}, mbench_power_watts{point} of a soak's last window
+//   mbench_temperature_celsius{point}, mbench_throttle{point,by}           of that window too, of GPUs
 //   mbench_rank_silence_seconds{point,rank,host}                           since a rank's last sign of life
 //   mbench_outcome_info{point,label,outcome}                               of each point that is done:
 //   mbench_result_step_seconds, mbench_result_samples_per_second, mbench_result_peak_memory_bytes {point}

@@ -201,6 +201,7 @@ std::vector<std::string> run_arguments(const PointRun& run, const SpecPoint& p) 
   if (run.timeout_s > 0 || run.collective_timeout_s > 0)
     arguments.insert(arguments.end(), {"--collective-timeout", fmt::format("{:g}", collective_timeout(run))});
   if (run.soak_s > 0) arguments.insert(arguments.end(), {"--soak", fmt::format("{:g}", run.soak_s)});
+  if (run.turns) arguments.insert(arguments.end(), {"--take-turns", run.turns->text()});
   if (run.session) arguments.insert(arguments.end(), {"--end-with", run.session->path()});
   if (!run.trace.empty()) arguments.insert(arguments.end(), {"--trace", elsewhere ? "-" : run.trace});
   return arguments;

@@ -14,6 +14,7 @@
 #include "sweeps/probe.h"
 #include "sweeps/session_folder.h"
 #include "sweeps/spec.h"
+#include "sweeps/take_turns.h"
 
 namespace mbench::sweeps {
 
@@ -55,6 +56,7 @@ struct PointRun {
   const SessionFolder* session = nullptr;  // where the ranks' MPI keeps its files; null: where it likes
   double timeout_s = 0;
   double soak_s = 0;                // it is trained for so long, and not for its iterations; 0: not
+  std::optional<TakeTurns> turns;   // with another sweep
   double collective_timeout_s = 0;  // 0: 300, or half of the time-out where that is less
   std::string trace;  // file of the timeline; empty: none
   Interrupt* interrupt = nullptr;

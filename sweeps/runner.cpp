@@ -11,6 +11,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/process/process.h"
+#include "engine/process/turns.h"
 #include "sweeps/consistency.h"
 #include "sweeps/lost_hosts.h"
 #include "sweeps/metrics_file.h"
@@ -135,6 +136,11 @@ class Sweep {
 
   void run_points() {
     store_.write();  // a folder that cannot be written shows before the first point has run
+    const auto interrupted = [&] { return interrupt_.pending(); };
+    if (options_.turns) {
+      turns_.emplace(options_.turns->folder, options_.turns->number);
+      turns_->join(std::chrono::seconds(60), interrupted);
+    }
     const std::size_t kept = spec_.points.size() - todo_.size();
     for (std::size_t i = 0; i < todo_.size(); ++i) {
       if (interrupt_.pending()) end_.interrupted = true;
@@ -151,7 +157,9 @@ class Sweep {
       } else if (forecasts_[i].outcome) {
         result = not_run(p.point, *forecasts_[i].outcome, forecasts_[i].reason);
       } else {
+        if (turns_) turns_->wait(interrupted);  // ranks start in their own turn too
         PointEnd end = store_.in_folder([&] { return run_one(p, forecasts_[i]); });
+        if (turns_) turns_->pass();
         result = std::move(end.result);
         end_.failed = end_.failed || end.unwritten;
         if (end.told) store_.learn(end.told->environment);
@@ -215,6 +223,7 @@ class Sweep {
     // A soak takes its time, and what lies around it may take as long as of any other point.
     run.timeout_s = options_.timeout_s > 0 ? options_.timeout_s : options_.soak_s * 1.1 + std::max(600.0, 20 * forecast.seconds.value_or(0));
     run.soak_s = options_.soak_s;
+    run.turns = options_.turns;
     run.collective_timeout_s = options_.collective_timeout_s;
     run.interrupt = &interrupt_;
     run.on_progress = [&](const ProgressMessage& message) {
@@ -258,6 +267,7 @@ class Sweep {
   ResultStore store_;
   MetricsFile metrics_;
   bool metrics_failed_ = false;
+  std::optional<Turns> turns_;
   std::optional<SessionFolder> session_;  // from the first point that is started on
   TimeLeft time_left_;
   std::vector<const SpecPoint*> todo_;
@@ -292,6 +302,7 @@ std::string describe_sweep(const Spec& spec, const RunnerOptions& options) {
   run.out = options.out;
   run.launcher = options.launcher;
   run.soak_s = options.soak_s;
+  run.turns = options.turns;
   run.collective_timeout_s = options.collective_timeout_s;
   for (std::size_t i = 0; i < spec.points.size(); ++i) {
     const SpecPoint& p = spec.points[i];

@@ -11,6 +11,7 @@
 #include "engine/spec/result.h"
 #include "sweeps/launcher.h"
 #include "sweeps/spec.h"
+#include "sweeps/take_turns.h"
 
 namespace mbench {
 class Interrupt;
@@ -34,6 +35,7 @@ struct RunnerOptions {
   double timeout_s = 0;        // per point; 0: max(600, 20 x its forecast)
   std::string metrics;         // file of OpenMetrics text that is kept up to date; empty: none
   double soak_s = 0;           // each point is trained for so long, and not for its iterations; 0: not
+  std::optional<TakeTurns> turns;  // with another sweep of this machine
   double collective_timeout_s = 0;  // what may be waited for a rank; 0: 300, or half of the point's time-out where that is less
   int columns = 0;             // of the terminal behind `progress`; 0 if it is none
   std::string resume_command;  // what to type to go on after Ctrl-C

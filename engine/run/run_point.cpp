@@ -26,6 +26,7 @@ struct Measured {
   std::optional<SoakLog> soak;
   double seconds = 0;      // of all measured steps
   double cpu_seconds = 0;  // of the main thread in them
+  std::vector<double> cpu_of_steps;  // each of them, where runs take turns
   Meter meter;             // over them
   Readings readings;       // during them
 };
@@ -70,6 +71,17 @@ void trace_a_step(Device& device, Trainer& trainer, Timeline* timeline) {
   device.trace(nullptr);
 }
 
+// Lets the other run train for a while. Every rank is between two steps before rank 0 passes, and looks only when it has. The seconds
+// that it took.
+double take_turns(const RunOptions::Turns& turns, Device& device, Trainer& trainer, bool leads) {
+  trainer.all_ranks().barrier();
+  const double start = device.synchronize();
+  if (leads) turns.pass();
+  trainer.all_ranks().barrier();
+  turns.wait();
+  return device.synchronize() - start;
+}
+
 // Runs warm-up and measured steps on this rank; fills losses and norms, stops at max_seconds after at least
 // one measured step on all ranks alike, or as a soak when its time is over.
 Measured measure(const Point& p, Device& device, Trainer& trainer, bool chatty, const RunOptions& options,
@@ -79,12 +91,14 @@ Measured measure(const Point& p, Device& device, Trainer& trainer, bool chatty, 
   Measured m;
   std::int64_t skipped = 0;
   std::unique_ptr<Gauge> gauge;
-  const double begin = device.synchronize();
+  double begin = device.synchronize();
   const bool soaks = options.soak_s > 0 && device.real();
   double soaking = 0;  // when the first measured step began
   Pace pace;
   for (std::int64_t i = 0; soaks || i < warmups + iterations; ++i) {
     const bool warmup = i < warmups;
+    if (options.turns && i > warmups && (i - warmups) % options.turns->steps == 0)
+      begin += take_turns(*options.turns, device, trainer, chatty);  // no time of this point
     trainer.all_ranks().barrier();
     const double start = device.synchronize();
     if (i == warmups) {
@@ -101,7 +115,9 @@ Measured measure(const Point& p, Device& device, Trainer& trainer, bool chatty, 
     const double now = device.synchronize(), seconds = now - start;
     const double computed = std::max(0.0, seconds - (waited_seconds(device) - waited));
     if (!warmup) {
-      m.cpu_seconds += cpu_seconds() - cpu_start;
+      const double cpu = cpu_seconds() - cpu_start;
+      m.cpu_seconds += cpu;
+      if (options.turns) m.cpu_of_steps.push_back(cpu);
       m.seconds += seconds;
       ++m.steps;
     }
@@ -142,6 +158,8 @@ Measured measure(const Point& p, Device& device, Trainer& trainer, bool chatty, 
     m.step_seconds = m.soak->own_steps();
     m.compute_seconds = m.soak->own_compute();
     result.soak = m.soak->soak();
+    if (!options.why_no_sensors.empty() && result.reason.empty())
+      result.reason = "the device's clock, power and temperature are unknown: " + options.why_no_sensors;
   }
   m.meter = device.total_meter();
   if (gauge) m.readings = gauge->read();
@@ -258,6 +276,15 @@ void add_time_anatomy(const std::vector<RankFigures>& ranks, PointResult& r) {
   r.time_anatomy_ms = anatomy;
 }
 
+// Of each measured step the mean of the ranks' main threads.
+void add_turns(const Measured& mine, std::int64_t steps, Group& all, PointResult& r) {
+  const std::vector<std::vector<double>> ranks = gather_all(all, mine.cpu_of_steps);
+  r.turn_steps = steps;
+  r.turn_cpu_ms.assign(mine.cpu_of_steps.size(), 0);
+  for (const std::vector<double>& rank : ranks)
+    for (std::size_t i = 0; i < rank.size(); ++i) r.turn_cpu_ms[i] += rank[i] * 1e3 / static_cast<double>(ranks.size());
+}
+
 // What each rank's steps took, all of them and outside collectives; `told`: its meters tell these apart.
 void add_ranks(const Measured& mine, bool told, Group& all, PointResult& r) {
   const auto to_ms = [](std::vector<double> seconds) {
@@ -369,6 +396,7 @@ PointResult run_point(const Point& p, const Plan& plan, Device& device, World& w
   }
   sum_up(p, ranks, slowest, options.peak_source, r, of_all);
   if (device.real() && !slowest.empty() && r.outcome == Outcome::ok) add_ranks(mine, !replayed, all, r);
+  if (options.turns && !slowest.empty() && r.outcome == Outcome::ok) add_turns(mine, options.turns->steps, all, r);
   return r;
 }
 

@@ -28,7 +28,15 @@ struct RunOptions {
   // may be null, for each window; and is called on rank 0 when one ends.
   double soak_s = 0;
   std::function<std::unique_ptr<Gauge>()> open_gauge;
+  std::string why_no_sensors;  // where they cannot be read: stands beside the row of a soak, whose clocks are unknown
   std::function<void(const SoakWindow&)> window;
+  // Where two runs take turns: after so many measured steps this one gives the machine to the other. `pass` is called on rank 0 once all
+  // ranks are between two steps, then `wait` on each.
+  struct Turns {
+    std::int64_t steps = 0;
+    std::function<void()> pass, wait;
+  };
+  std::optional<Turns> turns;
   // Gets a step of this rank: on a real device one more after the last sample, which a trace would disturb.
   Timeline* timeline = nullptr;
 };

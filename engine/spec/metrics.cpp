@@ -308,6 +308,8 @@ const std::vector<Metric>& metrics() {
       metric("clock_mhz", "MHz", &R::clock_mhz, Merge::mean),
       metric("throttle_reasons", "", &R::throttle_reasons),
       series("cpu_share_by_rank", "fraction", &R::cpu_share_by_rank, Range::at_least_zero),
+      metric("turn_steps", "", &R::turn_steps),
+      series("turn_cpu_ms", "ms", &R::turn_cpu_ms, Range::at_least_zero),
       series("step_ms_by_rank", "ms", &R::step_ms_by_rank, Range::at_least_zero),
       of_ranks("compute_ms_by_rank", &R::compute_ms_by_rank),
       series("partial_ms", "ms", &R::partial_ms, Range::at_least_zero),

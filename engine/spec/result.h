@@ -89,6 +89,10 @@ struct PointResult {
   std::string throttle_reasons;  // what held clocks down, in nvidia-smi's words, or "none"; empty: unknown
   // On a CPU: the share of the measured time that each rank's main thread was given a core.
   std::vector<double> cpu_share_by_rank;
+  // Of a run that took turns with another (mbench sweep --take-turns): after how many steps, and of every measured step the CPU time of
+  // the ranks' main threads, their mean. It goes on where a rank computes or polls, and not where it waits for a core.
+  std::optional<std::int64_t> turn_steps;
+  std::vector<double> turn_cpu_ms;
   // Of each rank, the median of its own steps: what it waits for others is in them.
   std::vector<double> step_ms_by_rank;
   // Of each rank, what it spent of its measured steps outside collectives, messages and waiting for them: its step less its

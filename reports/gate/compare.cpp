@@ -8,6 +8,7 @@
 #include "engine/spec/tolerance.h"
 #include "reports/gate/comparable.h"
 #include "reports/gate/time_verdict.h"
+#include "reports/gate/turns_verdict.h"
 #include "reports/records/flags.h"
 #include "reports/records/stragglers.h"
 #include "reports/records/record.h"
@@ -107,12 +108,8 @@ std::optional<MetricComparison> compare_losses(const PointResult& now, const Poi
 struct Waiting {
   std::size_t point, metric;  // where it stands in the comparison
   TimeEvidence evidence;
+  std::optional<TurnsEvidence> turns;  // in its place
 };
-
-double median_of(std::vector<double> samples) {
-  std::sort(samples.begin(), samples.end());
-  return median_of_sorted(samples);
-}
 
 Verdict verdict_of(TimeVerdict verdict) {
   switch (verdict) {
@@ -131,8 +128,8 @@ Verdict verdict_of(TimeVerdict verdict) {
 class Comparer {
  public:
   // `same_build`: of the two files' programs, as above.
-  Comparer(const CompareOptions& options, Comparability comparability, bool same_build)
-      : options_(options), comparability_(std::move(comparability)), same_build_(same_build) {
+  Comparer(const CompareOptions& options, Comparability comparability, bool same_build, const std::vector<Round>& again)
+      : options_(options), comparability_(std::move(comparability)), same_build_(same_build), again_(again) {
     comparison_.options = options;
   }
 
@@ -176,11 +173,16 @@ class Comparer {
   Comparison finish() {
     std::vector<double> p_values;
     for (const Waiting& test : waiting_) p_values.push_back(test.evidence.p_value);
+    for (const Waiting& test : waiting_)  // two tests of one point
+      if (test.turns) p_values.push_back(test.turns->cpu.p_value);
+    std::size_t of_cpu = waiting_.size();
     const std::vector<double> corrected = holm(p_values);
     for (std::size_t i = 0; i < waiting_.size(); ++i) {
       MetricComparison& c = comparison_.points[waiting_[i].point].metrics[waiting_[i].metric];
       c.p_value = corrected[i];
-      TimeJudgement judgement = judge_time(waiting_[i].evidence, corrected[i], options_.thresholds.time);
+      TimeJudgement judgement =
+          waiting_[i].turns ? judge_turns(*waiting_[i].turns, corrected[i], corrected[of_cpu++], options_.thresholds.time)
+                            : judge_time(waiting_[i].evidence, corrected[i], options_.thresholds.time);
       c.verdict = verdict_of(judgement.verdict);
       c.reason = std::move(judgement.reason);
     }
@@ -211,13 +213,31 @@ class Comparer {
                              TimeEvidence::kLeastSamples);
       return c;
     }
-    Waiting test{comparison_.points.size(), metric, time_.weigh(x, y)};
+    Waiting test{comparison_.points.size(), metric, {}, turns_of(now, base)};
+    c.of_all_rounds = test.turns && !again_.empty();
+    test.evidence = test.turns ? test.turns->clock : time_.weigh(x, y);
     c.now = test.evidence.now;
     c.baseline = test.evidence.baseline;
     c.ratio = test.evidence.ratio;
     c.interval = test.evidence.interval;
     waiting_.push_back(std::move(test));
     return c;
+  }
+
+  // What all rounds say of a point whose sides took turns in each.
+  std::optional<TurnsEvidence> turns_of(const PointResult& now, const PointResult& base) const {
+    std::vector<const PointResult*> news = {&now}, olds = {&base};
+    for (const Round& round : again_) {
+      news.push_back(row_of(*round.now, now.id));
+      olds.push_back(row_of(*round.baseline, base.id));
+    }
+    for (std::size_t i = 0; i < news.size(); ++i)
+      if (!news[i] || !olds[i] || !took_turns(*news[i], *olds[i])) return std::nullopt;
+    return TurnsTest::weigh(news, olds);
+  }
+  static const PointResult* row_of(const ResultFile& file, const std::string& id) {
+    const auto found = std::find_if(file.points.begin(), file.points.end(), [&](const PointResult& p) { return p.id == id; });
+    return found == file.points.end() ? nullptr : &*found;
   }
 
   static std::vector<std::string> flags_of_both(const PointResult& now, const PointResult& base) {
@@ -236,6 +256,7 @@ class Comparer {
   const CompareOptions& options_;
   Comparability comparability_;
   bool same_build_;
+  const std::vector<Round>& again_;
   Comparison comparison_;
   std::vector<Waiting> waiting_;
   TimeTest time_;
@@ -291,12 +312,13 @@ bool Comparison::fails() const {
                      [&](Verdict verdict) { return options.fails(verdict) && has(verdict); });
 }
 
-Comparison compare_results(const ResultFile& now, const ResultFile& baseline, const CompareOptions& options) {
+Comparison compare_results(const ResultFile& now, const ResultFile& baseline, const CompareOptions& options,
+                           const std::vector<Round>& again) {
   const Matches matches = match_points(now, baseline);
   const Comparability comparability(now.environment, baseline.environment, options.needs_same_machine());
   refuse_unlike_files(now, baseline, matches, comparability);
   const PointLabels labels(now, baseline, matches.missing);
-  Comparer comparer(options, comparability, same_build(now.environment, baseline.environment));
+  Comparer comparer(options, comparability, same_build(now.environment, baseline.environment), again);
   for (std::size_t i = 0; i < now.points.size(); ++i) {
     const PointResult& point = now.points[i];
     if (const PointResult* base = matches.same[i] ? matches.same[i] : matches.alike[i])
@@ -322,7 +344,7 @@ Comparison confirmed(Comparison first, const Comparison& again) {
       if (c.verdict == Verdict::slower) slower.insert(point.id);
   for (PointComparison& point : first.points)
     for (MetricComparison& c : point.metrics)
-      if (c.verdict == Verdict::slower && !slower.contains(point.id)) {
+      if (c.verdict == Verdict::slower && !c.of_all_rounds && !slower.contains(point.id)) {
         c.verdict = Verdict::ambiguous;
         c.reason = "slower once, not when it was measured again";
       }

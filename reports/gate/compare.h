@@ -30,6 +30,7 @@ struct MetricComparison {
   std::optional<Interval> interval;            // of the ratio
   std::optional<double> p_value;               // corrected
   std::string reason;
+  bool of_all_rounds = false;  // further measurements have been asked already
 };
 
 struct PointComparison {
@@ -48,7 +49,15 @@ struct Comparison {
   bool has(Verdict verdict) const;
 };
 
-Comparison compare_results(const ResultFile& now, const ResultFile& baseline, const CompareOptions& options);
+// A further measurement of both sides.
+struct Round {
+  const ResultFile* now;
+  const ResultFile* baseline;
+};
+
+// `again`: where the two sides of a point took turns in each round, all of them are weighed together (turns_verdict.h).
+Comparison compare_results(const ResultFile& now, const ResultFile& baseline, const CompareOptions& options,
+                           const std::vector<Round>& again = {});
 
 // `again` compares a second measurement of NEW with the same baseline: what is slower in the first alone
 // becomes ambiguous. For shared machines, where a neighbour rarely comes twice to the same point.

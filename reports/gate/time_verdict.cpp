@@ -20,7 +20,7 @@ std::string advice(const TimeEvidence& e, double threshold) {
   if (!(wanted > 0) || !std::isfinite(width)) return "";
   const double need = static_cast<double>(e.samples) * std::pow(width / wanted, 2);
   if (need <= static_cast<double>(e.samples) || need > 1e5) return "";
-  return fmt::format("; about {:.0f} samples would decide", std::ceil(need / 10) * 10);
+  return fmt::format("; about {:.0f} {} would decide", std::ceil(need / 10) * 10, e.unit);
 }
 
 }  // namespace
@@ -60,7 +60,7 @@ TimeJudgement judge_time(const TimeEvidence& e, double p_value, double threshold
   const double high = 1 + threshold, low = 1 / high;
   const bool reaches_up = e.interval.high >= high, reaches_down = e.interval.low <= low;
   const bool above = e.interval.low > 1, below = e.interval.high < 1;
-  const std::string drift = fmt::format("the samples drift: {} are worth {:.1f} independent ones, need {}",
+  const std::string drift = fmt::format("the {} drift: {} are worth {:.1f} independent ones, need {}", e.unit,
                                         e.samples, e.independent, TimeEvidence::kLeastIndependent);
   if (!reaches_up && !reaches_down) {
     if (e.independent < static_cast<double>(TimeEvidence::kLeastSamples) &&

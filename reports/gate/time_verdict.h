@@ -36,6 +36,7 @@ struct TimeEvidence {
   Interval interval;
   double p_value = 1, least_p_value = 1;  // least: the smallest that so many samples can give
   std::size_t samples = 0;                // on the smaller side
+  const char* unit = "samples";           // what they are called
   double independent = 0;                 // how many these are worth, on the worse side
   bool drifts = false;
 };

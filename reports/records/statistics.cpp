@@ -42,6 +42,11 @@ double median_of_sorted(const std::vector<double>& sorted) {
   return 0.5 * (sorted[(n - 1) / 2] + sorted[n / 2]);
 }
 
+double median_of(std::vector<double> samples) {
+  std::sort(samples.begin(), samples.end());
+  return median_of_sorted(samples);
+}
+
 const RatioBootstrap::Middles& RatioBootstrap::middles(std::size_t n, std::uint32_t side) {
   const auto [it, fresh] = cache_.try_emplace({n, side});
   Middles& middles = it->second;
@@ -183,6 +188,34 @@ double shift_ratio(const std::vector<double>& x, const std::vector<double>& y) {
   std::nth_element(ratios.begin(), upper, ratios.end());
   if (ratios.size() % 2) return *upper;
   return 0.5 * (*upper + *std::max_element(ratios.begin(), upper));
+}
+
+SignedRanks signed_ranks(std::vector<double> x, double widening) {
+  check(!x.empty(), "statistics", "signed ranks of no differences");
+  // Means of two are as many as the square: of more differences than this neighbours stand for one.
+  constexpr std::size_t kMost = 2000;
+  while (x.size() > kMost) {
+    for (std::size_t i = 0; i + 1 < x.size(); i += 2) x[i / 2] = 0.5 * (x[i] + x[i + 1]);
+    x.resize(x.size() / 2);
+  }
+  const double n = static_cast<double>(x.size());
+  const double middle_rank = n * (n + 1) / 4, spread = widening * std::sqrt(n * (n + 1) * (2 * n + 1) / 24);
+  std::vector<double> means;
+  means.reserve(x.size() * (x.size() + 1) / 2);
+  for (std::size_t i = 0; i < x.size(); ++i)
+    for (std::size_t j = i; j < x.size(); ++j) means.push_back(0.5 * (x[i] + x[j]));
+  std::sort(means.begin(), means.end());
+  SignedRanks r;
+  r.estimate = median_of_sorted(means);
+  const double outside = std::floor(middle_rank - normal_quantile_of_tails(1 - RatioBootstrap::kConfidence) * spread);
+  const auto cut = static_cast<std::size_t>(std::clamp(outside, 0.0, (static_cast<double>(means.size()) - 1) / 2));
+  r.interval = {means[cut], means[means.size() - 1 - cut]};
+  // The sum of the ranks of those above zero is the number of means above it; one at zero counts half.
+  const auto [low, high] = std::equal_range(means.begin(), means.end(), 0.0);
+  const double above = static_cast<double>(means.end() - high) + 0.5 * static_cast<double>(high - low);
+  r.p_value = normal_tails(std::max(0.0, std::abs(above - middle_rank) - 0.5) / spread);
+  r.least_p_value = normal_tails((middle_rank - 0.5) / (spread / widening));
+  return r;
 }
 
 std::vector<double> holm(const std::vector<double>& p_values) {

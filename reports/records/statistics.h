@@ -19,6 +19,7 @@ struct Interval {
 
 // Of sorted samples, at least one; the mean of the middle two where their number is even.
 double median_of_sorted(const std::vector<double>& sorted);
+double median_of(std::vector<double> samples);  // in any order
 
 // Percentile bootstrap of median(x) / median(y). The draws depend on the numbers of samples alone, never on
 // their values or on who asks first, so they are made once for each number of samples and every call gives
@@ -60,6 +61,16 @@ double autocorrelation_time(const std::vector<double>& samples);
 // The median of all ratios x[i] / y[j] (Hodges and Lehmann): the shift to which the rank test belongs. It
 // holds still where samples have two states and the median jumps between them. Both sorted, y positive.
 double shift_ratio(const std::vector<double>& x, const std::vector<double>& y);
+
+// Whether differences have zero for their middle (Wilcoxon, 1945), by the normal approximation; `widening` as above. The estimate is
+// the median of all means of two of them, the interval holds those that the test does not refute at RatioBootstrap's confidence: all
+// of them where so few differences refute none. At least one.
+struct SignedRanks {
+  double estimate = 0;
+  Interval interval;
+  double p_value = 1, least_p_value = 1;
+};
+SignedRanks signed_ranks(std::vector<double> differences, double widening);
 
 // Holm's step-down: p-values adjusted so that the chance of one false alarm among all of them is the level
 // they are compared with.

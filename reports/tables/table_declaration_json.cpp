@@ -151,7 +151,8 @@ ColumnDeclaration column_from_json(const Json& json, const std::string& where) {
     return column;
   }
   column.value = string_of(json["value"], where + ".value");
-  const RelationName& as = relation_of(string_of(required(json, "as", where), where + ".as"), where + ".as");
+  const std::string as_where = where + ".as", as_name = string_of(required(json, "as", where), as_where);
+  const RelationName& as = relation_of(as_name, as_where);
   column.relation = as.relation;
   column.format = CellText::parse(json.contains("format") ? string_at(json, "format", where) : as.format,
                                   where + ".format");

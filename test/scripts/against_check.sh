@@ -5,6 +5,8 @@
 #   5 % more time in each step   must be "slower"
 #   4 KiB more of memory         must be "larger"
 #   a learning rate x 1.01       must be "loss changed"
+# Each prints how long it took, and the load of the machine at its end.
+# Its steps are short and of one thread: where a neighbour takes a core from one of two threads the other waits for it.
 # Builds the clone a few times (minutes; ccache helps) and measures: not a part of ctest. SPEC and SWEEP_OPTIONS as scripts/ci/against
 # has them. Exit code 0 if all came out so.
 set -euo pipefail
@@ -14,8 +16,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 spec=${SPEC:-$work/spec.json}
 cat >"$work/spec.json" <<'JSON'
-{"name": "against-check", "model": "gpt-bytes-3m", "seq": 128, "global_batch": 2, "iterations": 60, "warmup": 5,
- "learning_rate": 1e-3, "sweep": {"strategy": ["baseline", "full"]}}
+{"name": "against-check", "model": "gpt-bytes-tiny", "seq": 128, "global_batch": 2, "iterations": 300, "warmup": 5,
+ "learning_rate": 1e-3, "env": {"OMP_NUM_THREADS": "1"}}
 JSON
 export CCACHE_BASEDIR=/ CCACHE_NOHASHDIR=1
 git clone -q "$here" "$work/clone"
@@ -54,7 +56,7 @@ for what in nothing delay memory rate; do
   change "$what"
   git commit -qam "$what"
   for run in $(seq "$runs"); do
-    code=0
+    code=0 began=$SECONDS
     scripts/ci/against "$base" "$spec" "$work/out" >"$work/said" 2>&1 || code=$?
     case "$what" in
       nothing) need=0 say='' ;;
@@ -63,7 +65,7 @@ for what in nothing delay memory rate; do
       rate) need=1 say='**loss changed**' ;;
     esac
     if [ "$code" = "$need" ] && grep -qF -- "$say" "$work/said"; then verdict=good; else verdict=WRONG wrong=$((wrong + 1)); fi
-    echo "$what, run $run: exit code $code, need $need: $verdict"
+    echo "$what, run $run: exit code $code, need $need: $verdict, $((SECONDS - began)) s, load $(cut -d' ' -f1 /proc/loadavg)"
     grep -E '^\|' "$work/said" | sed 's/^/    /' || tail -n 5 "$work/said"
   done
 done

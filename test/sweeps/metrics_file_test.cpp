@@ -62,7 +62,7 @@ TEST_CASE("metrics: a point that runs, its soak and its ranks, and what came of 
   CHECK(value_of(samples, "mbench_loss") == 5.5);
   CHECK(value_of(samples, "mbench_rank_silence_seconds", "host", "h2") == Approx(3.3));
   file.take(ProgressMessage{"soak", 812, 0, 4.0, 5.25});
-  SoakWindow window{.end_s = 60, .steps = 800, .median_ms = 4, .worst_ms = 5, .samples_per_s = 1990, .clock_mhz = 2400, .least_clock_mhz = 2300};
+  SoakWindow window{.end_s = 60, .steps = 800, .median_ms = 4, .worst_ms = 5, .samples_per_s = 1990, .clock_mhz = 2400, .least_clock_mhz = 2300, .throttle = {}};
   file.take(window);
   file.take(ProgressMessage{"soak", 900, 0, 8.0, 5.0});
   samples = OpenMetrics::read(file.text(1));
@@ -71,6 +71,16 @@ TEST_CASE("metrics: a point that runs, its soak and its ranks, and what came of 
   CHECK(value_of(samples, "mbench_samples_per_second") == 1990);  // the window's, not that of one step
   CHECK(value_of(samples, "mbench_clock_hertz", "of", "least") == 2.3e9);
   CHECK(value_of(samples, "mbench_power_watts") == -1);
+  CHECK(value_of(samples, "mbench_temperature_celsius") == -1);
+  CHECK(value_of(samples, "mbench_throttle_info") == -1);
+  window.power_w = 640;
+  window.hottest_c = 83;
+  window.throttle = "sw_power_cap, hw_thermal_slowdown";
+  file.take(window);
+  samples = OpenMetrics::read(file.text(1));
+  CHECK(value_of(samples, "mbench_power_watts") == 640);
+  CHECK(value_of(samples, "mbench_temperature_celsius", "point", p.id) == 83);
+  CHECK(value_of(samples, "mbench_throttle_info", "by", "sw_power_cap, hw_thermal_slowdown") == 1);
   PointResult r = not_run(p.point, Outcome::crashed, "x");
   file.end(r);
   p = point_of("tp=1");

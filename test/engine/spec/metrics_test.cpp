@@ -50,6 +50,8 @@ TEST_CASE("a result file has the measures of the table in its order, unknown as 
                                           "clock_mhz",
                                           "throttle_reasons",
                                           "cpu_share_by_rank",
+                                          "turn_steps",
+                                          "turn_cpu_ms",
                                           "step_ms_by_rank",
                                           "compute_ms_by_rank",
                                           "partial_ms",

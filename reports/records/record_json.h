@@ -1,0 +1,21 @@
+// What a record (record.h) keeps of a result: its JSON, a row for each rank or window of it, and what is said beside its row.
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "engine/spec/result.h"
+#include "reports/records/stragglers.h"
+
+namespace mbench::reports {
+
+// The result's JSON without its longest arrays, of which no table prints more than first, last and size.
+nlohmann::ordered_json brief_json(const PointResult& result);
+// What "rank" is in the records of a point's ranks.
+nlohmann::ordered_json ranks_json(const PointResult& result, const std::vector<RankTimes>& times);
+// What "window" is in the records of a soak's windows.
+nlohmann::ordered_json windows_json(const Soak& soak);
+// What is said beside the row of a point: its reason, and of a measured one what disturbed the measurement.
+std::string reason_of(const PointResult& result);
+
+}  // namespace mbench::reports
