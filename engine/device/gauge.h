@@ -15,6 +15,7 @@ struct Readings {
   std::optional<double> utilization;      // mean share of time in which something ran
   std::optional<double> memory_mib;       // in use on the device, by all processes; the most that was seen
   std::optional<double> clock_mhz;        // mean, of the multiprocessors
+  std::optional<double> temperature_c;    // of the chip; the most that was seen
   std::optional<std::uint32_t> throttle;  // bit i: kThrottleReasons[i] was seen
 };
 

@@ -24,12 +24,18 @@
 namespace mbench {
 namespace {
 
-// Divides the cores among the ranks of this host, unless whoever started the job has chosen a number of
-// threads.
+// Whether whoever started the job has chosen a number of threads. A text that is none counts as not there: GNU's OpenMP takes it so,
+// LLVM's would go on with no thread at all, and end there.
+bool threads_are_chosen() {
+  const char* text = std::getenv("OMP_NUM_THREADS");
+  return text != nullptr && std::strtol(text, nullptr, 10) > 0;  // of a list the first
+}
+
+// Divides the cores among the ranks of this host, unless the number of threads was chosen.
 void share_cores(int ranks_here) {
-  if (std::getenv("OMP_NUM_THREADS")) return;
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  omp_set_num_threads(std::clamp(cores / ranks_here, 1, omp_get_max_threads()));
+  if (threads_are_chosen()) return;
+  const int cores = static_cast<int>(std::thread::hardware_concurrency()), allowed = omp_get_max_threads();
+  omp_set_num_threads(std::max(1, std::min(cores / ranks_here, allowed > 0 ? allowed : cores)));
 }
 
 // The CPU as what a GPU offloads to.
@@ -193,6 +199,10 @@ std::vector<Gpu> gpus() {
 
 std::string why_no_gpu() {
   return cuda::why_none();
+}
+
+std::string why_no_gpu_sensors() {
+  return nvml::why_none();
 }
 
 std::string describe_gpus() {

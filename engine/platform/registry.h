@@ -62,6 +62,8 @@ std::optional<std::string> why_unsupported_on(const std::string& kind, const Poi
 // says which.
 std::vector<Gpu> gpus();
 std::string why_no_gpu();
+// Why a GPU's clock, power and temperature cannot be read here: NVML is not there, or too old. Empty if they can.
+std::string why_no_gpu_sensors();
 // What the driver tells of GPUs and the links between them, as text; whether or not this binary can use them.
 std::string describe_gpus();
 // The same for a result file's environment: the driver, and of the first GPU its memory, power cap and

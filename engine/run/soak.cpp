@@ -1,5 +1,8 @@
 #include "engine/run/soak.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -24,6 +27,21 @@ double mean_of(const std::vector<double>& values) {
     sum += x;
   }
   return values.empty() ? SoakWindow::unknown : sum / static_cast<double>(values.size());
+}
+
+constexpr std::int64_t kNotTold = -1;
+// What held a rank's clock down, as bits.
+std::int64_t throttle_of(const Readings& r) {
+  return r.throttle ? *r.throttle : kNotTold;
+}
+// What held any rank's clock down; empty where one of them does not tell.
+std::string throttled(const std::vector<std::int64_t>& ranks) {
+  std::uint32_t seen = 0;
+  for (const std::int64_t bits : ranks) {
+    if (bits == kNotTold) return "";
+    seen |= static_cast<std::uint32_t>(bits);
+  }
+  return seen == 0 ? "none" : fmt::format("{}", fmt::join(throttle_names(seen), ", "));
 }
 
 }  // namespace
@@ -87,13 +105,17 @@ const SoakWindow* SoakLog::end_window(double elapsed) {
   window.worst_ms = *std::max_element(slowest.begin(), slowest.end());
   window.median_ms = median(std::move(slowest));
   window.samples_per_s = static_cast<double>(window.steps * global_batch_) / (total * 1e-3);
-  const Readings mine = gauge_ ? gauge_->read() : Readings();
+  Readings mine;
+  if (gauge_) mine = gauge_->read();
   gauge_ = open_gauge_();
   const auto gathered = [&](std::optional<double> figure) { return gather_all(all_, figure.value_or(SoakWindow::unknown)); };
   const std::vector<double> clocks = gathered(mine.clock_mhz);
   window.clock_mhz = mean_of(clocks);
   window.least_clock_mhz = std::isnan(window.clock_mhz) ? window.clock_mhz : *std::min_element(clocks.begin(), clocks.end());
   window.power_w = mean_of(gathered(mine.power_w));
+  const std::vector<double> heat = gathered(mine.temperature_c);
+  window.hottest_c = std::isnan(mean_of(heat)) ? SoakWindow::unknown : *std::max_element(heat.begin(), heat.end());
+  window.throttle = throttled(gather_all(all_, throttle_of(mine)));
   own_steps_.push_back(median(std::move(steps_)));
   own_compute_.push_back(median(std::move(compute_)));
   steps_ = {};

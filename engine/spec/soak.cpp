@@ -24,7 +24,8 @@ constexpr Figure kFigures[] = {{"end_s", &SoakWindow::end_s, 1e2, true},
                                {"samples_per_s", &SoakWindow::samples_per_s, 1e4, true},
                                {"clock_mhz", &SoakWindow::clock_mhz, 1e0, false},
                                {"least_clock_mhz", &SoakWindow::least_clock_mhz, 1e0, false},
-                               {"power_w", &SoakWindow::power_w, 1e0, false}};
+                               {"power_w", &SoakWindow::power_w, 1e0, false},
+                               {"hottest_c", &SoakWindow::hottest_c, 1e0, false}};
 
 }  // namespace
 
@@ -41,6 +42,10 @@ ordered_json soak_to_json(const Soak& soak) {
       values.push_back(std::isfinite(x) ? ordered_json(std::round(x * figure.digits) / figure.digits) : ordered_json(nullptr));
     }
     if (known) out[figure.key] = std::move(values);
+  }
+  if (std::any_of(soak.windows.begin(), soak.windows.end(), [](const SoakWindow& w) { return !w.throttle.empty(); })) {
+    ordered_json& throttle = out["throttle"] = ordered_json::array();
+    for (const SoakWindow& w : soak.windows) throttle.push_back(w.throttle.empty() ? ordered_json(nullptr) : ordered_json(w.throttle));
   }
   return out;
 }
@@ -73,6 +78,11 @@ Soak soak_from_json(const json& value, const std::string& where) {
     for (std::size_t i = 0; i < values.size() && i < soak.windows.size(); ++i)
       if (figure.always || !values[i].is_null())
         soak.windows[i].*figure.value = read_number(values[i], at(figure.key, i));
+  }
+  if (value.contains("throttle")) {
+    const json& names = array("throttle", steps.size());
+    for (std::size_t i = 0; i < names.size() && i < soak.windows.size(); ++i)
+      if (!names[i].is_null()) soak.windows[i].throttle = read_string(names[i], at("throttle", i));
   }
   return soak;
 }

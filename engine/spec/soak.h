@@ -22,6 +22,8 @@ struct SoakWindow {
   double samples_per_s = 0;            // samples trained over the time of its steps
   // Of the ranks' devices, means over the window: the mean of the ranks, and the least of them. NaN where they do not tell.
   double clock_mhz = unknown, least_clock_mhz = unknown, power_w = unknown;
+  double hottest_c = unknown;  // the hottest device at its hottest
+  std::string throttle;        // what held a clock down, in nvidia-smi's words, or "none"; empty: unknown
 };
 
 struct Soak {
@@ -31,7 +33,7 @@ struct Soak {
 };
 
 // {"seconds", "steps", and of every window an array each: "end_s", "window_steps", "median_ms", "worst_ms",
-// "samples_per_s", "clock_mhz", "least_clock_mhz", "power_w" (missing where no window knows)}.
+// "samples_per_s", "clock_mhz", "least_clock_mhz", "power_w", "hottest_c", "throttle" (these five missing where no window knows)}.
 nlohmann::ordered_json soak_to_json(const Soak& soak);
 Soak soak_from_json(const nlohmann::json& json, const std::string& where);
 

@@ -142,6 +142,10 @@ int nvmlDeviceGetClockInfo(void* gpu, int, unsigned* mhz) {
 int nvmlDeviceGetMaxClockInfo(void* gpu, int, unsigned* mhz) {
   return answer(gpu, mhz, 1000u);
 }
+int nvmlDeviceGetTemperature(void* gpu, int sensor, unsigned* celsius) {
+  if (sensor != 0) return kInvalid;  // the chip's is the only one
+  return answer(gpu, celsius, 60u);
+}
 int nvmlDeviceGetCurrentClocksEventReasons(void* gpu, unsigned long long* bits) {
   return answer(gpu, bits, 0ull);
 }

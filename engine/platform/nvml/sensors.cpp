@@ -58,6 +58,7 @@ class Sensors final : public Gauge {
     r.utilization = utilization_.get();
     r.clock_mhz = clock_.get();
     r.memory_mib = memory_mib_;
+    r.temperature_c = temperature_c_;
     r.throttle = throttle_;
     return r;
   }
@@ -77,6 +78,7 @@ class Sensors final : public Gauge {
     if (Utilization u{}; nvml.utilization(gpu_, &u) == 0) utilization_.add(u.gpu * 1e-2);
     if (Memory m{}; nvml.memory(gpu_, &m) == 0)
       memory_mib_ = std::max(memory_mib_.value_or(0), static_cast<double>(m.used) / 1048576);
+    if (nvml.temperature(gpu_, kTemperatureGpu, &value) == 0) temperature_c_ = std::max(temperature_c_.value_or(0), static_cast<double>(value));
     unsigned long long reasons = 0;
     if (nvml.throttle_reasons && nvml.throttle_reasons(gpu_, &reasons) == 0)
       throttle_ = throttle_.value_or(0) | throttle_bits(reasons);
@@ -87,9 +89,9 @@ class Sensors final : public Gauge {
   Clock::time_point begin_;
   std::optional<unsigned long long> energy_;
   Mean power_, clock_, utilization_;
-  std::optional<double> memory_mib_;
+  std::optional<double> memory_mib_, temperature_c_;
   std::optional<std::uint32_t> throttle_;
-  std::mutex mutex_;  // of the five above
+  std::mutex mutex_;  // of the six above
   std::condition_variable_any wake_;
   std::jthread thread_;
 };
@@ -100,6 +102,10 @@ class Sensors final : public Gauge {
 // software and by hardware, 7 power brake, 8 display clocks; 0 says that it idles.
 std::uint32_t throttle_bits(unsigned long long reasons) {
   return static_cast<std::uint32_t>(reasons >> 1) & ((1u << kThrottleReasons.size()) - 1);
+}
+
+std::string why_none() {
+  return Session().why_none();
 }
 
 std::unique_ptr<Gauge> watch(const std::string& pci) {

@@ -47,6 +47,7 @@ std::string Session::load() {
   need("nvmlDeviceGetEnforcedPowerLimit", calls_.power_limit);
   need("nvmlDeviceGetClockInfo", calls_.clock);
   need("nvmlDeviceGetMaxClockInfo", calls_.max_clock);
+  need("nvmlDeviceGetTemperature", calls_.temperature);
   need("nvmlDeviceGetTopologyCommonAncestor", calls_.ancestor);
   need("nvmlDeviceGetNvLinkState", calls_.link_state);
   need("nvmlDeviceGetNvLinkRemotePciInfo_v2", calls_.link_peer);

@@ -21,6 +21,7 @@ struct Utilization {
   unsigned gpu, memory;  // percent of the time since the driver's last sample
 };
 inline constexpr int kClockSm = 1;         // the clock of the multiprocessors
+inline constexpr int kTemperatureGpu = 0;  // the sensor on the chip
 inline constexpr unsigned kMaxLinks = 36;  // of NVLink
 inline constexpr int kPeerIsSwitch = 2;    // type of the device at the other end of a link
 
@@ -41,6 +42,7 @@ struct Calls {
   Result (*power_limit)(Handle, unsigned*) = nullptr;  // mW
   Result (*clock)(Handle, int, unsigned*) = nullptr;   // MHz
   Result (*max_clock)(Handle, int, unsigned*) = nullptr;
+  Result (*temperature)(Handle, int, unsigned*) = nullptr;  // degrees Celsius
   Result (*ancestor)(Handle, Handle, int*) = nullptr;
   Result (*link_state)(Handle, unsigned, int*) = nullptr;
   Result (*link_peer)(Handle, unsigned, PciInfo*) = nullptr;

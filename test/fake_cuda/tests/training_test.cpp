@@ -37,6 +37,23 @@ TEST_CASE("one GPU: losses, gradient norms and memory are the CPU's and the simu
   }
 }
 
+TEST_CASE("a soak on GPUs has NVML's clocks, power, temperature and what held clocks down in each window") {
+  Sweeps sweeps;
+  const Run run = sweeps.run("soak", R"({"precision": ["f32"]})", "cuda", "FAKE_CUDA_SEED=3", "--launcher local --soak 2s");
+  INFO(run.out << run.err);
+  REQUIRE(run.code == 0);
+  const PointResult row = sweeps.points("soak").at(0);
+  REQUIRE(row.soak);
+  REQUIRE(row.soak->windows.size() >= 1);
+  for (const SoakWindow& w : row.soak->windows) {  // as the fake NVML has them
+    CHECK(w.clock_mhz == 1000);
+    CHECK(w.power_w == 50);
+    CHECK(w.hottest_c == 60);
+    CHECK(w.throttle == "none");
+  }
+  CHECK(row.reason.find("unknown") == std::string::npos);
+}
+
 TEST_CASE(
     "ranks of a GPU each, over NCCL: losses and gradient norms are the serial run's, memory the "
     "simulator's") {

@@ -1,0 +1,71 @@
+// What a GPU's sensors tell reaches the windows of a soak, through a library that stands in for NVML. It is opened here by its path;
+// the backend then finds it under the name of the driver's.
+#include <dlfcn.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "engine/platform/nvml/sensors.h"
+#include "engine/platform/registry.h"
+#include "engine/run/soak.h"
+#include "test/catch.h"
+#include "test/fake_nvml/fake_nvml.h"
+
+using namespace mbench;
+
+namespace {
+
+fake_nvml::Values& opened() {
+  static void* library = ::dlopen(FAKE_NVML, RTLD_NOW);
+  if (!library) FAIL(::dlerror());
+  const auto values = reinterpret_cast<decltype(&fake_nvml_values)>(::dlsym(library, "fake_nvml_values"));
+  if (!values) FAIL(::dlerror());
+  return *values();
+}
+
+}  // namespace
+
+TEST_CASE("a soak's windows have a GPU's clock, power, heat and what held the clock down, as NVML tells them") {
+  fake_nvml::Values& values = opened();
+  CHECK(why_no_gpu_sensors() == "");
+  CHECK(nvml::watch("0000:11:00.0") == nullptr);  // there is none
+  run_replicas(1, [&](World& world) {
+    const auto device = open_device("cpu", 0);
+    const auto all = world.group(*device, "all", {0});
+    SoakLog log(*all, 60, 4, [] { return nvml::watch("0000:10:00.0"); });
+    REQUIRE(log.add(0.6, 0.5, 0.6) != nullptr);
+    // A window's sensors are read as it begins, every 0.1 s, and as it ends.
+    values = {.clock_mhz = 1200, .power_mw = 300000, .celsius = 88, .reasons = 0x4 | 0x20, .sessions = values.sessions};
+    REQUIRE(log.add(0.6, 0.5, 1.2) != nullptr);
+    REQUIRE(log.add(0.6, 0.5, 1.8) != nullptr);
+    values.tells_temperature = false;
+    REQUIRE(log.add(0.6, 0.5, 2.4) != nullptr);
+    REQUIRE(log.add(0.6, 0.5, 3.0) != nullptr);
+    const Soak soak = soak_from_json(nlohmann::json::parse(soak_to_json(log.soak()).dump()), "test");  // as a row keeps it
+    REQUIRE(soak.windows.size() == 5);
+    CHECK(soak.windows[0].clock_mhz == 1980);
+    CHECK(soak.windows[0].least_clock_mhz == 1980);
+    CHECK(soak.windows[0].power_w == 500);
+    CHECK(soak.windows[0].hottest_c == 60);
+    CHECK(soak.windows[0].throttle == "none");
+    CHECK(soak.windows[1].hottest_c == 88);  // it began cooler
+    CHECK(soak.windows[2].clock_mhz == 1200);
+    CHECK(soak.windows[2].power_w == 300);
+    CHECK(soak.windows[2].throttle == "sw_power_cap, sw_thermal_slowdown");
+    CHECK(std::isnan(soak.windows[4].hottest_c));
+    CHECK(soak.windows[4].clock_mhz == 1200);
+  });
+  CHECK(values.sessions == 0);  // each was shut down
+  values = {};
+}
+
+TEST_CASE("a soak on a CPU's clocks has no words for heat or throttling, and its rows read as ever") {
+  Soak soak;
+  soak.seconds = 1;
+  soak.steps = 2;
+  soak.windows = {{.end_s = 1, .steps = 2, .median_ms = 3, .worst_ms = 4, .samples_per_s = 5, .clock_mhz = 2400, .least_clock_mhz = 2300, .throttle = {}}};
+  const auto json = soak_to_json(soak);
+  CHECK_FALSE(json.contains("hottest_c"));
+  CHECK_FALSE(json.contains("throttle"));
+  CHECK(soak_from_json(nlohmann::json::parse(json.dump()), "test").windows[0].throttle.empty());
+}

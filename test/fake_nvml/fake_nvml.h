@@ -1,0 +1,17 @@
+// A stand-in for NVML as libnvidia-ml.so.1, of one GPU at 0000:10:00.0, whose values a test sets. It knows NVML's documentation:
+// enumerators and units as nvml.h has them, errors where a call comes before nvmlInit or asks for what there is not.
+#pragma once
+
+namespace fake_nvml {
+
+struct Values {
+  unsigned clock_mhz = 1980, power_mw = 500000, celsius = 60;
+  unsigned long long reasons = 0;  // nvmlClocksEventReason* bits
+  bool tells_temperature = true;   // else NVML_ERROR_NOT_SUPPORTED
+  int sessions = 0;                // open ones
+};
+
+}  // namespace fake_nvml
+
+// By which a test finds them in the library that it has opened.
+extern "C" fake_nvml::Values* fake_nvml_values();
