@@ -50,7 +50,10 @@ std::vector<Choice> choices(const Point& p, std::int64_t devices) {
     return !refuse(other) && !sequence().why_not(other) && !expert().why_not(other);
   };
   Point other = p;
-  for (const std::int64_t n : divisors(p.seq, devices)) {
+  // Each of a rank's two parts of a sequence has the rows that a tensor core multiplies at once, at least; more ranks have less to do
+  // than to say to each other.
+  constexpr std::int64_t kRows = 16;
+  for (const std::int64_t n : divisors(p.seq, std::clamp<std::int64_t>(p.seq / (2 * kRows), 1, devices))) {
     other.cp = n;
     if (can(other)) cp.values.push_back(n);
   }

@@ -31,6 +31,11 @@ std::int64_t neighbouring_seq(const Point& p) {
   return chunks && parts_of_sequence(p) % 2 == 1 ? seq / 2 : seq;
 }
 
+// Any so many tokens one after the other visit all experts equally often (ops/route.h).
+std::int64_t balanced_run(const ModelSpec& m) {
+  return m.experts / std::gcd(m.experts, m.active_experts);
+}
+
 MaybeRefusal refuse_sizes(const Point& p) {
   const std::int64_t etp = p.expert_tp(), replicas = p.tp * p.cp * p.dp;
   if (p.tp % etp != 0)
@@ -63,8 +68,7 @@ MaybeRefusal refuse(const Point& p) {
     return std::nullopt;
   }
   if (const MaybeRefusal refusal = refuse_sizes(p)) return refusal;
-  // Any so many tokens one after the other visit all experts equally often (ops/route.h).
-  const std::int64_t run = m.experts / std::gcd(m.experts, m.active_experts), seq = neighbouring_seq(p);
+  const std::int64_t run = balanced_run(m), seq = neighbouring_seq(p);
   const bool whole = seq == p.seq;
   if (p.router.routing == Routing::balanced && (whole ? seq * p.micro_batch : seq) % run != 0)
     return infeasible(
@@ -82,8 +86,16 @@ std::vector<Choice> choices(const Point& p, std::int64_t) {
   Choice ep{"ep", {}}, etp{"etp", {}};
   for (const std::int64_t n : divisors(p.model.experts, p.tp * p.cp * p.dp / p.expert_tp()))
     if (p.tp * p.cp * p.dp / p.expert_tp() % n == 0) ep.values.push_back(n);
-  for (const std::int64_t n : divisors(width_of_expert(p.model), p.tp))
-    if (p.tp % n == 0 && (n == p.tp || p.sequence_parallel)) etp.values.push_back(n);
+  // Whether some micro batch has equal shares for all experts.
+  Point other = p;
+  const auto routes = [&] {
+    const std::int64_t seq = neighbouring_seq(other);
+    return p.router.routing != Routing::balanced || seq == p.seq || seq % balanced_run(p.model) == 0;
+  };
+  for (const std::int64_t n : divisors(width_of_expert(p.model), p.tp)) {
+    other.etp = n;
+    if (p.tp % n == 0 && (n == p.tp || p.sequence_parallel) && routes()) etp.values.push_back(n);
+  }
   return {etp, ep};
 }
 

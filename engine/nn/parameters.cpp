@@ -267,16 +267,18 @@ void ParameterStore::initialise_by_blocks(const Parameter& p) {
                      step = std::max<std::int64_t>(1, kBlock / cols);
   bool drawn = false;  // a whole block
   for (std::int64_t row = 0; row < rows; row += step) {
+    // Without values one whole block stands for all: the memory that each takes is free again when the next one comes.
+    if (drawn && !device_.real()) row = std::max(row, rows / step * step);
     const std::int64_t count = std::min(step, rows - row), begin = p.offset + row * cols,
                        end = begin + count * cols;
+    if (count == 0) break;
     const auto owned = layout_.own_of(bucket_of(p));
     const bool kept = !state().weights.sharded() ||
                       std::any_of(owned.begin(), owned.end(), [&](const StateLayout::Own& own) {
                         return own.begin < end && begin < own.end;
                       });
     if (!kept) continue;
-    // Without values one block of a size stands for all: the memory that each takes is free again when the next one comes.
-    if (!device_.real() && count == step && std::exchange(drawn, true)) continue;
+    drawn = drawn || count == step;
     const Tensor block =
         device_.empty({count, cols}, DType::f32, Category::workspace, "initial values being drawn");
     set_rows(p, block, row);

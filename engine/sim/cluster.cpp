@@ -16,12 +16,16 @@ std::uint64_t library_memory(const Point& p, const Framework& f) {
   return all;
 }
 
-HostTimes host_times(const Point& p, const Machine& m, const Framework& f) {
+namespace {
+
+HostTimes estimated_times(const Point& p, const Machine& m, const Framework& f) {
   HostTimes t;
   t.launch = m.launch + f.kernel / m.host_speed;
   // Python's interpreter runs one thread at a time; backward is C++'s, a thread for each device.
   const bool locked = p.replicas == Replicas::single_process && f.interpreter_lock;
   t.launch_together = m.launch + f.kernel / m.host_speed * static_cast<double>(locked ? p.dp : 1);
+  // On a device that is the host an op is its call.
+  t.launch_in_call = m.immediate ? t.launch : m.launch;
   t.collective = m.launch + f.collective / m.host_speed;
   t.message = m.launch + f.message / m.host_speed;
   t.synchronize = m.synchronize;
@@ -44,10 +48,20 @@ HostTimes host_times(const Point& p, const Machine& m, const Framework& f) {
   if (!p.capture) return t;
   // A replayed step is one call of the framework's; what is left of its ops is the driver's, or, where the host is the
   // device, a call each.
-  t.launch = t.launch_together = t.collective = t.message = m.immediate ? m.launch : m.graph_node;
+  t.launch = t.launch_together = t.launch_in_call = t.collective = t.message = m.immediate ? m.launch : m.graph_node;
   t.recompute = 0;
   t.step += m.graph_launch;
   t.messages_block = false;
+  return t;
+}
+
+}  // namespace
+
+HostTimes host_times(const Point& p, const Machine& m, const Framework& f) {
+  HostTimes t = estimated_times(p, m, f);
+  for (double* time : {&t.launch, &t.launch_together, &t.launch_in_call, &t.collective, &t.message, &t.synchronize, &t.micro_batch,
+                       &t.recompute, &t.step, &t.loader})
+    *time = whole_ticks(*time);
   return t;
 }
 

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
+
+#include "engine/sim/ticks.h"
 
 namespace mbench {
 namespace {
@@ -48,10 +49,13 @@ Link Links::inside(int ranks) const {
 }
 
 Links::Reach Links::reach(const std::vector<int>& ranks) const {
-  std::map<int, int> nodes;
-  for (const int r : ranks) ++nodes[node_of(r)];
-  Reach reach{1, static_cast<int>(nodes.size())};
-  for (const auto& [node, count] : nodes) reach.per_node = std::max(reach.per_node, count);
+  std::vector<int> on_node(static_cast<std::size_t>(node_of(*std::max_element(ranks.begin(), ranks.end()))) + 1);
+  Reach reach{1, 0};
+  for (const int r : ranks) {
+    int& count = on_node[static_cast<std::size_t>(node_of(r))];
+    if (count++ == 0) ++reach.nodes;
+    reach.per_node = std::max(reach.per_node, count);
+  }
   return reach;
 }
 
@@ -95,6 +99,10 @@ double Links::all_to_all(double bytes, Reach r) const {
 }
 
 double Links::seconds(sim::Call call, double bytes, DType dtype, Reach r) const {
+  return whole_ticks(estimate(call, bytes, dtype, r));
+}
+
+double Links::estimate(sim::Call call, double bytes, DType dtype, Reach r) const {
   if (const auto* measured = machine_.measured.get(); measured && r.nodes == 1 && direct_)
     if (const auto seconds = measured->seconds(call, bytes, dtype, r.per_node)) return *seconds;
   switch (call) {
@@ -126,18 +134,25 @@ double Links::all_to_all(sim::Call call, double row_bytes, std::span<const std::
 }
 
 // A chain through all ranks, as NCCL has no other way for it: what is on the wire flows in pieces, by as many networks' ports as
-// there are ranks in a node.
+// there are ranks in a node. A piece is a step of a channel's buffer, and there are two channels for each adapter (NCCL: NCCL_BUFFSIZE
+// of 4 MiB, NCCL_STEPS 8, BROADCAST_CHUNKSTEPS 1; ncclTopoPostset() doubles the rings that were found). It leaves a node when all of it
+// is there, so that the last node is so many pieces behind the first: on a thousand devices that is most of a broadcast.
 double Links::broadcast(double bytes, Reach r) const {
+  constexpr double kPiece = 512 * 1024, kChannelsOfAdapter = 2;
   const Link link = inside(r.per_node);
   std::vector<Part> parts;
   if (r.per_node > 1) parts.push_back({r.nodes * (r.per_node - 1) * link.latency, bytes / link.bandwidth});
-  if (r.nodes > 1)
-    parts.push_back({(r.nodes - 1) * machine_.network_latency, bytes / (r.per_node * machine_.network_bandwidth)});
+  if (r.nodes > 1) {
+    const double devices = machine_.devices_per_node, bandwidth = r.per_node * machine_.network_bandwidth;
+    const double channels = std::max(1.0, kChannelsOfAdapter * machine_.network_adapters * r.per_node / devices);
+    const double piece = std::min(kPiece, bytes / channels) * channels / bandwidth;
+    parts.push_back({(r.nodes - 1) * (machine_.network_latency + piece), bytes / bandwidth});
+  }
   return total(machine_.collective_base, parts);
 }
 
 double Links::shift(double bytes, Reach r) const {
-  return neighbours(bytes, r.nodes > 1);
+  return whole_ticks(neighbours(bytes, r.nodes > 1));
 }
 
 double Links::message(double bytes, int from, int to) const {

@@ -56,7 +56,7 @@ class Links {
     return all_to_all(sim::Call::all_to_all, row_bytes, send_rows, receive_rows, r);
   }
   // Any of them, its bytes as measured.h counts them; `dtype`: of what is added up. What was measured on the machine stands in place
-  // of the formulas, for groups within a node.
+  // of the formulas, for groups within a node. In whole ticks (ticks.h).
   double seconds(sim::Call call, double bytes, DType dtype, Reach r) const;
   double broadcast(double bytes, Reach r) const;  // a reduction to one rank is one the other way
   // Every rank sends so many bytes to its neighbour in the ring of them.
@@ -64,6 +64,7 @@ class Links {
   double message(double bytes, int from, int to) const;
 
  private:
+  double estimate(sim::Call call, double bytes, DType dtype, Reach r) const;
   Link inside(int ranks) const;
   double neighbours(double bytes, bool across_nodes) const;
   int node_of(int rank) const { return rank / machine_.devices_per_node; }

@@ -315,6 +315,7 @@ Machine machine_from_json(const ordered_json& root, const std::string& file) {
     m.network_bandwidth = f.get("gbps_per_device", kGiga);
     m.network_all_to_all = f.get_or("all_to_all_gbps_per_device", 0, kGiga);
     m.network_latency = f.get("latency_us", kMicro);
+    m.network_adapters = f.get_or("adapters", m.devices_per_node);
     f.end();
   }
   if (const json* measured = top.find("measured"))

@@ -72,6 +72,7 @@ struct Machine {
   LinkMatrix topology;  // of the devices of a node, to be shown; empty where they are no devices apart
   double network_bandwidth = 0, network_latency = 0;  // a device's share
   double network_all_to_all = 0;                      // the same of all-to-all; 0: as the others
+  double network_adapters = 1;                        // of a node
 
   std::array<std::string, kPrecisionCount> peak_sources;
   std::shared_ptr<const sim::Measured> measured;  // tables of this machine itself, or none

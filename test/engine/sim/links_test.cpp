@@ -22,6 +22,7 @@ Machine round_machine() {
   m.p2p_bandwidth = kP2p;
   m.network_bandwidth = kNetwork;
   m.network_latency = kHop;
+  m.network_adapters = 8;
   return m;
 }
 
@@ -88,10 +89,20 @@ TEST_CASE("an all-to-all sends every other device its part, within the node and 
 
 TEST_CASE("a broadcast sends all bytes down the ring") {
   CHECK(kDirect.broadcast(kGiB, {8, 1}) == Approx(kBase + 7 * kStep + kGiB / kBus));
-  CHECK(kDirect.broadcast(kGiB, {1, 4}) == Approx(kBase + 3 * kHop + kGiB / kNetwork));
+  // From node to node a piece of 512 KiB goes on when all of it is there, on each of an adapter's two channels.
+  const double piece = 2 * 524288 / kNetwork;
+  CHECK(kDirect.broadcast(kGiB, {1, 4}) == Approx(kBase + 3 * (kHop + piece) + kGiB / kNetwork));
   // Through all 32 of 4 nodes of 8, in pieces over the ports of all of a node's.
   CHECK(kDirect.broadcast(kGiB, {8, 4}) ==
-        Approx(kBase + 4 * 7 * kStep + 3 * kHop + kGiB / std::min(kBus, 8 * kNetwork)));
+        Approx(kBase + 4 * 7 * kStep + 3 * (kHop + piece) + kGiB / std::min(kBus, 8 * kNetwork)));
+  // Less than a piece is one.
+  CHECK(kDirect.broadcast(16000, {8, 4}) ==
+        Approx(kBase + 4 * 7 * kStep + 3 * (kHop + 1000 / (kNetwork / 2)) + 16000 / (8 * kNetwork)));
+  // Devices that share an adapter share its channels: each is twice as fast, and a piece on it half as long.
+  Machine shared = round_machine();
+  shared.network_adapters = 4;
+  CHECK(Links(shared, true).broadcast(kGiB, {8, 4}) ==
+        Approx(kBase + 4 * 7 * kStep + 3 * (kHop + piece / 2) + kGiB / std::min(kBus, 8 * kNetwork)));
 }
 
 TEST_CASE("across nodes the slowest level's bandwidth counts and every level's latency") {
