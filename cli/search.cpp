@@ -48,12 +48,12 @@ constexpr const char* kFooter =
 struct Options {
   search::SpaceOptions space;
   std::string out, objective = "time", why;
-  double rate = 0;
+  double rate = 0, front_within = 1.5;
   int best = 10, threads = 0, measure = 0;
   bool confirm = false, quiet = false, no_front = false, sensitivities = false;
 };
 
-// "12345 layouts, 600 simulated, best 8.96 s", on one line of the terminal, or nothing.
+// "64 of 900 meshes, 12345 layouts, 600 simulated, best 8.96 s", on one line of the terminal, or nothing.
 class Line {
  public:
   explicit Line(bool on) : on_(on && ::isatty(STDERR_FILENO)) {}
@@ -112,10 +112,11 @@ int run(Options options) {
   how.rate = options.rate;
   how.best = static_cast<std::size_t>(options.best);
   how.front = !options.no_front;
+  how.front_within = options.front_within;
   how.threads = options.threads > 0 ? options.threads : cores;
   how.interrupted = [&] { return interrupt.pending(); };
   how.progress = [&](const search::SearchOptions::Progress& p) {
-    line.draw(fmt::format("{} layouts, {} decided, {} simulated{}", p.layouts, p.decided, p.simulated,
+    line.draw(fmt::format("{} of {} meshes, {} layouts, {} decided, {} simulated{}", p.decided_meshes, p.meshes, p.layouts, p.decided, p.simulated,
                           p.best_ms ? fmt::format(", best {:.4g} ms", *p.best_ms) : ""));
   };
   const search::SearchEnd end = search::search(space, place, how);
@@ -147,11 +148,11 @@ int run(Options options) {
   std::cout << text << std::flush;
   bool good = !end.interrupted;
   if (options.confirm && good) {
-    const auto wrong = search::confirm(space, place, how, end);
+    const search::Confirmed confirmed = search::confirm(space, place, how, end);
     line.clear();
-    for (const std::string& what : wrong) fmt::print("confirm: {}\n", what);
-    fmt::print("\nConfirmed: {} layouts simulated in full, {} against what was found.\n", end.layouts, wrong.size());
-    good = wrong.empty();
+    for (const std::string& what : confirmed.wrong) fmt::print("confirm: {}\n", what);
+    fmt::print("\nConfirmed: {} layouts simulated in full, {} against what was found.\n", confirmed.layouts, confirmed.wrong.size());
+    good = confirmed.wrong.empty();
   }
   if (options.measure > 0 && !interrupt.pending()) {
     const Measured measured = measure_best(space, end, static_cast<std::size_t>(options.measure),
@@ -202,7 +203,13 @@ void add_search(CLI::App& app, Exit& exit) {
                     "What 10 % more of each figure of the machine's file gives the best layout");
   command->add_flag("--confirm", options->confirm,
                     "Simulate what floors decided, too, and check that none of it is better than what was found");
-  command->add_flag("--no-front", options->no_front, "Leave out the front of time and memory");
+  CLI::Option* no_front = command->add_flag("--no-front", options->no_front, "Leave out the front of time and memory");
+  command
+      ->add_option("--front-within", options->front_within,
+                   "How many times the fastest's time a layout of the front takes at most; default 1.5")
+      ->type_name("RATIO")
+      ->check(CLI::Range(1.0, 1e6))
+      ->excludes(no_front);
   command->add_option("--threads", options->threads, "How many layouts are simulated at once; default all cores")
       ->check(CLI::Range(1, 1024));
   command

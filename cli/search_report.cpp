@@ -78,6 +78,21 @@ std::string reasons_text(const search::Space& space, const SearchEnd& end) {
   return text;
 }
 
+// What was decided for many layouts at once.
+std::string not_looked_at(const search::SearchOptions& options, const SearchEnd& end) {
+  std::string text;
+  if (const std::size_t meshes = end.meshes - end.meshes_opened; meshes > 0 && !end.interrupted)
+    text += fmt::format("- {}: by its floor no layout on one is among the best{}{}\n", meshes == 1 ? "1 mesh" : fmt::format("{} meshes", meshes),
+                        options.rate > 0 ? " and reaches the rate" : "",
+                        options.front ? fmt::format(", or takes less than {:g} times the fastest's time", options.front_within) : "");
+  if (end.larger_micro_batches > 0)
+    text += fmt::format("- {}: each takes over 1.5 times the memory with a smaller micro batch\n", counted(end.larger_micro_batches, "layout"));
+  if (end.undercut > 0)
+    text += fmt::format("- {}: another that fits is faster than any on their mesh can be, and takes less memory than they do at least\n",
+                        counted(end.undercut, "layout"));
+  return text.empty() ? text : "Not looked at:\n\n" + text + "\n";
+}
+
 }  // namespace
 
 ResultFile result_file_of(const search::Space& space, const SearchEnd& end) {
@@ -95,9 +110,10 @@ std::string describe_search(const search::Space& space, const search::Place& pla
                             const search::SearchOptions& options, const SearchEnd& end, const ResultFile& file) {
   std::string text = fmt::format("# {}: {} on {} x {}, simulated\n\n", space.name, space.base.model.name,
                                  place.devices, place.machine.name);
-  text += fmt::format("{} that can be; {} simulated, {} of them block by block, {} decided by their floors, in {}.\n\n",
-                      counted(end.layouts, "layout"), end.simulated, end.placed, end.by_floor,
-                      format_duration(end.total_seconds));
+  text += fmt::format("{} that can be, on {} of {}; {} simulated, {} of them block by block, {} decided by their floors, in {}.\n\n",
+                      counted(end.layouts, "layout"), end.meshes_opened, end.meshes == 1 ? "1 mesh" : fmt::format("{} meshes", end.meshes),
+                      end.simulated, end.placed, end.by_floor, format_duration(end.total_seconds));
+  text += not_looked_at(options, end);
   if (end.best.empty()) {
     text += end.interrupted     ? "Interrupted before any was simulated that fits.\n\n"
             : end.layouts == 0  ? "No layout can be.\n\n"
@@ -115,7 +131,8 @@ std::string describe_search(const search::Space& space, const search::Place& pla
                         relative(ms_of(*end.larger), ms_of(end.best.front())),
                         memory_text(end.larger->needed_mib), memory_text(end.larger->needed_mib - end.limit_mib));
   if (end.front.size() > 1) {
-    text += "\n## Time against memory\n\nEach is the fastest of all layouts that take no more memory.\n\n";
+    text += fmt::format("\n## Time against memory\n\nEach is the fastest of all layouts that take no more memory, up to {:g} times the fastest's time.\n\n",
+                        options.front_within);
     text += front_text(space, end.front);
   }
   const std::string reasons = reasons_text(space, end);
@@ -144,41 +161,52 @@ std::string explain_layout(const search::Space& space, const search::Place& plac
                            const search::SearchOptions& options, const SearchEnd& end, const std::string& layout) {
   std::vector<sweeps::Assignment> wanted;
   for (const std::string& part : sweeps::split_fields(layout)) wanted.push_back(sweeps::parse_assignment(part, "--why"));
-  const auto matches = [&](const Point& p) {
-    return std::all_of(wanted.begin(), wanted.end(), [&](const sweeps::Assignment& a) {
-      Point other = p;
-      search::set_field(other, a.fields[0], nlohmann::json(a.value), "--why " + a.text);
-      return other == p;
-    });
-  };
   std::string text = fmt::format("## Why not {}\n\n", layout);
-  // One that cannot be says why at once.
+  // The best of those layouts, by a search of its own: the fields that are named have one value.
   Point asked = end.best.empty() ? space.base : end.best.front().point;
-  for (const sweeps::Assignment& a : wanted)
-    search::set_field(asked, a.fields[0], nlohmann::json(a.value), "--why " + a.text);
+  search::Space such = space;
+  bool of_space = true;
+  for (const sweeps::Assignment& a : wanted) {
+    const std::string where = "--why " + a.text, &field = a.fields[0];
+    const nlohmann::json value(a.value);
+    search::set_field(asked, field, value, where);
+    if (space.is_free(field)) {
+      const auto& values = space.values(field);
+      of_space = of_space && (values.empty() || std::find(values.begin(), values.end(), value) != values.end());
+      such.free[field] = {value};
+    } else {
+      Point other = space.base;
+      search::set_field(other, field, value, where);
+      of_space = of_space && other == space.base;
+    }
+  }
+  search::SearchOptions how = options;
+  how.best = 1;
+  how.front = false;
+  how.rate = 0;
+  const SearchEnd found = of_space ? search::search(such, place, how) : SearchEnd();
+  if (found.interrupted) return text + "Interrupted.\n";
   const search::Bounds bounds(place.machine, place.framework);
   const search::CloseBounds close(place.machine, place.framework, bounds);
-  std::optional<std::pair<double, Point>> nearest;  // by its floor; one that may fit before one that cannot
-  std::map<std::string, search::Refused> refused;
-  std::size_t count = 0;
-  search::each_layout(space, place.devices, true, refused, [&](const Point& p) {
-    if (!matches(p)) return true;
-    ++count;
-    const search::Floor floor = bounds.floor(p);
-    const double seconds = floor.seconds + (floor.total_bytes() / 1048576 > end.limit_mib ? 1e9 : 0);
-    if (!nearest || seconds < nearest->first) nearest = {seconds, p};
-    return true;
-  });
+  std::optional<Tried> nearest;  // where none fits, what takes least
+  if (!found.best.empty()) {
+    nearest = found.best.front();
+  } else {
+    const search::TooLarge* least = nullptr;
+    for (const auto& [reason, all] : found.too_large)
+      if (!least || all.needed_mib < least->needed_mib) least = &all;
+    if (least) nearest = search::try_layout(least->example, place, bounds, close);
+  }
   if (!nearest) {
     const auto refusal = strategies::why_not(asked);
     if (refusal) return text + fmt::format("It cannot be: {}.\n", refusal->reason);
     fail(ErrorKind::bad_input, "--why " + layout, "no layout of the space, need fields that are free and {} devices",
          place.devices);
   }
-  const Tried t = search::try_layout(nearest->second, place, bounds, close);
-  if (count > 1)
-    text += fmt::format("{} layouts are such; the best of them by its floor is {}.\n\n", count,
-                        search::label_of(space, t.point));
+  const Tried& t = *nearest;
+  if (found.layouts > 1)
+    text += fmt::format("{} layouts are such; {} is {}.\n\n", found.layouts,
+                        t.fits ? "the best of them" : "none of them fits, and what takes least", search::label_of(space, t.point));
   if (end.best.empty()) return text;
   const Tried& best = end.best.front();
   if (t.result.id == best.result.id) return text + "It is the best.\n";

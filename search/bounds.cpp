@@ -4,150 +4,19 @@
 #include <atomic>
 #include <map>
 #include <mutex>
-#include <numeric>
 #include <optional>
-#include <set>
 #include <tuple>
 
 #include "engine/device/arena.h"
 #include "engine/sim/cluster.h"
 #include "engine/sim/counting.h"
 #include "engine/sim/recorder.h"
+#include "search/recorded_stage.h"
 #include "search/small_model.h"
 #include "strategies/strategies.h"
 
 namespace mbench::search {
 namespace {
-
-using sim::ClockEvent;
-using sim::StepTapes;
-using sim::Tape;
-using Bytes = std::array<double, kCategories>;
-
-// What a run of actions keeps busy: the device's stream, and the host that feeds it.
-struct Busy {
-  double device = 0, host = 0;
-  Busy operator+(const Busy& o) const { return {device + o.device, host + o.host}; }
-  Busy operator-(const Busy& o) const { return {std::max(0.0, device - o.device), std::max(0.0, host - o.host)}; }
-  Busy operator*(double n) const { return {device * n, host * n}; }
-  // What keeps the stages behind waiting: the host runs ahead of its device, but where it computes itself.
-  double chained(bool immediate) const { return immediate ? device + host : device; }
-};
-
-// The stream's way through a run of actions that nobody holds up: neither the host, nor other ranks, nor what was started
-// before. A collective that is started begins no earlier than the stream has got there and its group's stream is free, and what
-// waits for it goes on no earlier than it has ended; so the part of it that the kernels between cannot hide counts. In a layer all
-// that is started is waited for, so that the times of layers add up.
-class Alone {
- public:
-  explicit Alone(const Tape& tape, bool progress_in_calls) : progress_in_calls_(progress_in_calls) {
-    for (const ClockEvent& e : tape.clock)
-      if (e.kind == ClockEvent::Kind::wait) waited_for_.insert(e.pending);
-  }
-  double now() const { return now_; }
-  void kernel(double seconds) { now_ += seconds; }
-  void collective(const ClockEvent& e) { now_ = occupy(e); }
-  void start(const ClockEvent& e) {
-    if (!waited_for_.contains(e.pending)) return;  // by a later action, which may find it done
-    // What makes progress in calls alone takes its time where it is waited for.
-    pending_[e.pending] = progress_in_calls_ ? e.seconds : occupy(e);
-  }
-  void wait(const ClockEvent& e) {
-    const auto found = pending_.find(e.pending);
-    if (found == pending_.end()) return;
-    now_ = progress_in_calls_ ? now_ + found->second : std::max(now_, found->second);
-  }
-
- private:
-  double occupy(const ClockEvent& e) {
-    double& free = free_[e.group];
-    return free = std::max(now_, free) + e.seconds;
-  }
-
-  bool progress_in_calls_;
-  double now_ = 0;
-  std::set<std::uint32_t> waited_for_;
-  std::map<std::uint32_t, double> pending_;  // when they end
-  std::map<std::uint16_t, double> free_;     // when a group's stream is
-};
-
-Busy busy_of(const Tape& tape, const HostTimes& times) {
-  Busy busy;
-  Alone stream(tape, times.progress_in_calls);
-  for (const ClockEvent& e : tape.clock) {
-    switch (e.kind) {
-      case ClockEvent::Kind::kernel:
-        stream.kernel(e.seconds);
-        busy.host += times.launch;
-        break;
-      case ClockEvent::Kind::collective:
-        stream.collective(e);
-        busy.host += times.collective;
-        break;
-      case ClockEvent::Kind::start:
-        stream.start(e);
-        busy.host += times.collective;
-        break;
-      case ClockEvent::Kind::wait:
-        stream.wait(e);
-        break;
-      case ClockEvent::Kind::micro_batch:
-        busy.host += times.micro_batch;
-        break;
-      case ClockEvent::Kind::recompute:
-        busy.host += times.recompute;
-        break;
-      default:
-        break;
-    }
-  }
-  busy.device = stream.now();
-  return busy;
-}
-
-// What a run of actions leaves behind: bytes, and in how many blocks.
-struct Kept {
-  Bytes bytes{};
-  double blocks = 0;
-};
-
-// Taken and not given back.
-Kept kept_by(const Tape& tape) {
-  using Kind = sim::MemoryEvent::Kind;
-  std::map<std::pair<Kind, std::uint32_t>, std::pair<double, Category>> open;
-  for (const sim::MemoryEvent& e : tape.memory) {
-    const bool takes = e.kind == Kind::take_scratch || e.kind == Kind::take_saved || e.kind == Kind::take_kept;
-    if (takes) {
-      open[{e.kind, e.block}] = {static_cast<double>(e.size), e.category};
-      continue;
-    }
-    open.erase({e.kind == Kind::free_scratch ? Kind::take_scratch
-                : e.kind == Kind::free_kept  ? Kind::take_kept
-                                             : Kind::take_saved,
-                e.block});  // none where it is of another action
-  }
-  Kept kept;
-  for (const auto& [key, block] : open) {
-    kept.bytes[static_cast<std::size_t>(block.second)] += block.first;
-    ++kept.blocks;
-  }
-  return kept;
-}
-
-// Of one stage of a small model, a micro batch.
-struct Stage {
-  Busy forward, backward;
-  Kept kept;  // by its forward
-};
-
-Stage stage_of(const StepTapes& tapes, const HostTimes& times) {
-  // The forward of the last micro batch: without waits for weights. Of backwards whichever takes less of each: the first may write
-  // gradients where others add, and the last reduces them.
-  const Tape& forward = tapes.actions.at({Action::Kind::forward, 0}).last;
-  const auto& backward = tapes.actions.at({Action::Kind::backward, 0});
-  const Busy first = busy_of(backward.first, times), last = busy_of(backward.last, times);
-  return {busy_of(forward, times), {std::min(first.device, last.device), std::min(first.host, last.host)}, kept_by(forward)};
-}
 
 Bytes as_doubles(const std::array<std::size_t, kCategories>& bytes) {
   Bytes out{};
@@ -219,7 +88,7 @@ std::uint64_t new_owner() {
 }  // namespace
 
 double Floor::total_bytes() const {
-  return std::accumulate(bytes.begin(), bytes.end(), 0.0);
+  return sum(bytes);
 }
 
 Category Floor::largest() const {
@@ -250,55 +119,69 @@ struct Bounds::Memo {
     return map.emplace(key, std::move(made)).first->second;
   }
 
+  // Which ends of the model are asked about, beside a layer: those of a layout of several stages, or of one. Where there are layers of
+  // both kinds it is the dense ones that are told the ends of.
+  enum class Asked { layer, ends, both };
+  static Asked asked_of(const Point& p, bool dense) {
+    if (!dense && kinds_of(p)[0]) return Asked::layer;
+    return p.pp == 1 ? Asked::both : Asked::ends;
+  }
+
+  // Figures of small models from which those parts follow. `of(layers, stages, stage)`: the figure of that stage of a model of so many
+  // layers in so many stages, nothing where it cannot be had.
+  template <class T, class Of>
+  struct Ends {
+    std::optional<T> two, four, last, whole;  // of the first stage; of the second; of the only one
+    bool complete = false;
+    Ends(Asked asked, const Of& of) : two(of(2, 2, 0)), four(two ? of(4, 2, 0) : two) {
+      complete = two && four;
+      if (complete && asked == Asked::ends) last = of(2, 2, 1), complete = last.has_value();
+      if (complete && asked == Asked::both) whole = of(1, 1, 0), complete = whole.has_value();
+    }
+  };
+
   // `as`: whose share of the machine its ranks have.
-  std::optional<Probe> record(const Point& point, bool dense, const Point& as) const {
+  std::optional<Probe> record(const Point& point, bool dense, const Point& as, Asked asked) const {
     const HostTimes times = host_times(point, machine, framework);
     const Links links = links_of(point, machine);
-    const auto stages = [&](std::int64_t layers, std::int64_t count) -> std::optional<std::pair<Stage, Stage>> {
-      const Point p = small_model(point, layers, count, dense);
+    const auto of = [&](std::int64_t layers, std::int64_t stages, int stage) -> std::optional<Stage> {
+      const Point p = small_model(point, layers, stages, dense);
       if (strategies::why_not(p)) return std::nullopt;
       const auto recording = sim::record(
           strategies::make_plan(p), machine.devices_per_node, [&] { return costs_of(as, machine, framework); },
-          &links);
+          &links, stage);
       if (!recording) return std::nullopt;
       const auto& classes = recording->classes.classes;
-      return std::pair(stage_of(recording->tapes.at(classes.front().kind), times),
-                       stage_of(recording->tapes.at(classes.back().kind), times));
+      return stage_of(recording->tapes.at((stage == 0 ? classes.front() : classes.back()).kind), times);
     };
-    const auto one = stages(1, 1), two = stages(2, 2), four = stages(4, 2);
-    if (!one || !two || !four) return std::nullopt;
+    const Ends<Stage, decltype(of)> found(asked, of);
+    if (!found.complete) return std::nullopt;
     const auto less = [](const Stage& a, const Work& b) { return Work{a.forward - b.forward, a.backward - b.backward}; };
     Probe probe;
-    Work& layer = probe.work.layer = less(four->first, {two->first.forward, two->first.backward});
-    probe.work.first = less(two->first, layer);
-    probe.work.last = less(two->second, layer);
-    probe.work.both = less(one->first, layer);
-    probe.layer_kept = {difference(four->first.kept.bytes, two->first.kept.bytes),
-                        four->first.kept.blocks - two->first.kept.blocks};
+    Work& layer = probe.work.layer = less(*found.four, {found.two->forward, found.two->backward});
+    probe.work.first = less(*found.two, layer);
+    if (found.last) probe.work.last = less(*found.last, layer);
+    if (found.whole) probe.work.both = less(*found.whole, layer);
+    probe.layer_kept = {difference(found.four->kept.bytes, found.two->kept.bytes), found.four->kept.blocks - found.two->kept.blocks};
     return probe;
   }
 
-  std::optional<Parts<Bytes>> count(const Point& point, bool dense) const {
-    const auto stages = [&](std::int64_t layers, std::int64_t count) -> std::optional<std::pair<Bytes, Bytes>> {
-      const Point p = small_model(point, layers, count, dense);
+  std::optional<Parts<Bytes>> count(const Point& point, bool dense, Asked asked) const {
+    const auto of = [&](std::int64_t layers, std::int64_t stages, int stage) -> std::optional<Bytes> {
+      const Point p = small_model(point, layers, stages, dense);
       if (strategies::why_not(p)) return std::nullopt;
       Plan plan = strategies::make_plan(p);
       // Whole parameters go to ranks as they come; no rank's room is less than an even part.
       plan.state.cut = StatePlan::Cut::even;
-      const auto of = [&](int stage) {
-        const MemoryUse use = count_state(plan, stage);
-        return as_doubles(use.by_category);
-      };
-      const Bytes first = of(0);
-      return std::pair(first, count > 1 ? of(1) : first);
+      return as_doubles(count_state(plan, stage).by_category);
     };
-    const auto one = stages(1, 1), two = stages(2, 2), four = stages(4, 2);
-    if (!one || !two || !four) return std::nullopt;
+    const Ends<Bytes, decltype(of)> found(asked, of);
+    if (!found.complete) return std::nullopt;
     Parts<Bytes> parts;
-    parts.layer = difference(four->first, two->first);
-    parts.first = difference(two->first, parts.layer);
-    parts.last = difference(two->second, parts.layer);
-    parts.both = difference(one->first, parts.layer);
+    parts.layer = difference(*found.four, *found.two);
+    parts.first = difference(*found.two, parts.layer);
+    if (found.last) parts.last = difference(*found.last, parts.layer);
+    if (found.whole) parts.both = difference(*found.whole, parts.layer);
     return parts;
   }
 
@@ -323,9 +206,11 @@ struct Bounds::Memo {
     p.global_batch = p.micro_batch * p.dp * 2;
     // Ranks of a node share its processor where that is the device.
     const std::int64_t world = machine.immediate ? point.world() : 0;
-    auto& recent = Recent<std::optional<Probe>>::place(owner, 2 * world + dense, p);
+    const Asked asked = asked_of(point, dense);
+    auto& recent = Recent<std::optional<Probe>>::place(owner, 3 * (2 * world + dense) + static_cast<int>(asked), p);
     if (!recent.value)
-      recent.value = &once(probes, fmt::format("{} {} {}", dense, world, key_of(p)), [&] { return record(p, dense, point); });
+      recent.value = &once(probes, fmt::format("{} {} {} {}", dense, static_cast<int>(asked), world, key_of(p)),
+                           [&] { return record(p, dense, point, asked); });
     return *recent.value;
   }
 
@@ -365,9 +250,34 @@ struct Bounds::Memo {
     one.micro_batch = 1;
     one.global_batch = one.dp * 2;
     if (!strategies::why_not(one)) p = one;
-    auto& recent = Recent<std::optional<Parts<Bytes>>>::place(owner, dense, p);
-    if (!recent.value) recent.value = &once(states, fmt::format("{} {}", dense, key_of(p)), [&] { return count(p, dense); });
+    const Asked asked = asked_of(point, dense);
+    auto& recent = Recent<std::optional<Parts<Bytes>>>::place(owner, 3 * dense + static_cast<int>(asked), p);
+    if (!recent.value)
+      recent.value = &once(states, fmt::format("{} {} {}", dense, static_cast<int>(asked), key_of(p)), [&] { return count(p, dense, asked); });
     return *recent.value;
+  }
+
+  // Of a layer, where nothing is sharded.
+  Bytes layer_state(const Point& point, bool dense) {
+    Point whole = point;
+    whole.zero = Zero::none;
+    whole.fsdp_no_sync = false;
+    whole.offload = Offload::none;
+    const auto& found = state(whole, dense);
+    return found ? found->layer : Bytes{};
+  }
+
+  // Where weights are sharded, those of a layer are whole while it computes, beside all that is kept when the first backward begins:
+  // the bytes of them that are other ranks'. Experts' may be sharded over fewer ranks.
+  double gathered(const Point& p) {
+    if (p.zero != Zero::stage_3 && p.zero != Zero::fsdp) return 0;
+    const std::array<bool, 2> kinds = kinds_of(p);
+    double least = 1e18;
+    for (int k = 0; k < 2; ++k)
+      if (kinds[static_cast<std::size_t>(k)])
+        least = std::min(least, layer_state(p, k == 0)[static_cast<std::size_t>(Category::weights)]);
+    const double sharers = static_cast<double>(p.dp * p.cp) / (p.model.experts > 0 ? static_cast<double>(p.ep) : 1.0);
+    return least * std::max(0.0, 1 - 1 / sharers) * (1 - kSlack);
   }
 
   // The chunks of each stage, from a plan of as few micro batches as there can be.
@@ -420,6 +330,26 @@ const std::vector<std::vector<ChunkPlan>>& Bounds::chunks_of(const Point& point)
   return memo_->chunks_of(point);
 }
 
+std::vector<int> Bounds::fuller_stages(const Point& point) const {
+  const auto& plan = memo_->chunks_of(point);
+  const int last = static_cast<int>(plan.size()) - 1;
+  double most = -1;
+  int at = 0;
+  for (int s = 0; s <= last; ++s) {
+    double dense = 0, experts = 0;
+    for (const ChunkPlan& c : plan[static_cast<std::size_t>(s)]) {
+      const auto count = kinds_of(point, c);
+      dense += count[0], experts += count[1];
+    }
+    constexpr double kFar = 1e6;  // a layer with experts counts more than all without
+    if (const double layers = experts * kFar + dense; layers > most) most = layers, at = s;
+  }
+  std::vector<int> stages{0};
+  if (at != 0 && at != last) stages.push_back(at);
+  if (last != 0) stages.push_back(last);
+  return stages;
+}
+
 std::array<double, kCategories> Bounds::state(const Point& point, int stage) const {
   const std::array<bool, 2> kinds = kinds_of(point);
   const Parts<Bytes>* state[2] = {};
@@ -443,53 +373,46 @@ std::array<double, kCategories> Bounds::state(const Point& point, int stage) con
 }
 
 std::array<double, kCategories> Bounds::layer_state(const Point& point) const {
-  Point whole = point;
-  whole.zero = Zero::none;
-  whole.fsdp_no_sync = false;
-  whole.offload = Offload::none;
-  const auto& found = memo_->state(whole, kinds_of(point)[0]);
-  return found ? found->layer : Bytes{};
+  return memo_->layer_state(point, kinds_of(point)[0]);
 }
 
 const Schedule& Bounds::start_of(const Point& point, int stage) const {
   return memo_->start_of(point, stage);
 }
 
-Floor Bounds::memory(const Point& point) const {
+Floor Bounds::memory(const Point& point, double far_too_much) const {
   Floor floor;
+  const int ranks = static_cast<int>(point.world() / point.pp);
+  const std::vector<int> stages = fuller_stages(point);
+  const auto keep_fuller = [&](const Bytes& bytes, int stage) {
+    if (sum(bytes) <= floor.total_bytes()) return;
+    floor.bytes = bytes;
+    floor.rank = ranks * stage;
+  };
+  for (const int s : stages) keep_fuller(state(point, s), s);
+  if (floor.total_bytes() > far_too_much) return floor;
+
   const std::array<bool, 2> kinds = kinds_of(point);
-  const Parts<Bytes>* state[2] = {};
   std::optional<Bytes> kept[2];
   for (int k = 0; k < 2; ++k) {
     if (!kinds[static_cast<std::size_t>(k)]) continue;
-    const auto& found = memo_->state(point, k == 0);
     kept[k] = memo_->kept(point, k == 0);
-    if (!found || !kept[k]) return floor;
-    state[k] = &*found;
+    if (!kept[k] || !memo_->state(point, k == 0)) return {};
   }
-  const ChunkLayers& chunks = memo_->chunks_of(point);
-  const int last = static_cast<int>(point.pp) - 1;
-  for (const int s : {0, last}) {
-    Bytes bytes{};
-    const auto add = [&](const Bytes& part, double times) {
-      for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] += part[i] * times;
-    };
+  const double whole = memo_->gathered(point);
+  for (const int s : stages) {
+    Bytes bytes = state(point, s);
     double least_kept[2] = {1e18, 1e18};  // layers of each kind in the chunk that has fewest
-    for (const ChunkPlan& c : chunks[static_cast<std::size_t>(s)]) {
+    for (const ChunkPlan& c : memo_->chunks_of(point)[static_cast<std::size_t>(s)]) {
       const auto count = kinds_of(point, c);
-      for (int k = 0; k < 2; ++k) {
-        if (state[k]) add(state[k]->layer, count[static_cast<std::size_t>(k)] * (1 - kSlack));
-        least_kept[k] = std::min(least_kept[k], count[static_cast<std::size_t>(k)]);
-      }
-      if (c.first || c.last) add((state[0] ? state[0] : state[1])->end_of(c), 1 - kSlack);
+      for (int k = 0; k < 2; ++k) least_kept[k] = std::min(least_kept[k], count[static_cast<std::size_t>(k)]);
     }
     for (int k = 0; k < 2; ++k)
-      if (kept[k]) add(*kept[k], least_kept[k] * memo_->most_under_way(point, s));
-    const double total = std::accumulate(bytes.begin(), bytes.end(), 0.0);
-    if (total > floor.total_bytes()) {
-      floor.bytes = bytes;
-      floor.rank = static_cast<int>(point.world() / point.pp) * s;
-    }
+      if (kept[k])
+        for (std::size_t i = 0; i < bytes.size(); ++i)
+          bytes[i] += (*kept[k])[i] * least_kept[k] * memo_->most_under_way(point, s);
+    bytes[static_cast<std::size_t>(Category::weights)] += whole;
+    keep_fuller(bytes, s);
   }
   return floor;
 }

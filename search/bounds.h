@@ -6,7 +6,7 @@
 //
 //   time    of each stage: all its micro batches, since a stage does one thing at a time; before them the first micro batch
 //           goes forward through the stages before it, and after them the last comes back through those.
-//   memory  of the first and the last stage: state, and what the micro batches keep that are under way at once, as the
+//   memory  of the stages that may be the fullest: state, and what the micro batches keep that are under way at once, as the
 //           schedule has them.
 //
 // A collective that is started counts as far as the kernels before it is waited for cannot hide it: of a ring over cp the part
@@ -27,7 +27,7 @@ namespace mbench::search {
 
 struct Floor {
   double seconds = 0;
-  std::array<double, kCategories> bytes{};  // of the fuller of the two stages
+  std::array<double, kCategories> bytes{};  // of the fullest stage
   int rank = 0;                             // the first of that stage
   double total_bytes() const;
   Category largest() const;  // what most of it is for
@@ -41,11 +41,15 @@ class Bounds {
   // can be recorded has a floor of nothing.
   Floor floor(const Point& point) const;
   // The parts of it: that of memory, without its time, takes less to find.
-  Floor memory(const Point& point) const;
+  // Where the state alone is more than `far_too_much` bytes, that is the floor.
+  Floor memory(const Point& point, double far_too_much = 1e30) const;
   double seconds(const Point& point) const;
 
   // What they are made of. The chunks of each stage;
   const std::vector<std::vector<ChunkPlan>>& chunks_of(const Point& point) const;
+  // those stages that may be the fullest: the first, the last, and the first of those that have most layers, with experts where there are
+  // such;
+  std::vector<int> fuller_stages(const Point& point) const;
   // of a rank of a stage, the state alone; nothing where no layers can be recorded;
   std::array<double, kCategories> state(const Point& point, int stage) const;
   // of a layer (a dense one where there are such), where nothing is sharded;

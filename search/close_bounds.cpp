@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
-#include <numeric>
 #include <optional>
+#include <set>
 
 #include "engine/sim/cluster.h"
 #include "engine/sim/replay.h"
 #include "engine/sim/replay_memory.h"
+#include "search/ideal_machine.h"
+#include "search/recorded_stage.h"
 #include "search/small_model.h"
 #include "strategies/strategies.h"
 
@@ -17,12 +19,6 @@ namespace {
 
 using sim::StepTapes;
 using Kind = Action::Kind;
-using Bytes = std::array<double, kCategories>;
-
-double sum(const Bytes& bytes) {
-  return std::accumulate(bytes.begin(), bytes.end(), 0.0);
-}
-
 // What actions change of what is handed out, and what that is when it is most.
 struct Change {
   Bytes all{}, most{};
@@ -73,42 +69,43 @@ void each_figure(Sample& out, const Sample& a, const Sample& b, const Visit& vis
   }
 }
 
-// Layers of the recorded chunks: 1 to so many. What is fetched ahead of its use, and what still travels behind it, makes the first
+// Layers of the recorded chunks: at most so many. What is fetched ahead of its use, and what still travels behind it, makes the first
 // few differ.
-constexpr std::int64_t kSizes = 5;
+constexpr std::int64_t kSizes = 4;
 // Times and bytes of many layers are taken so much lower: kernels on all of them are rounded to whole tiles and waves.
 constexpr double kSlack = 0.002;
-
-// Of chunks of one kind of layers.
-struct Samples {
-  std::array<Sample, kSizes> by_layers;
-
-  Sample of(std::int64_t layers) const {
-    if (layers < 1) return {};
-    if (layers <= kSizes) return by_layers[static_cast<std::size_t>(layers - 1)];
-    Sample out = by_layers.back();
-    const auto more = static_cast<double>(layers - kSizes);
-    const Sample one = another();
-    each_figure(out, out, one, [&](double& x, double most, double each) { x = most + more * each; });
-    return out;
-  }
-  // What one more of many layers adds: no more than either of the last two did.
-  Sample another() const {
-    Sample last, before;
-    const auto less = [](double& x, double more, double fewer) { x = more - fewer; };
-    each_figure(last, by_layers[kSizes - 1], by_layers[kSizes - 2], less);
-    each_figure(before, by_layers[kSizes - 2], by_layers[kSizes - 3], less);
-    each_figure(last, last, before, [](double& x, double a, double b) { x = std::min(a, b); });
-    return last;
-  }
-};
 
 // Ends of the model that a chunk has.
 enum Ends { first, middle, last, whole, kinds_of_ends };
 Ends ends_of(const ChunkPlan& c) {
   return c.first && c.last ? whole : c.first ? first : c.last ? last : middle;
 }
-using Recorded = std::array<Samples, kinds_of_ends>;
+using ByEnds = std::array<Sample, kinds_of_ends>;
+
+// Of chunks of one kind of layers, those recordings that a layout asks for.
+struct Recorded {
+  std::array<const ByEnds*, kSizes> by_layers{};
+
+  const Sample& at(Ends ends, std::int64_t layers) const { return (*by_layers[static_cast<std::size_t>(layers - 1)])[ends]; }
+  Sample of(Ends ends, std::int64_t layers) const {
+    if (layers < 1) return {};
+    if (layers <= kSizes) return at(ends, layers);
+    Sample out = at(ends, kSizes);
+    const auto more = static_cast<double>(layers - kSizes);
+    const Sample one = another(ends);
+    each_figure(out, out, one, [&](double& x, double most, double each) { x = most + more * each; });
+    return out;
+  }
+  // What one more of many layers adds: no more than either of the last two did.
+  Sample another(Ends ends) const {
+    Sample last, before;
+    const auto less = [](double& x, double more, double fewer) { x = more - fewer; };
+    each_figure(last, at(ends, kSizes), at(ends, kSizes - 1), less);
+    each_figure(before, at(ends, kSizes - 1), at(ends, kSizes - 2), less);
+    each_figure(last, last, before, [](double& x, double a, double b) { x = std::min(a, b); });
+    return last;
+  }
+};
 
 Sample sample_of(const StepTapes& tapes, const HostTimes& times) {
   const auto& forward = tapes.actions.at({Kind::forward, 0});
@@ -135,32 +132,83 @@ Sample sample_of(const StepTapes& tapes, const HostTimes& times) {
   return s;
 }
 
+// Of a forward and a backward, the seconds of the group over dp that is busy longest, or of the copies one way.
+double busiest_of(const StepTapes& tapes) {
+  const auto& backward = tapes.actions.at({Kind::backward, 0});
+  std::vector<double> busy(tapes.groups.size(), 0);
+  std::array<double, 2> copies{};  // by way
+  for (const sim::Tape* tape : {&tapes.actions.at({Kind::forward, 0}).last, backward.between ? &*backward.between : &backward.first})
+    for (const sim::ClockEvent& e : tape->clock) {
+      if (e.kind == sim::ClockEvent::Kind::collective || e.kind == sim::ClockEvent::Kind::start) busy[e.group] += e.seconds;
+      if (e.kind == sim::ClockEvent::Kind::copy) copies[e.group] += e.seconds;
+    }
+  double most = std::max(copies[0], copies[1]);
+  for (std::size_t g = 0; g < busy.size(); ++g)
+    if (tapes.groups[g].name.find("dp") != std::string::npos) most = std::max(most, busy[g]);
+  return most;
+}
+
 }  // namespace
 
 struct CloseBounds::Memo {
   Machine machine;
   Framework framework;
   const Bounds& bounds;
+  Machine simple = ideal(machine);
   std::mutex mutex = {};
-  std::map<std::string, std::optional<Recorded>> recorded = {};
+  std::map<std::string, std::optional<ByEnds>> recorded = {};
+  std::map<std::string, std::optional<std::array<double, 2>>> traffics = {};
 
-  std::optional<Recorded> record(const Point& point, std::int64_t stages, bool dense) const {
-    Recorded all;
-    for (std::int64_t layers = 1; layers <= kSizes; ++layers) {
-      Point p = small_model(point, layers * stages, stages, dense);
+  // Of chunks of so many layers each.
+  std::optional<ByEnds> record(const Point& point, std::int64_t layers, std::int64_t stages, bool dense) const {
+    Point p = small_model(point, layers * stages, stages, dense);
+    p.global_batch = p.micro_batch * p.dp * 3;
+    if (strategies::why_not(p)) return std::nullopt;
+    const Plan plan = strategies::make_plan(p);
+    const Links links = links_of(p, machine);
+    const HostTimes times = host_times(p, machine, framework);
+    const auto recording = sim::record(
+        plan, machine.devices_per_node, [&] { return costs_of(p, machine, framework); }, &links);
+    if (!recording) return std::nullopt;
+    ByEnds all;
+    for (const auto& c : recording->classes.classes)
+      all[ends_of(plan.chunks[static_cast<std::size_t>(c.stage)][0])] = sample_of(recording->tapes.at(c.kind), times);
+    return all;
+  }
+
+  // Of chunks of one and of two layers, neither of which has an end of the model: seconds of the busiest group in a forward and a
+  // backward, or of copies. Without latencies they add up whatever is sent together.
+  std::optional<std::array<double, 2>> record_traffic(const Point& point, bool dense) const {
+    std::array<double, 2> busy{};
+    for (const std::int64_t layers : {1, 2}) {
+      Point p = small_model(point, layers * 3, 3, dense);
       p.global_batch = p.micro_batch * p.dp * 3;
       if (strategies::why_not(p)) return std::nullopt;
       const Plan plan = strategies::make_plan(p);
-      const Links links = links_of(p, machine);
-      const HostTimes times = host_times(p, machine, framework);
+      const Links links = links_of(p, simple);
       const auto recording = sim::record(
-          plan, machine.devices_per_node, [&] { return costs_of(p, machine, framework); }, &links);
+          plan, machine.devices_per_node, [&] { return costs_of(p, simple, framework); }, &links, 1);
       if (!recording) return std::nullopt;
       for (const auto& c : recording->classes.classes)
-        all[ends_of(plan.chunks[static_cast<std::size_t>(c.stage)][0])]
-            .by_layers[static_cast<std::size_t>(layers - 1)] = sample_of(recording->tapes.at(c.kind), times);
+        if (c.stage == 1)
+          busy[static_cast<std::size_t>(layers - 1)] = busiest_of(recording->tapes.at(c.kind));
     }
-    return all;
+    return busy;
+  }
+
+  const std::optional<std::array<double, 2>>& traffic_of(const Point& point, bool dense) {
+    Point p = small_model(point, 3, 3, dense);
+    p.recompute = Recompute::none;
+    p.recompute_layers = 0;
+    p.micro_batch = 1;
+    // State is sharded over cp as over dp; what groups of experts are made of is not that simple.
+    if (p.model.experts == 0 || dense) {
+      p.dp *= p.cp;
+      p.cp = 1;
+      p.ep = 1, p.etp = 0;
+    }
+    p.global_batch = p.dp * 3;
+    return once(traffics, fmt::format("{} {}", dense, key_of(p)), [&] { return record_traffic(p, dense); });
   }
 
   static std::size_t bucket_bytes_of(const Point& point) {
@@ -168,15 +216,33 @@ struct CloseBounds::Memo {
     return strategies::why_not(p) ? std::size_t{1} << 62 : strategies::make_plan(p).gradient_bucket_bytes;
   }
 
-  const std::optional<Recorded>& of(const Point& point, std::int64_t stages, bool dense) {
-    const std::string key = fmt::format("{} {}", dense, key_of(small_model(point, stages, stages, dense)));
+  // Of chunks of those numbers of layers, and of as many as it takes to tell of longer ones; nothing where one cannot be recorded.
+  std::optional<Recorded> of(const Point& point, std::int64_t stages, bool dense, const std::set<std::int64_t>& lengths) {
+    const std::string shape = key_of(small_model(point, stages, stages, dense));
+    Recorded all;
+    for (std::int64_t layers = 1; layers <= kSizes; ++layers) {
+      const bool longer = !lengths.empty() && *lengths.rbegin() > kSizes;
+      if (!lengths.contains(layers) && !(longer && layers > kSizes - 3)) continue;
+      const auto& made = once(recorded, fmt::format("{} {} {}", dense, layers, shape), [&] { return record(point, layers, stages, dense); });
+      if (!made) return std::nullopt;
+      all.by_layers[static_cast<std::size_t>(layers - 1)] = &*made;
+    }
+    return all;
+  }
+
+  // `alone`: with how state is sharded, else as if it were whole; `whole_step`: with what comes before and after all micro batches.
+  Floor closer(const Point& point, const Floor& floor, bool alone, bool whole_step);
+
+  // The value of that key, made once; two threads may make one at the same time, to the same.
+  template <class Map, class Make>
+  const typename Map::mapped_type& once(Map& map, const std::string& key, const Make& make) {
     {
       const std::lock_guard lock(mutex);
-      if (const auto found = recorded.find(key); found != recorded.end()) return found->second;
+      if (const auto found = map.find(key); found != map.end()) return found->second;
     }
-    auto made = record(point, stages, dense);
+    auto made = make();
     const std::lock_guard lock(mutex);
-    return recorded.emplace(key, std::move(made)).first->second;
+    return map.emplace(key, std::move(made)).first->second;
   }
 
   // Whether each layer's gradients are reduced by themselves, and a rank owns an even part of each, so that many layers take as much
@@ -201,28 +267,54 @@ CloseBounds::CloseBounds(const Machine& machine, const Framework& framework, con
     : memo_(new Memo{machine, framework, bounds}) {}
 CloseBounds::~CloseBounds() = default;
 
+double CloseBounds::actions(const Point& point) const {
+  Point p = point;
+  p.offload = Offload::none;
+  const bool sharded = p.zero == Zero::stage_3 || p.zero == Zero::fsdp;
+  return memo_->closer(p, {}, sharded, false).seconds;
+}
+
 Floor CloseBounds::floor(const Point& point, const Floor& floor) const {
-  if (!memo_->stands_for(point)) return floor;
   const bool alone = memo_->layers_alone(point);
+  return memo_->closer(point, floor, alone, alone);
+}
+
+Floor CloseBounds::Memo::closer(const Point& point, const Floor& floor, bool alone, bool whole_step) {
+  if (!stands_for(point)) return floor;
   Point as = point;
-  if (!alone) as.zero = Zero::none;  // whose actions others do too, and reduce besides
+  if (!alone) as.zero = Zero::none, as.offload = Offload::none;  // whose actions others do too, and reduce and update besides
   const std::int64_t chunks = point.pp * point.virtual_stages, stages = std::min<std::int64_t>(chunks, 3);
   const std::array<bool, 2> kinds = kinds_of(point);
-  std::array<const Recorded*, 2> of{};
-  for (const int k : {0, 1})
-    if (kinds[static_cast<std::size_t>(k)]) {
-      const auto& found = memo_->of(as, stages, k == 0);
-      if (!found) return floor;
-      of[static_cast<std::size_t>(k)] = &*found;
+  const auto& plan = bounds.chunks_of(point);
+  // How many layers of a kind chunks have; of a chunk of both kinds, see below.
+  std::vector<std::array<double, 2>> counts;
+  for (const auto& stage : plan) {
+    std::array<double, 2> all{};  // a stage's optimizer has the layers of all its chunks
+    for (const ChunkPlan& c : stage) {
+      const auto& count = counts.emplace_back(kinds_of(point, c));
+      for (std::size_t k = 0; k < all.size(); ++k) all[k] += count[k];
     }
-  const auto& plan = memo_->bounds.chunks_of(point);
+    if (stage.size() > 1) counts.push_back(all);
+  }
+  std::array<std::set<std::int64_t>, 2> lengths;
+  for (const auto& [dense, experts] : counts) {
+    if (dense > 0) lengths[0].insert(experts > 0 ? kSizes + 1 : static_cast<std::int64_t>(dense));
+    if (experts > 0) lengths[1].insert(static_cast<std::int64_t>(experts));
+  }
+  std::array<Recorded, 2> of;
+  for (const std::size_t k : {0, 1})
+    if (kinds[k]) {
+      const auto found = this->of(as, stages, k == 0, lengths[k]);
+      if (!found) return floor;
+      of[k] = *found;
+    }
 
   // A chunk of both kinds of layers is one of those with experts, and what each of the others adds.
   const auto sample = [&](Ends ends, const std::array<double, 2>& count) {
     const bool experts = count[1] > 0;
-    Sample s = (*of[experts ? 1 : 0])[ends].of(static_cast<std::int64_t>(count[experts ? 1 : 0]));
+    Sample s = of[experts ? 1 : 0].of(ends, static_cast<std::int64_t>(count[experts ? 1 : 0]));
     if (!experts || count[0] == 0) return s;
-    const Sample one = (*of[0])[ends].another();
+    const Sample one = of[0].another(ends);
     each_figure(s, s, one, [&](double& x, double most, double each) { x = most + each * count[0]; });
     return s;
   };
@@ -233,7 +325,7 @@ Floor CloseBounds::floor(const Point& point, const Floor& floor) const {
   }
 
   Floor closer = floor;
-  const Links links = links_of(point, memo_->machine);
+  const Links links = links_of(point, machine);
   const std::int64_t ranks = point.world() / point.pp;
   const auto micro_batches = static_cast<double>(point.micro_batches());
   const auto message = [&](std::int64_t from, std::int64_t to) {
@@ -268,17 +360,17 @@ Floor CloseBounds::floor(const Point& point, const Floor& floor) const {
     if (point.offload != Offload::none)
       home = std::max({samples[0][0].fewest_tail, samples[0][0].host[0], samples[0][0].host[1], samples[0][0].host[2]});
     double lead = s == 0 ? mine[0].lead : 0;
-    if (!alone) tail = home = lead = 0;
+    if (!whole_step) tail = home = lead = 0;
     const double seconds = lead + there + work * micro_batches + std::max(tail, back + home);
     closer.seconds = std::max(closer.seconds, seconds * (1 - kSlack));
     there += lead + (s > 0 ? message(s - 1, s) : 0) + mine[0].forward;
     back += mine[0].backward + message(s + 1, s);
   }
 
-  for (const std::int64_t s : {std::int64_t{0}, point.pp - 1}) {
+  for (const int s : bounds.fuller_stages(point)) {
     const auto& mine = samples[static_cast<std::size_t>(s)];
-    Bytes now = memo_->bounds.state(point, static_cast<int>(s)), most = now;
-    for (const Action& a : memo_->bounds.start_of(point, static_cast<int>(s))) {
+    Bytes now = bounds.state(point, s), most = now;
+    for (const Action& a : bounds.start_of(point, s)) {
       const Sample& chunk = mine[static_cast<std::size_t>(a.chunk)];
       const Change& change = a.kind == Kind::forward ? chunk.up : chunk.down;
       Bytes then = now;
@@ -292,6 +384,30 @@ Floor CloseBounds::floor(const Point& point, const Floor& floor) const {
     }
   }
   return closer;
+}
+
+double CloseBounds::traffic(const Point& point) const {
+  const bool every_time = point.zero == Zero::stage_2 || point.zero == Zero::stage_3 || point.zero == Zero::oss_sdp || point.zero == Zero::fsdp;
+  if (!every_time || !memo_->stands_for(point)) return 0;
+  const std::array<bool, 2> kinds = kinds_of(point);
+  std::array<std::array<double, 2>, 2> by_layers{};
+  for (const std::size_t k : {0, 1})
+    if (kinds[k]) {
+      const auto& found = memo_->traffic_of(point, k == 0);
+      if (!found) return 0;
+      by_layers[k] = *found;
+    }
+  double most = 0;
+  for (const auto& stage : memo_->bounds.chunks_of(point)) {
+    double seconds = 0;
+    for (const ChunkPlan& c : stage) {
+      const auto count = kinds_of(point, c);
+      for (std::size_t k = 0; k < count.size(); ++k)
+        if (count[k] > 0) seconds += by_layers[k][0] + (count[k] - 1) * (by_layers[k][1] - by_layers[k][0]);
+    }
+    most = std::max(most, seconds);
+  }
+  return most * static_cast<double>(point.micro_batches()) * (1 - kSlack);
 }
 
 }  // namespace mbench::search

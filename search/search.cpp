@@ -1,33 +1,40 @@
 #include "search/search.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <chrono>
 #include <limits>
-#include <memory>
 
 #include "engine/base/text.h"
 #include "engine/sim/simulate.h"
 #include "search/close_bounds.h"
+#include "search/mesh_bounds.h"
 #include "search/parallel.h"
 #include "strategies/strategies.h"
 
 namespace mbench::search {
 namespace {
 
-constexpr double kMiB = 1048576;
+constexpr std::size_t kMeshes = 64;   // whose floors are made together; that are opened together at first
 constexpr std::size_t kBatch = 4096;  // layouts whose floors are made together
 constexpr double kWithinReach = 1.5;  // of the memory: of layouts that take so much it is told what more would give
 constexpr std::size_t kWave = 32;     // layouts that are looked at together
 constexpr std::size_t kTogether = 4;  // of them those that are simulated, block by block
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-using Score = std::pair<double, double>;
+struct Mesh {
+  Point point;
+  double seconds = 0;  // that no layout on it takes less than
+  std::size_t number = 0;
+};
 
 struct Candidate {
   Point point;
   Floor floor;
   Score score;
   std::size_t number = 0;  // in the order of the space, which decides ties
-  enum class Known { floor, close_floor, outline } known = Known::floor;
+  enum class Known { floor, traffic, actions, close_floor, outline } known = Known::floor;
   double mib() const { return floor.total_bytes() / kMiB; }
 };
 
@@ -47,23 +54,27 @@ Category largest(const MemoryAnatomy& anatomy) {
 class Search {
  public:
   Search(const Space& space, const Place& place, const SearchOptions& options)
-      : space_(space), place_(place), options_(options), bounds_(place.machine, place.framework) {
+      : space_(space),
+        place_(place),
+        options_(options),
+        layouts_(space, place.devices, options.objective == Objective::time || options.objective == Objective::memory),
+        mesh_bounds_(place.machine, place.framework),
+        bounds_(place.machine, place.framework) {
     end_.limit_mib = limit_of(space.base, place.machine);
   }
 
   SearchEnd run() {
+    // A recording makes and frees some MiB of small blocks, over and over: none of it goes back to the system between two.
+    ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
+    ::mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the most that is taken
     const auto begin = std::chrono::steady_clock::now();
-    const auto seconds = [&] {
-      return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    };
-    make_floors();
-    end_.floor_seconds = seconds();
+    find_meshes();
     find_best();
     if (options_.front) find_front();
     end_.by_floor = end_.layouts - end_.simulated;
     find_larger();
     finish();
-    end_.total_seconds = seconds();
+    end_.total_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     return std::move(end_);
   }
 
@@ -73,34 +84,105 @@ class Search {
     return end_.interrupted;
   }
 
-  // Layouts of the space with their floors; what does not fit by its floor goes no further.
-  void make_floors() {
-    const bool fill = options_.objective == Objective::time || options_.objective == Objective::memory;
-    std::vector<Point> batch;
-    each_layout(space_, place_.devices, fill, end_.refused, [&](const Point& p) {
-      batch.push_back(p);
-      if (batch.size() == kBatch) add(batch);
-      return !end_.interrupted;
+  void find_meshes() {
+    layouts_.each_mesh([&](const Point& p) {
+      meshes_.push_back({p, 0, meshes_.size()});
+      return !stopped();
     });
-    add(batch);
+    end_.meshes = meshes_.size();
+    for (std::size_t from = 0; from < meshes_.size() && !stopped(); from += kMeshes) {
+      each_in_parallel(std::min(kMeshes, meshes_.size() - from), options_.threads, [&](std::size_t i) {
+        Mesh& mesh = meshes_[from + i];
+        mesh.seconds = mesh_bounds_.seconds(mesh.point);
+      });
+      tell();
+    }
   }
 
-  void add(std::vector<Point>& batch) {
-    std::vector<Floor> floors(batch.size());
-    // Neighbours have most in common: a run of them to each thread.
-    constexpr std::size_t kRun = 64;
-    each_in_parallel((batch.size() + kRun - 1) / kRun, options_.threads, [&](std::size_t run) {
-      for (std::size_t i = run * kRun; i < std::min(batch.size(), (run + 1) * kRun); ++i) {
-        floors[i] = bounds_.memory(batch[i]);
-        // What is far too large is not asked for its time.
-        if (floors[i].total_bytes() / kMiB <= kWithinReach * end_.limit_mib)
-          floors[i].seconds = bounds_.seconds(batch[i]);
-      }
+  // Those that are not opened yet in the order of `key`.
+  template <class Key>
+  void sort_meshes(const Key& key) {
+    std::sort(meshes_.begin() + static_cast<std::ptrdiff_t>(next_mesh_), meshes_.end(), [&](const Mesh& a, const Mesh& b) {
+      return std::pair(key(a), a.number) < std::pair(key(b), b.number);
     });
-    for (std::size_t i = 0; i < batch.size(); ++i) {
-      Candidate c{std::move(batch[i]), floors[i], {}, end_.layouts++};
-      c.score = score_of(c);
-      if (is_open(c)) left_.push_back(std::move(c));
+  }
+
+  // Layouts on the next meshes, `most` of them, as far as they are wanted, with their floors; whether there were any.
+  template <class Wanted>
+  bool open(std::size_t most, const Wanted& wanted) {
+    const std::size_t before = next_mesh_;
+    std::vector<FamilyOf> batch;
+    std::size_t layouts = 0;
+    for (; next_mesh_ < std::min(meshes_.size(), before + most) && !stopped() && wanted(meshes_[next_mesh_]); ++next_mesh_) {
+      const Mesh& mesh = meshes_[next_mesh_];
+      if (rate_of(mesh.point, mesh.seconds * 1e3) < options_.rate) continue;
+      ++end_.meshes_opened;
+      layouts_.each_family(mesh.point, [&](const Point& p, const std::vector<std::int64_t>& micro_batches) {
+        batch.push_back({p, micro_batches, mesh.seconds});
+        layouts += micro_batches.size();
+        if (layouts >= kBatch) add(batch), layouts = 0;
+        return !end_.interrupted;
+      });
+    }
+    add(batch);
+    return next_mesh_ > before;
+  }
+
+  struct FamilyOf {
+    Point point;
+    std::vector<std::int64_t> micro_batches;
+    double seconds = 0;  // of its mesh
+    // What was found out.
+    std::vector<std::pair<std::int64_t, Floor>> floors = {};  // of those that can be, by micro batch
+    std::vector<std::int64_t> refused = {};
+    std::size_t left_out = 0, undercut = 0;
+  };
+
+  // The floors of a family. What is far too large is not asked for its time, and larger micro batches take no less memory: what one
+  // keeps grows with its samples, and as many samples are under way.
+  void look_at(FamilyOf& family) const {
+    Point p = family.point;
+    const double too_much = kWithinReach * end_.limit_mib, undercut = for_front_ ? least_mib_within(family.seconds) : kInfinite;
+    for (std::size_t i = 0; i < family.micro_batches.size(); ++i) {
+      p.micro_batch = family.micro_batches[i];
+      if (strategies::why_not(p)) {
+        family.refused.push_back(p.micro_batch);
+        continue;
+      }
+      Floor floor = bounds_.memory(p, std::min(too_much, undercut) * kMiB);
+      if (floor.total_bytes() / kMiB >= undercut) {
+        family.undercut = family.micro_batches.size() - i;
+        return;
+      }
+      const bool within_reach = floor.total_bytes() / kMiB <= too_much;
+      if (within_reach) floor.seconds = std::max(bounds_.seconds(p), family.seconds);
+      family.floors.emplace_back(p.micro_batch, floor);
+      if (within_reach) continue;
+      family.left_out = family.micro_batches.size() - i - 1;
+      return;
+    }
+  }
+
+  void add(std::vector<FamilyOf>& batch) {
+    // Neighbours have most in common: a run of them to each thread.
+    constexpr std::size_t kRun = 8;
+    each_in_parallel((batch.size() + kRun - 1) / kRun, options_.threads, [&](std::size_t run) {
+      for (std::size_t i = run * kRun; i < std::min(batch.size(), (run + 1) * kRun); ++i) look_at(batch[i]);
+    });
+    for (FamilyOf& family : batch) {
+      Point p = family.point;
+      for (const std::int64_t micro_batch : family.refused) {
+        p.micro_batch = micro_batch;
+        can_be(space_, p, end_.refused);
+      }
+      end_.larger_micro_batches += family.left_out;
+      end_.undercut += family.undercut;
+      for (const auto& [micro_batch, floor] : family.floors) {
+        Candidate c{family.point, floor, {}, end_.layouts++};
+        c.point.micro_batch = micro_batch;
+        c.score = score_of(c);
+        if (is_open(c)) left_.push_back(std::move(c));
+      }
     }
     batch.clear();
     tell();
@@ -141,12 +223,22 @@ class Search {
   // More about a layout: closer floors, and then, in their place, time and peak as a simulation has them, where they can be had
   // without one.
   void learn(Candidate& c) const {
-    if (c.known == Candidate::Known::floor) {
-      c.known = Candidate::Known::close_floor;
+    using Known = Candidate::Known;
+    const auto rose = [&](double seconds) { return seconds > c.floor.seconds && (c.floor.seconds = seconds, true); };
+    if (c.known == Known::floor) {
+      c.known = Known::traffic;
+      if (rose(close_bounds_.traffic(c.point))) return;
+    }
+    if (c.known == Known::traffic) {
+      c.known = Known::actions;
+      if (rose(close_bounds_.actions(c.point))) return;
+    }
+    if (c.known == Known::actions) {
+      c.known = Known::close_floor;
       c.floor = close_bounds_.floor(c.point, c.floor);
       return;
     }
-    c.known = Candidate::Known::outline;
+    c.known = Known::outline;
     const auto outline = outline_point(c.point, strategies::make_plan(c.point), place_.machine, place_.framework,
                                        static_cast<int>(place_.devices));
     if (!outline) return;
@@ -228,7 +320,7 @@ class Search {
   template <class Push>
   void place(const std::vector<std::size_t>& wave, const Push& push) {
     std::vector<std::size_t> now;
-    double least = std::numeric_limits<double>::infinity();
+    double least = kInfinite;
     for (const std::size_t i : wave) {
       if (now.size() == kTogether || left_[i].mib() >= least) {
         push(i);
@@ -249,25 +341,49 @@ class Search {
     }
   }
 
+  // Whether that could still be among the best.
+  bool may_be_best(const Score& score) const {
+    return fitting_.size() < options_.best || !(score_of(fitting_[options_.best - 1].tried) < score);
+  }
+
+  // After the first meshes twice as many each time: by then it is known of most whether they are wanted.
   void find_best() {
-    decide([](const Candidate& c) { return std::pair(c.score, c.number); },
-           [&](const Candidate& c) {
-             return fitting_.size() < options_.best || !(score_of(fitting_[options_.best - 1].tried) < c.score);
-           });
+    const auto score_of_mesh = [&](const Mesh& m) { return score(options_.objective, m.seconds * 1e3, 0, m.point.world()); };
+    sort_meshes(score_of_mesh);
+    for (std::size_t most = kMeshes; open(most, [&](const Mesh& m) { return may_be_best(score_of_mesh(m)); }); most *= 2)
+      decide([](const Candidate& c) { return std::pair(c.score, c.number); },
+             [&](const Candidate& c) { return may_be_best(c.score); });
+  }
+
+  // The least memory of what fits and takes no longer.
+  double least_mib_within(double seconds) const {
+    double least = kInfinite;
+    for (const Fitting& f : fitting_)
+      if (f.tried.result.iteration_ms->mean <= seconds * 1e3) least = std::min(least, *f.tried.result.peak_memory_mib);
+    return least;
   }
 
   // Whether something fits that is as fast and takes as little as is known of that layout.
-  bool dominated(const Candidate& c) const {
-    return std::any_of(fitting_.begin(), fitting_.end(), [&](const Fitting& f) {
-      return f.tried.result.iteration_ms->mean <= c.floor.seconds * 1e3 &&
-             *f.tried.result.peak_memory_mib <= c.mib();
-    });
+  bool dominated(const Candidate& c) const { return least_mib_within(c.floor.seconds) <= c.mib(); }
+
+  // Of the front those layouts count that take so many seconds at most, as far as is known.
+  double longest_of_front() const {
+    double fastest = kInfinite;
+    for (const Fitting& f : fitting_) fastest = std::min(fastest, f.tried.result.iteration_ms->mean);
+    return fastest * 1e-3 * options_.front_within;
   }
 
   // The fastest first, so that whatever is not dominated when it comes is of the front, if it fits.
   void find_front() {
-    decide([](const Candidate& c) { return std::tuple(c.floor.seconds, c.mib(), c.number); },
-           [&](const Candidate& c) { return !dominated(c); });
+    for_front_ = true;
+    sort_meshes([](const Mesh& m) { return m.seconds; });
+    const auto go_on = [&] {
+      decide([](const Candidate& c) { return std::tuple(c.floor.seconds, c.mib(), c.number); },
+             [&](const Candidate& c) { return c.floor.seconds <= longest_of_front() && !dominated(c); });
+      if (!stopped()) left_.clear();  // what is not wanted now never will be
+    };
+    go_on();
+    while (open(kMeshes, [&](const Mesh& m) { return m.seconds <= longest_of_front(); })) go_on();
   }
 
   // Of what does not fit and would be faster than the best, what takes least.
@@ -302,9 +418,10 @@ class Search {
       return std::pair(a->result.iteration_ms->mean, *a->result.peak_memory_mib) <
              std::pair(b->result.iteration_ms->mean, *b->result.peak_memory_mib);
     });
-    double least = std::numeric_limits<double>::infinity();
+    const double longest = longest_of_front();
+    double least = kInfinite;
     for (const Tried* t : by_time) {
-      if (*t->result.peak_memory_mib >= least) continue;
+      if (*t->result.peak_memory_mib >= least || t->result.iteration_ms->mean * 1e-3 > longest) continue;
       least = *t->result.peak_memory_mib;
       end_.front.push_back(*t);
     }
@@ -312,13 +429,10 @@ class Search {
 
   void tell() {
     if (!options_.progress) return;
-    SearchOptions::Progress p{end_.layouts, end_.layouts - left_.size(), end_.simulated, {}};
+    SearchOptions::Progress p{end_.meshes, next_mesh_, end_.layouts, end_.layouts - left_.size(), end_.simulated, {}};
     if (!fitting_.empty()) p.best_ms = fitting_.front().tried.result.iteration_ms->mean;
     options_.progress(p);
   }
-
-  static Tried simulated(const Point& point, const Place& place, bool may_fit = true);
-  friend Tried search::try_layout(const Point& point, const Place& place, const Bounds& bounds, const CloseBounds& close);
 
   static constexpr std::size_t kTaken = ~std::size_t{0};
   struct Fitting {
@@ -330,129 +444,23 @@ class Search {
   const Place& place_;
   const SearchOptions& options_;
   SearchEnd end_;
+  Layouts layouts_;
+  MeshBounds mesh_bounds_;
   Bounds bounds_;
   CloseBounds close_bounds_{place_.machine, place_.framework, bounds_};
+  std::vector<Mesh> meshes_;  // those before the next one are opened
+  std::size_t next_mesh_ = 0;
+  bool for_front_ = false;                       // the best are known
   std::vector<Candidate> left_;                  // not decided
   std::vector<Candidate> larger_;                // do not fit by their floor
   std::vector<Fitting> fitting_;                 // simulated, best first
   std::vector<Tried> larger_tried_;              // simulated, and do not fit
 };
 
-Tried Search::simulated(const Point& point, const Place& place, bool may_fit) {
-  Tried t;
-  t.point = point;
-  t.fits = may_fit;
-  const Plan plan = strategies::make_plan(point);
-  const int devices = static_cast<int>(place.devices);
-  Simulation s;
-  try {
-    if (may_fit) s = simulate_point(point, plan, place.machine, place.framework, devices);
-  } catch (const OutOfMemory&) {
-    t.fits = false;
-  }
-  if (!t.fits) {
-    Machine roomy = place.machine;
-    roomy.memory_bytes = std::uint64_t{1} << 60;
-    Point unlimited = point;
-    unlimited.memory_limit = 0;
-    s = simulate_point(unlimited, plan, roomy, place.framework, devices);
-    s.result.point = point;
-    s.result.id = point_id(point);
-  }
-  t.result = std::move(s.result);
-  const auto& reserved = s.reserved_by_stage;
-  const auto fullest = std::max_element(reserved.begin(), reserved.end());
-  t.fullest_rank = static_cast<int>(fullest - reserved.begin()) *
-                   static_cast<int>(point.world() / static_cast<std::int64_t>(reserved.size()));
-  t.needed_mib = static_cast<double>(*fullest) / kMiB;
-  return t;
-}
-
-constexpr std::array<std::pair<std::string_view, Objective>, 4> kObjectives = {
-    {{"time", Objective::time},
-     {"memory", Objective::memory},
-     {"tokens_per_device", Objective::tokens_per_device},
-     {"devices", Objective::devices}}};
-
 }  // namespace
-
-Objective read_objective(const std::string& name, const std::string& where) {
-  std::vector<std::string> names;
-  for (const auto& [text, objective] : kObjectives) {
-    if (text == name) return objective;
-    names.emplace_back(text);
-  }
-  fail(ErrorKind::bad_input, where, "no such objective, got \"{}\", {}", name, nearest_choice(name, names));
-}
-
-std::string_view name_of(Objective objective) {
-  for (const auto& [text, o] : kObjectives)
-    if (o == objective) return text;
-  return "";
-}
-
-std::pair<double, double> score(Objective objective, double ms, double mib, std::int64_t world) {
-  switch (objective) {
-    case Objective::memory:
-      return {mib, ms};
-    case Objective::tokens_per_device:  // a step has the same tokens everywhere
-      return {ms * static_cast<double>(world), ms};
-    case Objective::devices:
-      return {static_cast<double>(world), ms};
-    case Objective::time:
-      break;
-  }
-  return {ms, mib};
-}
 
 SearchEnd search(const Space& space, const Place& place, const SearchOptions& options) {
   return Search(space, place, options).run();
-}
-
-Tried try_layout(const Point& point, const Place& place, const Bounds& bounds, const CloseBounds& close) {
-  Tried t = Search::simulated(point, place);
-  t.floor = close.floor(point, bounds.floor(point));
-  return t;
-}
-
-std::vector<std::string> confirm(const Space& space, const Place& place, const SearchOptions& options,
-                                 const SearchEnd& end) {
-  std::vector<std::string> wrong;
-  std::map<std::string, Refused> refused;
-  std::vector<Point> all;
-  const bool fill = options.objective == Objective::time || options.objective == Objective::memory;
-  each_layout(space, place.devices, fill, refused, [&](const Point& p) {
-    all.push_back(p);
-    return true;
-  });
-  const Bounds bounds(place.machine, place.framework);
-  const CloseBounds close(place.machine, place.framework, bounds);
-  std::optional<Score> worst;
-  if (end.best.size() == options.best) {
-    const Tried& last = end.best.back();
-    worst = score(options.objective, last.result.iteration_ms->mean, *last.result.peak_memory_mib, last.point.world());
-  }
-  std::vector<std::string> ids;
-  for (const Tried& t : end.best) ids.push_back(t.result.id);
-  for (std::size_t from = 0; from < all.size() && !(options.interrupted && options.interrupted()); from += kWave) {
-    const std::size_t n = std::min(kWave, all.size() - from);
-    std::vector<Tried> tried(n);
-    each_in_parallel(n, options.threads,
-                     [&](std::size_t i) { tried[i] = try_layout(all[from + i], place, bounds, close); });
-    for (const Tried& t : tried) {
-      const double ms = t.result.iteration_ms->mean, mib = *t.result.peak_memory_mib;
-      const auto say = [&](const std::string& what) { wrong.push_back(label_of(space, t.point) + ": " + what); };
-      if (t.floor.seconds * 1e3 > ms) say(fmt::format("takes {} ms, its floor says {}", ms, t.floor.seconds * 1e3));
-      if (t.floor.total_bytes() / kMiB > mib)
-        say(fmt::format("takes {} MiB, its floor says {}", mib, t.floor.total_bytes() / kMiB));
-      const bool asked = t.fits && *t.result.tokens_per_s >= options.rate;
-      const bool among = std::find(ids.begin(), ids.end(), t.result.id) != ids.end();
-      if (asked && !among && (!worst || score(options.objective, ms, mib, t.point.world()) < *worst))
-        say(fmt::format("is better than the last of the best, {} ms and {} MiB", ms, mib));
-    }
-    if (options.progress) options.progress({all.size(), from + n, from + n, {}});
-  }
-  return wrong;
 }
 
 }  // namespace mbench::search

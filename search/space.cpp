@@ -2,12 +2,21 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "engine/base/json_reader.h"
 #include "engine/spec/point_builder.h"
 #include "sweeps/options.h"
 
 namespace mbench::search {
+
+// A field, or several that are offered together, with the strategy that offers it.
+struct Offered {
+  const strategies::Strategy* strategy;
+  std::string joined;
+  std::vector<std::string> fields;
+};
+
 namespace {
 
 using nlohmann::json;
@@ -18,35 +27,32 @@ using strategies::Strategy;
 // Axes first, outer ones after those inside: each leaves fewer devices to the next. dp, which takes what is left, is last.
 const std::vector<std::string> kAxisFields = {"tp", "pp", "cp", "dp"};
 
-// A field, or several that are offered together, with the strategy that offers it.
-struct Slot {
-  const Strategy* strategy;
-  std::string joined;
-  std::vector<std::string> fields;
-};
+// Fields that a mesh leaves open: what a sample costs at least on it does not depend on them (mesh_bounds.h).
+const std::vector<std::string> kWithinMesh = {"micro_batch", "zero",     "fsdp_no_sync",   "offload",
+                                              "recompute",   "schedule", "virtual_stages", "recompute_layers"};
 
 // Every choice that strategies offer for a point of this model, axes first.
-std::vector<Slot> slots_of(const Point& base) {
-  std::vector<Slot> axes(kAxisFields.size()), others;
+std::vector<Offered> slots_of(const Point& base) {
+  std::vector<Offered> axes(kAxisFields.size()), others;
   for (const Strategy& s : strategies::all_strategies()) {
     if (!s.choices) continue;
     for (const Choice& choice : s.choices(base, base.world())) {
       const auto axis = std::find(kAxisFields.begin(), kAxisFields.end(), choice.field);
-      const Slot slot{&s, choice.field, sweeps::split_fields(choice.field)};
+      const Offered slot{&s, choice.field, sweeps::split_fields(choice.field)};
       if (axis == kAxisFields.end())
         others.push_back(slot);
       else
         axes[static_cast<std::size_t>(axis - kAxisFields.begin())] = slot;
     }
   }
-  std::erase_if(axes, [](const Slot& slot) { return slot.fields.empty(); });
+  std::erase_if(axes, [](const Offered& slot) { return slot.fields.empty(); });
   axes.insert(axes.end(), others.begin(), others.end());
   return axes;
 }
 
 std::vector<std::string> offered_fields(const Point& base) {
   std::vector<std::string> names;
-  for (const Slot& slot : slots_of(base)) names.insert(names.end(), slot.fields.begin(), slot.fields.end());
+  for (const Offered& slot : slots_of(base)) names.insert(names.end(), slot.fields.begin(), slot.fields.end());
   return names;
 }
 
@@ -161,12 +167,28 @@ std::string kind_of(const std::string& reason) {
   return kind.substr(0, kind.find(", need"));
 }
 
-class Walk {
+}  // namespace
+
+bool Space::is_free(const std::string& field) const {
+  if (free.contains(field)) return true;
+  const bool is_given = contains(given, field);
+  return !is_given && (all || field == "dp");
+}
+
+const std::vector<nlohmann::json>& Space::values(const std::string& field) const {
+  static const std::vector<json> none;
+  const auto found = free.find(field);
+  return found == free.end() ? none : found->second;
+}
+
+Space read_space(const SpaceOptions& options) {
+  return Reader(options).read();
+}
+
+class Layouts::Walk {
  public:
-  Walk(const Space& space, std::int64_t devices, bool fill, std::map<std::string, Refused>& refused,
-       const std::function<bool(const Point&)>& found)
-      : space_(space), devices_(devices), fill_(fill), refused_(refused), found_(found) {
-    for (const Slot& slot : slots_of(space.base)) {
+  Walk(const Space& space, std::int64_t devices, bool fill) : space_(space), devices_(devices), fill_(fill) {
+    for (const Offered& slot : slots_of(space.base)) {
       const bool wanted =
           std::any_of(slot.fields.begin(), slot.fields.end(), [&](const auto& f) { return space.is_free(f); });
       if (wanted) slots_.push_back(slot);
@@ -175,31 +197,46 @@ class Walk {
     for (const auto& entry : space.free) {
       const std::string& field = entry.first;  // by a name of its own: Clang 16 with OpenMP captures no structured binding
       const bool has_slot =
-          std::any_of(slots_.begin(), slots_.end(), [&](const Slot& s) { return contains(s.fields, field); });
+          std::any_of(slots_.begin(), slots_.end(), [&](const Offered& s) { return contains(s.fields, field); });
       if (!entry.second.empty() && !has_slot) slots_.push_back({nullptr, field, {field}});
     }
+    const auto last = std::stable_partition(slots_.begin(), slots_.end(), [](const Offered& slot) {
+      return !std::all_of(slot.fields.begin(), slot.fields.end(), [](const auto& f) { return contains(kWithinMesh, f); });
+    });
+    meshes_ = static_cast<std::size_t>(last - slots_.begin());
+    // What larger micro batches can be, smaller ones can: the others are chosen for the smallest.
+    const auto micro_batch =
+        std::find_if(slots_.begin(), slots_.end(), [](const Offered& s) { return s.fields == std::vector<std::string>{"micro_batch"}; });
+    if (micro_batch == slots_.end()) return;
+    micro_batch_ = *micro_batch;
+    slots_.erase(micro_batch);
   }
 
-  void run() { expand(space_.base, 0); }
-
- private:
-  bool filled() const { return fill_ && space_.is_free("dp") && space_.values("dp").empty(); }
-
-  // False to stop.
-  bool expand(const Point& point, std::size_t level) {
+  // Calls `found` with each point in which the slots from `level` to `end` have a value; it and this return false to stop.
+  template <class Found>
+  bool each(const Point& point, std::size_t level, std::size_t end, const Found& found) const {
     if (point.world() > devices_) return true;
-    if (level == slots_.size()) return take(point);
-    const Slot& slot = slots_[level];
+    if (level == end) return found(point);
+    const Offered& slot = slots_[level];
     for (const std::vector<json>& setting : settings_of(slot, point)) {
       Point next = point;
       for (std::size_t i = 0; i < setting.size(); ++i) set_field(next, slot.fields[i], setting[i], "search");
-      if (!expand(next, level + 1)) return false;
+      if (!each(next, level + 1, end, found)) return false;
     }
     return true;
   }
 
+  void each_mesh(const std::function<bool(const Point&)>& found) const { each(space_.base, 0, meshes_, found); }
+
+  bool each_family(const Point& mesh, const Family& found) const {
+    return each(mesh, meshes_, slots_.size(), [&](const Point& point) { return found(point, micro_batches_of(point)); });
+  }
+
+ private:
+  bool filled() const { return fill_ && space_.is_free("dp") && space_.values("dp").empty(); }
+
   // A value for each field of the slot.
-  std::vector<std::vector<json>> settings_of(const Slot& slot, const Point& point) const {
+  std::vector<std::vector<json>> settings_of(const Offered& slot, const Point& point) const {
     std::vector<std::vector<json>> settings;
     if (slot.fields.size() == 1) {
       const std::string& field = slot.fields[0];
@@ -228,7 +265,7 @@ class Walk {
   }
 
   // Of fields that are offered together some may be given, or have values of their own.
-  bool allowed(const Slot& slot, const std::vector<json>& setting) const {
+  bool allowed(const Offered& slot, const std::vector<json>& setting) const {
     for (std::size_t i = 0; i < setting.size(); ++i) {
       const std::string& field = slot.fields[i];
       if (const auto& own = space_.values(field); !own.empty()) {
@@ -242,43 +279,58 @@ class Walk {
     return true;
   }
 
-  bool take(const Point& point) {
-    const auto refusal = strategies::why_not(point);
-    if (!refusal) return found_(point);
-    Refused& kind = refused_[kind_of(refusal->reason)];
-    if (kind.count++ == 0) kind.example = refusal->reason, kind.layout = label_of(space_, point);
-    return true;
+  std::vector<std::int64_t> micro_batches_of(const Point& point) const {
+    if (!micro_batch_) return {point.micro_batch};
+    std::vector<std::int64_t> all;
+    for (const std::vector<json>& setting : settings_of(*micro_batch_, point)) {
+      Point p = point;
+      set_field(p, "micro_batch", setting[0], "search");
+      all.push_back(p.micro_batch);
+    }
+    std::sort(all.begin(), all.end());
+    return all;
   }
 
   const Space& space_;
   std::int64_t devices_;
   bool fill_;
-  std::map<std::string, Refused>& refused_;
-  const std::function<bool(const Point&)>& found_;
-  std::vector<Slot> slots_;
+  std::vector<Offered> slots_;
+  std::size_t meshes_ = 0;  // slots before this one make a mesh
+  std::optional<Offered> micro_batch_;
 };
 
-}  // namespace
+Layouts::Layouts(const Space& space, std::int64_t devices, bool fill) : walk_(new Walk(space, devices, fill)) {}
+Layouts::~Layouts() = default;
 
-bool Space::is_free(const std::string& field) const {
-  if (free.contains(field)) return true;
-  const bool is_given = contains(given, field);
-  return !is_given && (all || field == "dp");
+void Layouts::each_mesh(const std::function<bool(const Point&)>& found) const {
+  walk_->each_mesh(found);
 }
 
-const std::vector<nlohmann::json>& Space::values(const std::string& field) const {
-  static const std::vector<json> none;
-  const auto found = free.find(field);
-  return found == free.end() ? none : found->second;
+bool Layouts::each_family(const Point& mesh, const Family& found) const {
+  return walk_->each_family(mesh, found);
 }
 
-Space read_space(const SpaceOptions& options) {
-  return Reader(options).read();
+bool can_be(const Space& space, const Point& point, std::map<std::string, Refused>& refused) {
+  const auto refusal = strategies::why_not(point);
+  if (!refusal) return true;
+  Refused& kind = refused[kind_of(refusal->reason)];
+  if (kind.count++ == 0) kind.example = refusal->reason, kind.layout = label_of(space, point);
+  return false;
 }
 
 void each_layout(const Space& space, std::int64_t devices, bool fill, std::map<std::string, Refused>& refused,
                  const std::function<bool(const Point&)>& found) {
-  Walk(space, devices, fill, refused, found).run();
+  const Layouts layouts(space, devices, fill);
+  layouts.each_mesh([&](const Point& mesh) {
+    return layouts.each_family(mesh, [&](const Point& point, const std::vector<std::int64_t>& micro_batches) {
+      Point p = point;
+      for (const std::int64_t samples : micro_batches) {
+        p.micro_batch = samples;
+        if (can_be(space, p, refused) && !found(p)) return false;
+      }
+      return true;
+    });
+  });
 }
 
 std::string label_of(const Space& space, const Point& point) {

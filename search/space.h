@@ -10,6 +10,7 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -48,9 +49,30 @@ struct Refused {
   std::size_t count = 0;
 };
 
+// Everything that can be on `devices` devices, in a fixed order, in three steps: meshes, families, layouts. `fill`: layouts use all
+// devices, where dp is free.
+class Layouts {
+ public:
+  Layouts(const Space& space, std::int64_t devices, bool fill);
+  ~Layouts();
+  // Calls `found` with every mesh: what decides who computes what of a sample, and with whom. The point has its axes and all other
+  // fields but those of kWithinMesh, which are at their defaults. It returns false to stop.
+  void each_mesh(const std::function<bool(const Point&)>& found) const;
+  // Calls `found` with every family of layouts on a mesh; it returns false to stop. A family differs in the micro batch alone,
+  // `micro_batches`, smallest first; which of it can be is not yet known.
+  using Family = std::function<bool(const Point&, const std::vector<std::int64_t>& micro_batches)>;
+  bool each_family(const Point& mesh, const Family& found) const;
+
+ private:
+  class Walk;
+  std::unique_ptr<const Walk> walk_;
+};
+
+// Whether a layout can be; if not, that is counted in `refused` by its reason, the numbers in it aside.
+bool can_be(const Space& space, const Point& point, std::map<std::string, Refused>& refused);
+
 // Calls `found` with every layout that can be on `devices` devices, in a fixed order; it returns false to stop. `fill`:
-// layouts use all of them, where dp is free. Those that cannot be are counted in `refused` by their reason, the numbers in
-// it aside.
+// layouts use all of them, where dp is free. Those that cannot be are counted in `refused`.
 void each_layout(const Space& space, std::int64_t devices, bool fill, std::map<std::string, Refused>& refused,
                  const std::function<bool(const Point&)>& found);
 

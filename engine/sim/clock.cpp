@@ -4,14 +4,44 @@ namespace mbench {
 
 // Here and not inline, so that every caller gets the same bits: what a compiler joins to a fused multiply-add depends on what
 // stands around it.
-Interval VirtualClock::kernel(double seconds, TimePart part) {
+Interval VirtualClock::kernel(double seconds, TimePart part, bool in_call) {
   const double before = now();
-  host_ += together_ ? times_.launch_together : times_.launch;
+  host_ += in_call ? times_.launch_in_call : together_ ? times_.launch_together : times_.launch;
   charge(TimePart::host, before);
   const double begin = now();
   const double beside = std::min(begin + seconds, beside_.end) - std::max(begin, beside_.begin);
-  wait_until(begin + seconds + std::max(0.0, beside) * times_.overlap_slowdown, part);
+  wait_until(begin + whole_ticks(seconds + std::max(0.0, beside) * times_.overlap_slowdown), part);
   return {begin, compute_};
+}
+
+VirtualClock::Standing VirtualClock::standing(double host_work) const {
+  const double at = now();
+  if (together_ || beside_.end > at || copies_free_[0] > at || copies_free_[1] > at) return Standing::other;
+  for (const Stream& s : streams_)
+    if (s.free > at) return Standing::other;
+  if (host_ >= compute_) return Standing::idle;
+  return host_ + host_work <= compute_ ? Standing::behind : Standing::other;
+}
+
+VirtualClock::Move VirtualClock::since(const VirtualClock& before) const {
+  const double at = before.now();
+  Move move;
+  move.host = host_ - before.host_;
+  move.loader = loader_ - before.loader_;
+  if (compute_ != before.compute_) move.compute = compute_ - at;
+  for (std::size_t i = 0; i < streams_.size(); ++i)
+    if (streams_[i].free != before.streams_[i].free) move.streams.emplace_back(i, streams_[i].free - at);
+  if (beside_.end != before.beside_.end) move.beside = Interval{beside_.begin - at, beside_.end - at};
+  return move;
+}
+
+void VirtualClock::repeat(const Move& move) {
+  const double at = now();
+  host_ += move.host;
+  loader_ += move.loader;
+  if (move.compute) compute_ = at + *move.compute;
+  for (const auto& [stream, free] : move.streams) streams_[stream].free = at + free;
+  if (move.beside) beside_ = {at + move.beside->begin, at + move.beside->end};
 }
 
 }  // namespace mbench

@@ -8,12 +8,15 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/base/time_part.h"
 #include "engine/device/host_copy.h"
 #include "engine/device/timeline.h"
+#include "engine/sim/ticks.h"
 
 namespace mbench {
 
@@ -21,6 +24,7 @@ namespace mbench {
 struct HostTimes {
   double launch = 0;            // a kernel
   double launch_together = 0;   // the same while all replicas of a process enqueue theirs
+  double launch_in_call = 0;    // a kernel that is launched within the call of another
   double collective = 0;        // a collective, its bookkeeping in
   double message = 0;           // a send or a receive
   double synchronize = 0;       // a wait for a stream that is idle already
@@ -56,8 +60,8 @@ class VirtualClock {
   // Where the time goes; to nowhere if null.
   void charge_to(TimeByPart* spent) { spent_ = spent; }
 
-  // A kernel of that device time.
-  Interval kernel(double seconds, TimePart part);
+  // A kernel of that device time; `in_call`: it is launched within the call of another.
+  Interval kernel(double seconds, TimePart part, bool in_call = false);
   // A stream for the collectives of a group; its number.
   int add_stream(std::string_view group) {
     streams_.push_back({{Track::communication, group}});
@@ -128,9 +132,24 @@ class VirtualClock {
     constexpr double kSharpness = 12;
     const double step = now() - step_, longer = std::max(step, loader_), shorter = std::min(step, loader_);
     host_ = std::max(host_,
-                     step_ + longer * std::pow(1 + std::pow(shorter / longer, kSharpness), 1 / kSharpness));
+                     step_ + whole_ticks(longer * std::pow(1 + std::pow(shorter / longer, kSharpness), 1 / kSharpness)));
     charge(TimePart::host, before);
   }
+
+  // How the host and the streams stand to each other. What follows takes the same from any time on, and does the same to the clocks,
+  // where they stand alike: the device has done all that it was given, or all but its kernels, and those last longer than the host is
+  // going to work (`host_work`, in seconds).
+  enum class Standing { idle, behind, other };
+  Standing standing(double host_work) const;
+  // What has been done to the clocks since `before`, and doing that to clocks that stand as those did.
+  struct Move {
+    double host = 0, loader = 0;
+    std::optional<double> compute;  // this and what follows: behind now() of the beginning
+    std::vector<std::pair<std::size_t, double>> streams;
+    std::optional<Interval> beside;
+  };
+  Move since(const VirtualClock& before) const;
+  void repeat(const Move& move);
 
   // The host waits for the stream.
   double synchronize() {

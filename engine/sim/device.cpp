@@ -2,6 +2,7 @@
 
 #include "engine/ops/epilogue.h"
 #include "engine/ops/ops.h"
+#include "engine/sim/ticks.h"
 
 namespace mbench::sim {
 namespace {
@@ -44,14 +45,21 @@ double seconds_of(CostModel& costs, const ops::AttentionGrad& op) {
   return measured ? *measured : costs.attention_seconds(op.cost(), op.q.data.dtype(), true);
 }
 
+// Whether frameworks launch it from within the call of another op, so that it costs their host no call of its own.
+template <class Op>
+constexpr bool in_call() {
+  return requires { requires Op::in_call; };
+}
+
 }  // namespace
 
 template <class Op>
 void SimDevice::charge(const Op& op) {
   if (host_of_) return host_of_->charge_host(op.cost(), part_of<Op>(), Op::name);
-  if (tape_) return record_kernel(costs_ ? seconds_of(*costs_, op) : 0, op.cost(), part_of<Op>());
+  if (tape_)
+    return record_kernel(costs_ ? whole_ticks(seconds_of(*costs_, op)) : 0, op.cost(), part_of<Op>(), in_call<Op>());
   if (!clock_) return;
-  const Interval span = clock_->kernel(seconds_of(*costs_, op), part_of<Op>());
+  const Interval span = clock_->kernel(whole_ticks(seconds_of(*costs_, op)), part_of<Op>(), in_call<Op>());
   if (timeline()) timeline()->add(Track::compute, Op::name, span.begin, span.end);
 }
 
@@ -112,11 +120,11 @@ std::unique_ptr<Device> SimDevice::open_host() {
 void SimDevice::charge_host(const Cost& cost, TimePart part, std::string_view name) {
   if (tape_) {
     ClockEvent event{ClockEvent::Kind::host_kernel, part};
-    event.seconds = costs_ ? costs_->host_seconds(cost) : 0;
+    event.seconds = costs_ ? whole_ticks(costs_->host_seconds(cost)) : 0;
     (*tape_)->clock.push_back(event);
   }
   if (!clock_) return;
-  const Interval span = clock_->host_kernel(costs_->host_seconds(cost), part);
+  const Interval span = clock_->host_kernel(whole_ticks(costs_->host_seconds(cost)), part);
   if (timeline()) timeline()->add(Track::host, name, span.begin, span.end);
 }
 
@@ -146,9 +154,10 @@ class SimDevice::Copy final : public HostCopy {
 };
 
 std::unique_ptr<HostCopy> SimDevice::do_start_copy(CopyWay way, const Tensor& from, const Tensor&) {
-  const double seconds = costs_ ? costs_->host_copy_seconds(static_cast<double>(from.bytes())) : 0;
+  const double seconds = costs_ ? whole_ticks(costs_->host_copy_seconds(static_cast<double>(from.bytes()))) : 0;
   if (tape_) {
-    ClockEvent event{ClockEvent::Kind::copy, TimePart::copies, static_cast<std::uint16_t>(way)};
+    ClockEvent event{ClockEvent::Kind::copy, TimePart::copies};
+    event.group = static_cast<std::uint16_t>(way);
     event.seconds = seconds;
     event.pending = copies_;
     (*tape_)->clock.push_back(event);
@@ -160,8 +169,9 @@ std::unique_ptr<HostCopy> SimDevice::do_start_copy(CopyWay way, const Tensor& fr
   return std::make_unique<Copy>(*this, 0, span.end);
 }
 
-void SimDevice::record_kernel(double seconds, const Cost& cost, TimePart part) {
+void SimDevice::record_kernel(double seconds, const Cost& cost, TimePart part, bool in_call) {
   ClockEvent event{ClockEvent::Kind::kernel, part};
+  event.in_call = in_call;
   event.seconds = seconds;
   if (cost.matmul) event.flops = cost.flops - cost.epilogue;
   (*tape_)->clock.push_back(event);

@@ -264,15 +264,20 @@ bool in_order(const Schedule& schedule, int micro_batches) {
 }  // namespace
 
 std::optional<Recording> record(const Plan& plan, int devices_per_node, const MakeCosts& costs,
-                                const Links* links) {
+                                const Links* links, std::optional<int> only) {
   Recording all{rank_classes(plan, devices_per_node), {}};
   for (const RankClasses::Class& c : all.classes.classes) {
+    if (only && c.stage != *only) continue;
     if (!in_order(plan.schedule[static_cast<std::size_t>(c.stage)],
                   static_cast<int>(plan.training.micro_batches)))
       return std::nullopt;
     if (all.tapes.contains(c.kind)) continue;
     Session session(plan, c.stage);
-    session.run(c.rank, all.classes, costs ? costs() : nullptr, links);
+    try {
+      session.run(c.rank, all.classes, costs ? costs() : nullptr, links);
+    } catch (const OutOfMemory&) {  // of the host's memory, which has a limit here; a run says it
+      return std::nullopt;
+    }
     auto tapes = session.result();
     if (!tapes) return std::nullopt;
     all.tapes.emplace(c.kind, std::move(*tapes));

@@ -17,9 +17,10 @@ struct Recording {
   std::map<int, StepTapes> tapes;  // of each kind of class
 };
 
-// `costs` makes the cost model of a kind's device. Null `costs` and `links`: nothing takes time.
+// `costs` makes the cost model of a kind's device. Null `costs` and `links`: nothing takes time. `only`: the stage that is asked about,
+// others may have no tapes then.
 using MakeCosts = std::function<std::unique_ptr<CostModel>()>;
 std::optional<Recording> record(const Plan& plan, int devices_per_node, const MakeCosts& costs,
-                                const Links* links);
+                                const Links* links, std::optional<int> only = std::nullopt);
 
 }  // namespace mbench::sim

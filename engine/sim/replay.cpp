@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "engine/base/error.h"
+#include "engine/sim/repeats.h"
 
 namespace mbench::sim {
 namespace {
@@ -89,7 +91,8 @@ class Replay {
         classes_(classes),
         links_(links),
         micro_batches_(static_cast<int>(plan.training.micro_batches)),
-        stages_(plan.mesh.size(Axis::pp)) {
+        stages_(plan.mesh.size(Axis::pp)),
+        repeats_(times) {
     actors_.reserve(classes.classes.size());
     for (const RankClasses::Class& c : classes.classes)
       actors_.emplace_back(times, tapes.at(c.kind), plan.schedule[static_cast<std::size_t>(c.stage)],
@@ -126,7 +129,14 @@ class Replay {
           a.done = true;
           return true;
         }
-        if (a.action) a.tape = &a.tapes.of(*a.action, micro_batches_);
+        if (a.action) {
+          a.tape = &a.tapes.of(*a.action, micro_batches_);
+          if (again(a)) {
+            a.tape = nullptr;
+            moved = true;
+            continue;
+          }
+        }
       }
       const std::vector<ClockEvent>& events = a.tape->clock;
       for (; a.event < events.size(); ++a.event, moved = true)
@@ -136,12 +146,28 @@ class Replay {
     }
   }
 
+  // An action that does what it did another time; false where it has to be played.
+  bool again(Actor& a) {
+    std::optional<Repeats::Known>* known = repeats_.of(*a.tape, a.tapes, a.clock);
+    if (!known) return false;
+    if (!*known) {
+      const VirtualClock before = a.clock;
+      const ReplayedTime spent = std::exchange(a.time, {});
+      for (const ClockEvent& e : a.tape->clock) play(a, e);
+      *known = {a.clock.since(before), std::exchange(a.time, spent)};
+    } else {
+      a.clock.repeat((*known)->move);
+    }
+    a.time += (*known)->time;
+    return true;
+  }
+
   // False where it must wait.
   bool play(Actor& a, const ClockEvent& e) {
     VirtualClock& clock = a.clock;
     switch (e.kind) {
       case Kind::kernel:
-        clock.kernel(e.seconds, e.part);
+        clock.kernel(e.seconds, e.part, e.in_call);
         a.time.matmul_flops += e.flops;
         ++a.time.launches;
         return true;
@@ -284,6 +310,7 @@ class Replay {
   const RankClasses& classes_;
   const Links* links_;
   int micro_batches_, stages_;
+  Repeats repeats_;
   std::vector<Actor> actors_;
   std::vector<double> activation_left_, gradient_left_;  // [position, micro batch]
   std::map<std::string, Meetings> meetings_;
@@ -306,7 +333,7 @@ double alone(const StepTapes& tapes, std::initializer_list<const Tape*> in_turn,
   for (const Tape* tape : in_turn)
     for (const ClockEvent& e : tape->clock) switch (e.kind) {
         case Kind::kernel:
-          clock.kernel(e.seconds, e.part);
+          clock.kernel(e.seconds, e.part, e.in_call);
           break;
         case Kind::collective:
         case Kind::start: {

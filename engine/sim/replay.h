@@ -16,6 +16,13 @@ struct ReplayedTime {
   TimeByPart parts{};                    // what they were spent on
   double matmul_flops = 0;
   std::uint64_t launches = 0;
+
+  ReplayedTime& operator+=(const ReplayedTime& o) {
+    step += o.step, communication += o.communication, bubble += o.bubble;
+    for (std::size_t i = 0; i < parts.size(); ++i) parts[i] += o.parts[i];
+    matmul_flops += o.matmul_flops, launches += o.launches;
+    return *this;
+  }
 };
 
 // Of each class. Null `links`: messages take no time.

@@ -39,6 +39,7 @@ struct ClockEvent {
   std::uint32_t pending = 0;
   double seconds = 0;
   double flops = 0;  // of a kernel, those of matrix products; of a receive, the bytes
+  bool in_call = false;  // a kernel that is launched within the call of another
   bool operator==(const ClockEvent&) const = default;
 };
 

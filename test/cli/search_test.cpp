@@ -58,7 +58,7 @@ TEST_CASE("why a layout is not the best: what it takes longer, that it does not 
   const std::string search = "$M search s.json --on sim:4xV100-SXM2-16GB --no-front --out o ";
   CHECK_THAT(room.shell(search + "--why tp=4,recompute=full").out,
              Contains("## Why not tp=4,recompute=full") && Contains("slower than") && Contains("| communication_tp |"));
-  CHECK_THAT(room.shell(search + "--set memory_limit=2GiB --why tp=1,zero=0").out,
+  CHECK_THAT(room.shell(search + "--set memory_limit=2GiB --why tp=1,pp=1,zero=0,recompute=none").out,
              Contains("It does not fit: rank 0 takes") && Contains("too much"));
   CHECK_THAT(room.shell(search + "--why tp=5").out, Contains("It cannot be: tp 5 does not divide the 12 heads"));
   const Run unknown = room.shell(search + "--why tpp=3");

@@ -202,7 +202,7 @@ TEST_CASE("a measured run on two ranks leaves a trace of both, and no parts of i
 
 TEST_CASE("this machine's CPU can be measured, written down and simulated") {
   const Room room;
-  const Run calibrated = room.shell("$M calibrate mine.json --on cpu --quick --ranks 2 --launcher-args=--oversubscribe");
+  const Run calibrated = room.shell("$M calibrate mine.json --on cpu --quick --ranks 2 --launcher-args=--oversubscribe", 300);  // 90 s of CPU under a sanitizer
   INFO(calibrated.out << calibrated.err);
   REQUIRE(calibrated.code == 0);
   CHECK_THAT(calibrated.out, Contains("mine.json") && Contains("--on sim:<N>xmine.json"));

@@ -33,6 +33,15 @@ TEST_CASE("short kernels wait for the host to launch them") {
   CHECK(clock.kernel(0.25, TimePart::products).begin == 16);
 }
 
+TEST_CASE("a kernel that is launched within the call of another costs the host no call") {
+  HostTimes t = times();
+  t.launch_in_call = 0.125;
+  VirtualClock clock(t);
+  for (int i = 0; i < 8; ++i) clock.kernel(0.0625, TimePart::elementwise, true);
+  CHECK(clock.now() == 1.0625);
+  CHECK(clock.kernel(0.0625, TimePart::products).begin == 2);
+}
+
 TEST_CASE("a host that synchronizes has waited for the stream, and pays for it") {
   VirtualClock clock(times());
   clock.kernel(10, TimePart::products);

@@ -3,6 +3,9 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/ops/copy.h"
+#include "engine/ops/quantise.h"
+#include "engine/ops/run.h"
 #include "engine/sim/cluster.h"
 #include "test/catch.h"
 #include "test/engine/sim/simulated_run.h"
@@ -162,6 +165,23 @@ TEST_CASE("a host that needs longer for a kernel slows a short step down and a l
   CHECK(ratio(small) > 3);
   CHECK(ratio(large) < 1.01);
   CHECK(ratio(large) >= 1);
+}
+
+TEST_CASE("a cast to FP8 is launched within its product's call: the framework's call is paid by other ops alone") {
+  const Machine machine = find_machine("H100-SXM5-80GB", "test");
+  const Framework framework = find_framework("megatron_core", "test");
+  const auto cluster = open_cluster(Point(), machine, framework, 1, 1);
+  const auto device = cluster->open_device(0, std::uint64_t{1} << 30);
+  const Tensor figures = device->empty({3}, DType::f32, Category::other, "figures");
+  const auto figure = [&](std::int64_t i) { return figures.slice(i, 1); };
+  const auto seconds_of = [&](const auto& op) {
+    const double before = device->synchronize();
+    run(*device, op);
+    return device->now() - before;
+  };
+  const double call = seconds_of(ops::Fill{figures, 1}), in_call = seconds_of(ops::Fp8Scale{figure(0), figure(1), figure(2)});
+  CHECK(call - in_call == Approx(framework.kernel / machine.host_speed).epsilon(1e-3));
+  CHECK(in_call > machine.launch);
 }
 
 TEST_CASE("a pipeline and replicas over the network are slower than within a node") {

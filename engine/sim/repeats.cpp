@@ -1,0 +1,48 @@
+#include "engine/sim/repeats.h"
+
+#include <set>
+
+namespace mbench::sim {
+
+Repeats::Action Repeats::look_at(const Tape& tape, const StepTapes& tapes) const {
+  using Kind = ClockEvent::Kind;
+  Action action;
+  std::set<std::uint32_t> started;
+  for (const ClockEvent& e : tape.clock) {
+    switch (e.kind) {
+      case Kind::kernel:
+        action.host_work += e.in_call ? times_.launch_in_call : times_.launch;
+        break;
+      case Kind::micro_batch:
+        action.host_work += times_.micro_batch;
+        break;
+      case Kind::recompute:
+        action.host_work += times_.recompute;
+        break;
+      case Kind::collective:
+      case Kind::start:
+        if (tapes.groups[e.group].classes.size() > 1) return {};
+        action.host_work += times_.collective;
+        if (e.kind == Kind::start) started.insert(e.pending);
+        break;
+      case Kind::wait:
+        if (started.erase(e.pending) == 0) return {};
+        break;
+      default:
+        return {};
+    }
+  }
+  action.alone = started.empty();
+  return action;
+}
+
+std::optional<Repeats::Known>* Repeats::of(const Tape& tape, const StepTapes& tapes, const VirtualClock& clock) {
+  auto found = actions_.find(&tape);
+  if (found == actions_.end()) found = actions_.emplace(&tape, look_at(tape, tapes)).first;
+  Action& action = found->second;
+  if (!action.alone) return nullptr;
+  const auto standing = clock.standing(action.host_work);
+  return standing == VirtualClock::Standing::other ? nullptr : &action.known[static_cast<std::size_t>(standing)];
+}
+
+}  // namespace mbench::sim

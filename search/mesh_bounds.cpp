@@ -1,0 +1,36 @@
+#include "search/mesh_bounds.h"
+
+#include "search/ideal_machine.h"
+
+namespace mbench::search {
+namespace {
+
+// Rows of a mixture's experts are whole: of many samples they are rounded up by less than this share.
+constexpr double kRoundedUp = 0.01;
+
+}  // namespace
+
+MeshBounds::MeshBounds(const Machine& machine, const Framework& framework)
+    : known_(!machine.measured && !machine.immediate),
+      machine_(ideal(machine)),
+      framework_(ideal(framework)),
+      ideal_(machine_, framework_) {}
+
+double MeshBounds::seconds(const Point& mesh) const {
+  if (!known_) return 0;
+  Point p = mesh;
+  p.pp = 1;
+  p.schedule = ScheduleKind::one_f_one_b;
+  p.virtual_stages = 1;
+  p.recompute = Recompute::none;
+  p.recompute_layers = 0;
+  p.zero = Zero::none;
+  p.fsdp_no_sync = false;
+  p.offload = Offload::none;
+  p.micro_batch = mesh.global_batch;
+  p.global_batch = p.micro_batch * p.dp;
+  const double batches = static_cast<double>(mesh.global_batch) / static_cast<double>(mesh.dp * p.micro_batch);
+  return ideal_.seconds(p) * batches / static_cast<double>(mesh.pp) * (1 - kRoundedUp);
+}
+
+}  // namespace mbench::search

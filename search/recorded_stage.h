@@ -1,0 +1,43 @@
+// What the recorded stage of a small model takes for a micro batch, and what it leaves behind.
+#pragma once
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "engine/base/category.h"
+#include "engine/sim/clock.h"
+#include "engine/sim/tape.h"
+
+namespace mbench::search {
+
+using Bytes = std::array<double, kCategories>;
+
+inline double sum(const Bytes& bytes) {
+  return std::accumulate(bytes.begin(), bytes.end(), 0.0);
+}
+
+// What a run of actions keeps busy: the device's stream, and the host that feeds it.
+struct Busy {
+  double device = 0, host = 0;
+  Busy operator+(const Busy& o) const { return {device + o.device, host + o.host}; }
+  Busy operator-(const Busy& o) const { return {std::max(0.0, device - o.device), std::max(0.0, host - o.host)}; }
+  Busy operator*(double n) const { return {device * n, host * n}; }
+  // What keeps the stages behind waiting: the host runs ahead of its device, but where it computes itself.
+  double chained(bool immediate) const { return immediate ? device + host : device; }
+};
+
+// What a run of actions leaves behind: bytes, and in how many blocks.
+struct Kept {
+  Bytes bytes{};
+  double blocks = 0;
+};
+
+// Of one stage of a small model, a micro batch.
+struct Stage {
+  Busy forward, backward;
+  Kept kept;  // by its forward
+};
+
+Stage stage_of(const sim::StepTapes& tapes, const HostTimes& times);
+
+}  // namespace mbench::search

@@ -1,0 +1,46 @@
+#include "search/tried.h"
+
+#include <algorithm>
+
+#include "engine/sim/simulate.h"
+#include "strategies/strategies.h"
+
+namespace mbench::search {
+
+Tried simulated(const Point& point, const Place& place, bool may_fit) {
+  Tried t;
+  t.point = point;
+  t.fits = may_fit;
+  const Plan plan = strategies::make_plan(point);
+  const int devices = static_cast<int>(place.devices);
+  Simulation s;
+  try {
+    if (may_fit) s = simulate_point(point, plan, place.machine, place.framework, devices);
+  } catch (const OutOfMemory&) {
+    t.fits = false;
+  }
+  if (!t.fits) {
+    Machine roomy = place.machine;
+    roomy.memory_bytes = roomy.host_memory_bytes = std::uint64_t{1} << 60;
+    Point unlimited = point;
+    unlimited.memory_limit = 0;
+    s = simulate_point(unlimited, plan, roomy, place.framework, devices);
+    s.result.point = point;
+    s.result.id = point_id(point);
+  }
+  t.result = std::move(s.result);
+  const auto& reserved = s.reserved_by_stage;
+  const auto fullest = std::max_element(reserved.begin(), reserved.end());
+  t.fullest_rank = static_cast<int>(fullest - reserved.begin()) *
+                   static_cast<int>(point.world() / static_cast<std::int64_t>(reserved.size()));
+  t.needed_mib = static_cast<double>(*fullest) / kMiB;
+  return t;
+}
+
+Tried try_layout(const Point& point, const Place& place, const Bounds& bounds, const CloseBounds& close) {
+  Tried t = simulated(point, place);
+  t.floor = close.floor(point, bounds.floor(point));
+  return t;
+}
+
+}  // namespace mbench::search

@@ -1,0 +1,33 @@
+// A layout that was simulated, as `mbench sweep` would.
+#pragma once
+#include "engine/sim/machine.h"
+#include "engine/spec/result.h"
+#include "search/close_bounds.h"
+
+namespace mbench::search {
+
+struct Place {
+  const Machine& machine;
+  const Framework& framework;
+  std::int64_t devices;
+};
+
+// One that does not fit is simulated with as much memory as it takes.
+struct Tried {
+  Point point;
+  PointResult result;
+  Floor floor;
+  bool fits = true;
+  int fullest_rank = 0;
+  double needed_mib = 0;  // that the allocator held on the fullest rank
+};
+
+// Without its floor. `may_fit`: false where it is known not to.
+Tried simulated(const Point& point, const Place& place, bool may_fit = true);
+
+// With its closest floor.
+Tried try_layout(const Point& point, const Place& place, const Bounds& bounds, const CloseBounds& close);
+
+inline constexpr double kMiB = 1048576;
+
+}  // namespace mbench::search
