@@ -7,7 +7,7 @@
 # nvcc compiles.
 set(mbench_with_cuda OFF)
 # Backends and communicators whose libraries are not there are left out; a file that says so stands in for each.
-set(left_out "/engine/(backend/cuda/.*|comm/nccl/(channel|nccl_world|watch))\\.cpp$")
+set(left_out "/engine/(backend/cuda/.*|comm/nccl/[^/]*)\\.cpp$")
 
 # Sets `why_not` to what is missing for CUDA, empty if nothing is.
 function(mbench_find_cuda why_not)
@@ -112,10 +112,10 @@ if(mbench_with_cuda)
   set(left_out_names backend/cuda/stub)
   if(NCCL_INCLUDE AND NCCL_LIBRARY)
     message(STATUS "NCCL: ${NCCL_LIBRARY}")
-    list(APPEND left_out_names comm/nccl/nccl_missing)
+    list(APPEND left_out_names comm/nccl/missing/.*)
   else()
     message(STATUS "NCCL: not found; ranks with GPUs of their own will be unsupported")
-    list(APPEND left_out_names "comm/nccl/(channel|nccl_world|watch)")
+    list(APPEND left_out_names "comm/nccl/[^/]*")
   endif()
   include(cmake/cudnn.cmake)
   list(JOIN left_out_names "|" left_out)

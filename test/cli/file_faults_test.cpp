@@ -1,10 +1,13 @@
 // The table of faults, where a file is at fault: specs, points, results, baselines, machines, traces and data that are no such thing,
 // have no end, or hold what cannot be counted. What these cases make of the built binary is reading and reporting: no rank is started.
+#include <fmt/format.h>
+
 #include <filesystem>
 
 #include "engine/spec/result.h"
 #include "test/catch.h"
 #include "test/cli/faults.h"
+#include "test/support/sanitizer.h"
 
 using namespace mbench;
 using namespace mbench::test;
@@ -108,6 +111,33 @@ TEST_CASE("faults: sizes beyond what a program can count or end are rows, and th
   REQUIRE(rows.size() == 3);
   CHECK(rows[0].outcome == Outcome::ok);
   CHECK(rows[1].outcome == Outcome::infeasible);
+}
+
+TEST_CASE("faults: the longest steps and pipelines that are accepted are planned and simulated in seconds, within 2 GB") {
+  if (kSanitized) {
+    WARN("not tried under a sanitizer, which takes terabytes of addresses and several times as long: times and memory of large plans");
+    return;
+  }
+  const Room room;
+  // As many micro batches times stages as sizes allow, and pipelines as long as a bound of their own allows.
+  room.put("steps.json", R"({"model": "gpt-bytes-tiny", "seq": 64, "global_batch": 2097152})");
+  room.put("stages.json", R"({"model": "gpt-bytes-tiny", "seq": 64, "pp": 4, "global_batch": 524288})");
+  room.put("long.json", R"({"model": {"preset": "gpt-bytes-tiny", "layers": 1024}, "seq": 64, "pp": 1024, "global_batch": 2048})");
+  room.put("chunks.json", R"({"model": {"preset": "gpt-bytes-tiny", "layers": 8192}, "seq": 64, "pp": 2,
+                              "schedule": "interleaved", "virtual_stages": 4096, "global_batch": 2})");
+  // Of processor time, so that a busy machine changes nothing. On an idle one they take 1 to 4 s and up to 0.7 GB.
+  const std::string limits = "ulimit -t 15; ulimit -v 2000000; ";
+  const auto sweep = [&](const std::string& name, int ranks) {
+    return limits + fmt::format("$M sweep {}.json --on sim:{}xcpu --quiet --out {}", name, ranks, name);
+  };
+  hold(room, {{limits + "$M plan steps.json", 0, "2097152 micro batches of 1"},
+              {limits + "$M plan stages.json", 0, "524288 micro batches of 1"},
+              {limits + "$M plan long.json", 0, "= tp 1 x dp 1 x pp 1024"},
+              {limits + "$M plan chunks.json", 0, "= tp 1 x dp 1 x pp 2"},
+              {sweep("steps", 1), 0, "| ok (simulated)"},
+              {sweep("stages", 4), 0, "| ok (simulated)"},
+              {sweep("long", 1024), 0, "| ok (simulated)"},
+              {sweep("chunks", 2), 0, "| ok (simulated)"}});
 }
 
 TEST_CASE("faults: ten that add to one folder of baselines at once keep ten entries of each point") {

@@ -66,11 +66,12 @@ rank_on() {
   done
 }
 
-# Until the sweep on h1 that keeps its metrics in that file of $ROOM/work has measured steps; false after 60 s.
+# Until the sweep on h1 that keeps its metrics in that file of $ROOM/work has measured steps; false after 150 s, and once its process
+# has ended.
 in_mid_step() {
-  local i
-  for i in $(seq 300); do
-    on h1 "grep -q '^mbench_steps_total{[^}]*} [1-9]' $1 2> /dev/null" && return 0
+  local file=$1 sweep=$2 end=$((SECONDS + 150))
+  while [ $SECONDS -lt $end ] && kill -0 "$sweep" 2> /dev/null; do
+    on h1 "grep -q '^mbench_steps_total{[^}]*} [1-9]' $file 2> /dev/null" && return 0
     sleep 0.2
   done
   return 1

@@ -1,15 +1,14 @@
 // A cluster of three hosts, and what can happen to it in the middle of a step: what the rows say then, that the sweep goes on with what
 // there is, and what is left behind. Each host is a set of namespaces (hosts.sh); the sweep runs on h1, its ranks on all three.
+#include <cstdlib>
 #include <filesystem>
 
-#include "engine/process/process.h"
-#include "engine/base/json_reader.h"
 #include "engine/spec/result.h"
 #include "test/catch.h"
-#include "test/support/temporary_folder.h"
+#include "test/support/shell_room.h"
 
 using namespace mbench;
-using mbench::test::TemporaryFolder;
+using mbench::test::Run;
 using Catch::Contains;
 using nlohmann::json;
 
@@ -24,44 +23,38 @@ class Hosts {
     put("fault.json", R"({"model": "gpt-bytes-tiny", "seq": 32, "warmup": 0,
       "sweep": {"dp,global_batch,iterations": [[3, 3, 1000000], [2, 2, 3], [3, 3, 2]]}})");
   }
-  void put(const std::string& name, std::string_view text) const { write_file_atomically(room_ / name, std::string(text)); }
-  const std::string folder() const { return room_.path.string(); }
+  void put(const std::string& name, std::string_view text) const { room_.put(name, text); }
 
-  struct Run {
-    int code = -1;
-    std::string out, err;
-  };
-  // A line of bash that knows hosts.sh.
-  Run shell(const std::string& line, double timeout_s = 90) const {
-    Run run;
-    ProcessRequest request;
-    request.argv = {"/bin/bash", "-c", ". \"$ROOM/hosts.sh\"; cd \"$ROOM\"; " + line};
-    request.env = {{"ROOM", folder()}, {"M", MBENCH_BINARY}, {"CUDA_VISIBLE_DEVICES", ""}};
-    request.log = room_ / "stderr";
-    request.timeout_s = timeout_s;
-    request.on_line = [&](std::string_view text) {
-      run.out += std::string(text) + "\n";
-      return true;
-    };
-    const ProcessEnd end = run_process(request);
-    run.code = end.how == ProcessEnd::How::exited ? end.code : -1;
-    run.err = read_text_file(room_ / "stderr");
+  // A line of bash that knows hosts.sh. On an idle machine none takes 20 s: the time is for one that others keep busy.
+  Run shell(const std::string& line) const {
+    const Run run = room_.run_by("/bin/bash", ". \"$ROOM/hosts.sh\"; " + line, 300);
+    INFO(line << "\n" << run.out << run.err);
+    REQUIRE(run.code != -1);  // it came to its end
     return run;
   }
   // The file that h1 has in its own folder.
-  std::string on_h1(const std::string& file) const { return shell("on h1 cat " + file).out; }
+  std::string on_h1(const std::string& file) const {
+    const Run run = shell("on h1 cat " + file);
+    INFO(file << ": " << run.err);
+    REQUIRE(run.code == 0);
+    return run.out;
+  }
   ResultFile results(const std::string& out) const {
     put("home.json", on_h1(out + "/results.json"));
     return read_result_file(room_ / "home.json");
   }
   // A sweep of fault.json on h1, to which `fault` is done in the middle of the first point's steps.
   Run struck(const std::string& out, const std::string& fault, const std::string& options = "") const {
-    return shell("on h1 $M sweep $ROOM/fault.json --out " + out + " --hostfile $ROOM/three.txt --metrics " + out + ".prom " + options +
-                 " & sweep=$!; in_mid_step " + out + ".prom || exit 98; " + fault + "; wait $sweep; code=$?; for host in h1 h2 h3; do nothing_left $host || exit 97; done; exit $code");
+    const Run run = shell("on h1 $M sweep $ROOM/fault.json --out " + out + " --hostfile $ROOM/three.txt --metrics " + out + ".prom " + options +
+                          " & sweep=$!; in_mid_step " + out + ".prom $sweep || exit 98; " + fault +
+                          "; wait $sweep; code=$?; for host in h1 h2 h3; do nothing_left $host || exit 97; done; exit $code");
+    INFO(run.out << run.err);
+    REQUIRE(run.code != 98);  // the sweep came to measure: before that nothing is done to it
+    return run;
   }
 
  private:
-  TemporaryFolder room_;
+  test::ShellRoom room_;
 };
 
 const Hosts& hosts() {

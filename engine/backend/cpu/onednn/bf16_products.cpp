@@ -28,18 +28,35 @@ dnnl::memory::desc describe(const Bf16Shape::Place& x, std::int64_t batch, std::
   return {{batch, rows, cols}, type, {x.batch_stride, row, col}};
 }
 
+// oneDNN 3 changed what 2 had (Debian 12 has 2.6, Ubuntu 24.04 has 3.1).
+#if DNNL_VERSION_MAJOR >= 3
+void scale(float alpha, dnnl::primitive_attr&, dnnl::post_ops& after) {
+  after.append_eltwise(dnnl::algorithm::eltwise_linear, alpha, 0);
+}
+dnnl::matmul::primitive_desc implementation(const dnnl::engine& engine, const dnnl::memory::desc& a, const dnnl::memory::desc& b,
+                                            const dnnl::memory::desc& bias, const dnnl::memory::desc& c, const dnnl::primitive_attr& attributes) {
+  return {engine, a, b, bias, c, attributes, /*allow_empty=*/true};
+}
+#else
+void scale(float alpha, dnnl::primitive_attr& attributes, dnnl::post_ops&) {
+  attributes.set_output_scales(0, {alpha});
+}
+dnnl::matmul::primitive_desc implementation(const dnnl::engine& engine, const dnnl::memory::desc& a, const dnnl::memory::desc& b,
+                                            const dnnl::memory::desc& bias, const dnnl::memory::desc& c, const dnnl::primitive_attr& attributes) {
+  return {{a, b, bias, c}, attributes, engine, /*allow_empty=*/true};
+}
+#endif
+
 class Product final : public Bf16Product {
  public:
   // Without code where oneDNN has only its reference.
   Product(const Bf16Shape& s, const dnnl::engine& engine, dnnl::stream& stream) : stream_(stream) {
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    if (s.alpha != 1) attributes.set_output_scales(0, {s.alpha});
-    if (s.beta != 0) {
-      dnnl::post_ops add;
-      add.append_sum(s.beta);
-      attributes.set_post_ops(add);
-    }
+    dnnl::post_ops after;
+    if (s.alpha != 1) scale(s.alpha, attributes, after);
+    if (s.beta != 0) after.append_sum(s.beta);
+    attributes.set_post_ops(after);
     const Type out = s.to_f32 ? Type::f32 : Type::bf16;
     const auto a = describe(s.a, s.batch, s.m, s.k, Type::bf16),
                b = describe(s.b, s.batch, s.k, s.n, Type::bf16), c = describe(s.c, s.batch, s.m, s.n, out);
@@ -49,8 +66,7 @@ class Product final : public Bf16Product {
         s.bias ? dnnl::memory::desc(
                      row, out, s.batch > 1 ? dnnl::memory::format_tag::abc : dnnl::memory::format_tag::ab)
                : dnnl::memory::desc();
-    const auto shape = s.bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
-    const dnnl::matmul::primitive_desc best(shape, attributes, engine, /*allow_empty=*/true);
+    const auto best = implementation(engine, a, b, bias, c, attributes);
     if (!best || std::string_view(best.impl_info_str()).starts_with("ref")) return;
     const auto place = [&](int argument, const dnnl::memory::desc& d) {
       const dnnl::memory memory(d, engine, DNNL_MEMORY_NONE);
@@ -66,11 +82,11 @@ class Product final : public Bf16Product {
   explicit operator bool() const { return static_cast<bool>(primitive_); }
   std::size_t scratch_bytes() const override { return scratch_bytes_; }
   void run(const void* a, const void* b, void* c, const void* bias, void* scratch) override {
-    a_.set_data_handle(const_cast<void*>(a), stream_);
-    b_.set_data_handle(const_cast<void*>(b), stream_);
-    c_.set_data_handle(c, stream_);
-    if (bias_) bias_.set_data_handle(const_cast<void*>(bias), stream_);
-    if (scratch_) scratch_.set_data_handle(scratch, stream_);
+    a_.set_data_handle(const_cast<void*>(a));
+    b_.set_data_handle(const_cast<void*>(b));
+    c_.set_data_handle(c);
+    if (bias_) bias_.set_data_handle(const_cast<void*>(bias));
+    if (scratch_) scratch_.set_data_handle(scratch);
     primitive_.execute(stream_, arguments_);
     stream_.wait();
   }
