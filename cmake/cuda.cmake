@@ -123,17 +123,26 @@ if(mbench_with_cuda)
 endif()
 
 # mbench_kernel_sources(RESULT): a source for each engine/backend/cuda/kernels/*.cuh, written to the build folder: an op's
-# kernels are one file, and each is compiled by itself, since nvcc is slow.
+# kernels are one file, and each is compiled by itself, since nvcc is slow. Where sources are joined (cmake/joined.cmake) four are one
+# source: most of what nvcc does of each is to read the same headers four times, and where few cores build that is what counts.
+set(kernels_at_once 1)
+if(CMAKE_UNITY_BUILD)
+  set(kernels_at_once 4)
+endif()
 function(mbench_kernel_sources result)
   file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/engine/backend/cuda/kernels/*.cuh)
   set(sources)
-  foreach(header ${headers})
-    cmake_path(GET header STEM name)
+  while(headers)
+    list(SUBLIST headers 0 ${kernels_at_once} chosen)
+    list(REMOVE_ITEM headers ${chosen})
+    list(GET chosen 0 first)
+    cmake_path(GET first STEM name)
+    list(TRANSFORM chosen REPLACE "(.+)" "#include \"\\1\"\n")
+    string(JOIN "" includes ${chosen})
     set(source ${CMAKE_BINARY_DIR}/cuda_kernels/${name}.cu)
-    file(CONFIGURE OUTPUT ${source}
-         CONTENT "#include \"${header}\"\n// After it.\n#include \"engine/backend/cuda/kernels/compute.h\"\n")
+    file(CONFIGURE OUTPUT ${source} CONTENT "${includes}// After them.\n#include \"engine/backend/cuda/kernels/compute.h\"\n")
     list(APPEND sources ${source})
-  endforeach()
+  endwhile()
   set(${result} ${sources} PARENT_SCOPE)
 endfunction()
 

@@ -1,5 +1,5 @@
 # A build from nothing reads the same headers hundreds of times. With CMAKE_UNITY_BUILD (scripts/quickstart, packages) sources are
-# joined, eight to a unit. Strategies and commands all call their parts alike (Options, run, refuse, write) and cannot be; they
+# joined, eight to a unit, and CUDA kernels four. Strategies and commands all call their parts alike (Options, run, refuse, write) and cannot be; they
 # have their headers precompiled instead. Not otherwise: what is precompiled ccache cannot keep without settings of its own, and
 # a change of one source would compile eight.
 # What runs once around a training is optimized less, and the engine's host code at -O2; the CPU's kernels (mbench_device) are

@@ -1,6 +1,5 @@
-// Last of the two includes of the source that CMake writes for each kernels/*.cuh
-// (mbench_kernel_sources): compute() of the ops that have their enqueue() there. Nothing else includes
-// it.
+// Last of the includes of the sources that CMake writes for kernels/*.cuh (mbench_kernel_sources): compute() of the ops that have
+// their enqueue() there. Nothing else includes it.
 #pragma once
 #include <tuple>
 
