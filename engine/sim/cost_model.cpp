@@ -20,8 +20,7 @@ CostModel::CostModel(const Machine& machine, const Framework& framework, double 
       bandwidth_(machine.memory_bandwidth * machine.memory_efficiency * share),
       streaming_(bandwidth_ * framework.traffic_efficiency),
       f32_flops_(machine.peak_flops[static_cast<std::size_t>(Precision::f32)] * share),
-      attention_forward_(framework.flash_attention_2 ? machine.attention2_forward : machine.attention_forward),
-      attention_backward_(framework.flash_attention_2 ? machine.attention2_backward : machine.attention_backward) {
+      attention2_(framework.flash_attention_2) {
   if (machine_.measured) std::tie(tables_, longer_) = machine_.measured->tables(ranks_on_node);
 }
 
@@ -96,10 +95,12 @@ double CostModel::epilogue_seconds(const Cost& cost) const {
   return machine_.immediate ? streaming_seconds(cost) : cost.flops / f32_flops_;
 }
 
-double CostModel::attention_seconds(const Cost& cost, DType dtype, bool backward) const {
-  const auto i = static_cast<std::size_t>(units_of(dtype));
-  const double flops = machine_.peak_flops[i] * share_ * machine_.power_share *
-                       (backward ? attention_backward_ : attention_forward_);
+double CostModel::attention_seconds(const AttentionSize& size, const Cost& cost, DType dtype, bool backward) const {
+  const Machine& m = machine_;
+  const AttentionRates& rates = attention2_ ? m.attention2_rates : m.attention_rates;
+  const double reached = backward ? (attention2_ ? m.attention2_backward : m.attention_backward) * rates.backward(size)
+                                  : (attention2_ ? m.attention2_forward : m.attention_forward) * rates.forward(size);
+  const double flops = m.peak_flops[static_cast<std::size_t>(units_of(dtype))] * share_ * m.power_share * reached;
   return std::max(cost.flops / flops, traffic(cost.bytes)) + machine_.kernel_latency;
 }
 

@@ -45,7 +45,7 @@ class CostModel {
   // on the f32 units between a tile's last product and its store, and the product's cost() has its bytes; on
   // the CPU, whose library has no epilogues, it is those ops.
   double epilogue_seconds(const Cost& cost) const;
-  double attention_seconds(const Cost& cost, DType dtype, bool backward) const;
+  double attention_seconds(const AttentionSize& size, const Cost& cost, DType dtype, bool backward) const;
   double streaming_seconds(const Cost& cost) const;
   bool measures_ops() const { return tables_ && !tables_->ops.empty(); }
   // What tables say of an op of that name; nothing where they do not have it.
@@ -79,7 +79,7 @@ class CostModel {
   double bandwidth_;  // of products
   double streaming_;  // of everything else
   double f32_flops_;
-  double attention_forward_, attention_backward_;  // shares of the peak
+  bool attention2_;  // FlashAttention-2's kernels
   std::unordered_map<ProductSize, double, Hash> products_;  // a model has a handful of shapes
 };
 

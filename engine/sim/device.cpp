@@ -36,14 +36,15 @@ double seconds_of(CostModel& costs, const ops::GroupedMatmul& op) {
     if (const ops::Matmul product = op.of(e); product.a.rows > 0) seconds += seconds_of(costs, product);
   return seconds;
 }
-double seconds_of(CostModel& costs, const ops::Attention& op) {
-  const auto measured = costs.measured_seconds(ops::Attention::name, op.cost());
-  return measured ? *measured : costs.attention_seconds(op.cost(), op.q.data.dtype(), false);
+template <class Op>
+double attention_seconds(CostModel& costs, const Op& op, bool backward) {
+  if (const auto measured = costs.measured_seconds(Op::name, op.cost())) return *measured;
+  const ops::AttentionShape& s = op.shape;
+  const AttentionSize size{static_cast<double>(s.head_dim + s.v_dim()) / 2, static_cast<double>(s.seq), s.causal};
+  return costs.attention_seconds(size, op.cost(), op.q.data.dtype(), backward);
 }
-double seconds_of(CostModel& costs, const ops::AttentionGrad& op) {
-  const auto measured = costs.measured_seconds(ops::AttentionGrad::name, op.cost());
-  return measured ? *measured : costs.attention_seconds(op.cost(), op.q.data.dtype(), true);
-}
+double seconds_of(CostModel& costs, const ops::Attention& op) { return attention_seconds(costs, op, false); }
+double seconds_of(CostModel& costs, const ops::AttentionGrad& op) { return attention_seconds(costs, op, true); }
 
 // Whether frameworks launch it from within the call of another op, so that it costs their host no call of its own.
 template <class Op>

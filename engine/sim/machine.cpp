@@ -295,6 +295,12 @@ Machine machine_from_json(const ordered_json& root, const std::string& file) {
     m.attention_backward = f.share("backward");
     m.attention2_forward = f.get_or("forward_flash_attention_2", m.attention_forward, 1, 1);
     m.attention2_backward = f.get_or("backward_flash_attention_2", m.attention_backward, 1, 1);
+    const auto rates = [&](const char* key, const sim::AttentionRates& otherwise) {
+      const json* curves = f.object().find(key);
+      return curves ? sim::AttentionRates::from_json(*curves, f.path(key)) : otherwise;
+    };
+    m.attention_rates = rates("by_shape", {});
+    m.attention2_rates = rates("by_shape_flash_attention_2", f.object().find("forward_flash_attention_2") ? sim::AttentionRates() : m.attention_rates);
     f.end();
   }
   {

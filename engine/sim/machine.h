@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/base/link_matrix.h"
+#include "engine/sim/attention_rates.h"
 #include "engine/sim/measured.h"
 #include "engine/spec/point.h"
 
@@ -52,8 +53,11 @@ struct Machine {
   double k_overhead = 0;  // of starting and ending a tile, as additional length of k
   double accumulating = 1;  // rate of products that add to an f32 result, relative to others
   double power_share = 1;   // what the cap on a device's power leaves of the rates of products and attention
-  double attention_forward = 0, attention_backward = 0;  // share of the peak that fused attention reaches
+  // Share of the peak that fused attention reaches, at the shape of which sim::AttentionSize() is, and what other shapes reach of that.
+  double attention_forward = 0, attention_backward = 0;
+  sim::AttentionRates attention_rates;
   double attention2_forward = 0, attention2_backward = 0;  // the same of FlashAttention-2's kernels
+  sim::AttentionRates attention2_rates;
 
   double launch = 0, synchronize = 0;
   double graph_launch = 0, graph_node = 0;  // a recorded step is given to the device at once: that, and for each op

@@ -9,6 +9,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json_reader.h"
+#include "engine/sim/axis.h"
 #include "engine/spec/sizes.h"
 
 namespace mbench::sim {
@@ -22,18 +23,6 @@ constexpr std::array kForms = {ProductForm::nn, ProductForm::nt, ProductForm::tn
 constexpr std::array kPrecisions = {Precision::f32, Precision::bf16, Precision::fp16};
 constexpr std::array kTypes = {DType::f32, DType::bf16, DType::f16};
 
-// The number below and how far x lies towards the next, from 0 to 1, on a logarithmic axis; the ends stay.
-struct Place {
-  std::size_t low = 0;
-  double share = 0;
-};
-Place place_of(const std::vector<double>& axis, double x) {
-  if (axis.size() < 2 || x <= axis.front()) return {};
-  if (x >= axis.back()) return {axis.size() - 2, 1};
-  const auto above = static_cast<std::size_t>(std::upper_bound(axis.begin(), axis.end(), x) - axis.begin());
-  return {above - 1, std::log(x / axis[above - 1]) / std::log(axis[above] / axis[above - 1])};
-}
-
 template <class T, std::size_t N>
 T choice(const json& value, const std::string& where, const std::array<T, N>& from) {
   Choices<T, N> choices;
@@ -41,25 +30,10 @@ T choice(const json& value, const std::string& where, const std::array<T, N>& fr
   return read_choice(value, where, choices);
 }
 
-std::vector<double> read_numbers(const json& value, const std::string& where, bool ascending) {
-  if (!value.is_array() || value.empty())
-    fail(ErrorKind::bad_input, where, "got {}, need an array of numbers above 0", short_json(value));
-  std::vector<double> out;
-  for (std::size_t i = 0; i < value.size(); ++i) {
-    const std::string path = fmt::format("{}[{}]", where, i);
-    const double x = read_number(value[i], path, 0, 1e30);
-    if (!(x > 0)) fail(ErrorKind::bad_input, path, "got {}, need a number above 0", x);
-    if (ascending && !out.empty() && x <= out.back())
-      fail(ErrorKind::bad_input, path, "got {} after {}, need them ascending", x, out.back());
-    out.push_back(x);
-  }
-  return out;
-}
-
 Curve read_curve(ObjectReader& object) {
   Curve c;
-  c.work = read_numbers(object.require("work", "bytes, or FLOPs of a product"), object.path("work"), true);
-  c.seconds = read_numbers(object.require("us", "microseconds"), object.path("us"), false);
+  c.work = read_positive_numbers(object.require("work", "bytes, or FLOPs of a product"), object.path("work"), true);
+  c.seconds = read_positive_numbers(object.require("us", "microseconds"), object.path("us"), false);
   if (c.work.size() != c.seconds.size())
     fail(ErrorKind::bad_input, object.path("us"), "got {} of them, need {}, one for each of work", c.seconds.size(),
          c.work.size());
@@ -90,12 +64,12 @@ RankTables read_tables(const json& value, const std::string& where) {
             [&](const json& item, const std::string& path) {
               ObjectReader grid(item, path);
               const auto axis = [&](const char* key) {
-                return read_numbers(grid.require(key, "sizes, ascending"), grid.path(key), true);
+                return read_positive_numbers(grid.require(key, "sizes, ascending"), grid.path(key), true);
               };
               const ProductForm form = choice(grid.require("form", "nn, nt or tn"), grid.path("form"), kForms);
               const DType dtype = choice(grid.require("dtype", "of the operands"), grid.path("dtype"), kTypes);
               ProductGrid g{axis("m"), axis("n"), axis("k"), {}};
-              g.rate = read_numbers(grid.require("gflops", "rates of [m][n][k]"), grid.path("gflops"), false);
+              g.rate = read_positive_numbers(grid.require("gflops", "rates of [m][n][k]"), grid.path("gflops"), false);
               if (g.rate.size() != g.m.size() * g.n.size() * g.k.size())
                 fail(ErrorKind::bad_input, grid.path("gflops"), "got {} of them, need {}, one for each m, n and k",
                      g.rate.size(), g.m.size() * g.n.size() * g.k.size());

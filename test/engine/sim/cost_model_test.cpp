@@ -1,6 +1,9 @@
 // What kernels of a simulated device cost: the rules of the model, on a machine with round figures.
 #include "engine/sim/cost_model.h"
 
+#include <cmath>
+#include <nlohmann/json.hpp>
+
 #include "test/catch.h"
 
 using namespace mbench;
@@ -135,7 +138,7 @@ TEST_CASE("no kernel takes less than the kernel latency") {
   CHECK(model.streaming_seconds({1, 4, false}) > kLatency);
   const ProductSize one{1, 1, 1, 1, DType::f16};
   CHECK(model.product_seconds(one, cost_of(one)) > kLatency);
-  CHECK(model.attention_seconds({1, 4, true}, DType::f16, false) > kLatency);
+  CHECK(model.attention_seconds({}, {1, 4, true}, DType::f16, false) > kLatency);
 }
 
 TEST_CASE(
@@ -158,21 +161,55 @@ TEST_CASE("attention of a framework that runs FlashAttention-2 takes that one's 
   Framework framework = plain_framework();
   framework.flash_attention_2 = true;
   CostModel model(machine, framework, 1);
-  CHECK(model.attention_seconds({1e12, 1e6, true}, DType::f16, false) == Approx(1e12 / (0.4 * kFlops) + kLatency));
-  CHECK(model.attention_seconds({1e12, 1e6, true}, DType::f16, true) == Approx(1e12 / (0.2 * kFlops) + kLatency));
+  CHECK(model.attention_seconds({}, {1e12, 1e6, true}, DType::f16, false) == Approx(1e12 / (0.4 * kFlops) + kLatency));
+  CHECK(model.attention_seconds({}, {1e12, 1e6, true}, DType::f16, true) == Approx(1e12 / (0.2 * kFlops) + kLatency));
   // Where a machine's file does not tell them apart they are the same.
   const Machine v100 = find_machine("V100-SXM2-16GB", "test");
   CHECK(v100.attention2_forward == v100.attention_forward);
   CHECK(find_machine("H100-SXM5-80GB", "test").attention2_forward < find_machine("H100-SXM5-80GB", "test").attention_forward);
 }
 
+TEST_CASE("fused attention is slower by its shape, as far as the machine's curves say") {
+  const auto curve = [](double head_dim, bool causal, std::vector<double> forward) {
+    return nlohmann::json{{"head_dim", head_dim}, {"causal", causal}, {"positions", {2048, 8192}}, {"forward_tflops", forward},
+                          {"backward_tflops", {100, 200}}, {"source", "test"}};
+  };
+  const nlohmann::json curves = {curve(128, true, {400, 500}), curve(128, false, {600, 600}), curve(64, true, {200, 300})};
+  const auto rates = sim::AttentionRates::from_json(curves, "m");
+  CHECK(rates.forward({}) == Approx(1));
+  CHECK(rates.forward({128, 2048, true}) == Approx(0.8));
+  CHECK(rates.forward({128, 4096, true}) == Approx(0.9));
+  CHECK(rates.backward({128, 2048, true}) == Approx(0.5));
+  CHECK(rates.forward({128, 8192, false}) == Approx(1.2));
+  CHECK(rates.forward({64, 8192, true}) == Approx(0.6));
+  CHECK(rates.forward({std::sqrt(64.0 * 128), 8192, true}) == Approx(0.8));
+  // Beyond the ends what the ends have.
+  CHECK(rates.forward({32, 128, true}) == Approx(0.4));
+  CHECK(rates.forward({256, 65536, true}) == Approx(1));
+  CHECK(rates.forward({64, 8192, false}) == Approx(1.2));  // 128 alone was measured without a mask
+  CHECK(sim::AttentionRates().forward({64, 512, true}) == 1);
+
+  Machine machine = round_machine();
+  machine.attention_rates = rates;
+  const CostModel model(machine, plain_framework(), 1);
+  CHECK(model.attention_seconds({128, 2048, true}, {1e12, 1e6, true}, DType::f16, false) == Approx(1e12 / (0.5 * 0.8 * kFlops) + kLatency));
+  CHECK(model.attention_seconds({128, 2048, true}, {1e12, 1e6, true}, DType::f16, true) == Approx(1e12 / (0.25 * 0.5 * kFlops) + kLatency));
+
+  using Catch::Matchers::Contains;
+  CHECK_THROWS_WITH(sim::AttentionRates::from_json({curve(64, true, {1, 2})}, "m"), Contains("[m]") && Contains("no rate of head_dim 128"));
+  CHECK_THROWS_WITH(sim::AttentionRates::from_json({curve(128, true, {1, 2, 3})}, "m"), Contains("[m[0].forward_tflops]") && Contains("got 3 of them, need 2"));
+  auto falling = curve(128, true, {1, 2});
+  falling["positions"] = {8192, 2048};
+  CHECK_THROWS_WITH(sim::AttentionRates::from_json({falling}, "m"), Contains("[m[0].positions[1]]") && Contains("ascending"));
+}
+
 TEST_CASE("fused attention takes its shares of the peak, forward and backward") {
   CostModel model(round_machine(), plain_framework(), 1);
-  CHECK(model.attention_seconds({1e12, 1e6, true}, DType::f16, false) ==
+  CHECK(model.attention_seconds({}, {1e12, 1e6, true}, DType::f16, false) ==
         Approx(1e12 / (0.5 * kFlops) + kLatency));
-  CHECK(model.attention_seconds({1e12, 1e6, true}, DType::f16, true) ==
+  CHECK(model.attention_seconds({}, {1e12, 1e6, true}, DType::f16, true) ==
         Approx(1e12 / (0.25 * kFlops) + kLatency));
-  CHECK(model.attention_seconds({1, 1e9, true}, DType::f16, false) == Approx(1e9 / kBandwidth + kLatency));
+  CHECK(model.attention_seconds({}, {1, 1e9, true}, DType::f16, false) == Approx(1e9 / kBandwidth + kLatency));
 }
 
 TEST_CASE("a type without units of its own is computed in f32") {
@@ -205,7 +242,7 @@ TEST_CASE("products of f32 run on the units for tf32 where the point says so") {
   CHECK((plain.product_seconds(f32, cost) - kLatency) / (tf32.product_seconds(f32, cost) - kLatency) ==
         Approx(0.4 / 0.125));
   CHECK(tf32.product_seconds(f16, cost) == plain.product_seconds(f16, cost));
-  CHECK(tf32.attention_seconds({1e12, 1e6, true}, DType::f32, false) ==
+  CHECK(tf32.attention_seconds({}, {1e12, 1e6, true}, DType::f32, false) ==
         Approx(1e12 / (0.5 * kFlops / 2) + kLatency));
   CHECK(tf32.streaming_seconds({1e12, 1e9, false}) == plain.streaming_seconds({1e12, 1e9, false}));
 }
