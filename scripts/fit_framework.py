@@ -2,8 +2,10 @@
 """Fits the constants of a framework file (engine/sim/frameworks) to published step times.
 
     scripts/fit_framework.py FRAMEWORK.json SPEC... [--hold-out] [--mbench build/release/mbench] [--rounds 8]
+    scripts/fit_framework.py FRAMEWORK.json --half-of FOLDER
 
-Every SPEC has published figures with iteration_ms. The constants that all of them share are moved by damped, reweighted
+Every SPEC has published figures with iteration_ms. --half-of takes the specs of FOLDER (configs/published/modern) that run on this
+framework and are of the half `fit` of scripts/published_errors.py; models as small as that script keeps apart weigh a quarter. The constants that all of them share are moved by damped, reweighted
 least squares on the logarithm of simulated / published, so that the mean of the relative errors falls; nothing belongs to
 one table. Prints the constants and the errors; writes nothing. With --hold-out it fits each choice of half of the specs
 and prints the error on the other half, which is what an unseen table may expect.
@@ -16,6 +18,8 @@ import math
 import os
 import subprocess
 import tempfile
+
+import published_errors
 
 CONSTANTS = [("host_us", key) for key in ("kernel", "collective", "message", "micro_batch", "recompute_region", "step", "masked_token")]
 CONSTANTS += [("kernels", "traffic_efficiency")]
@@ -69,7 +73,24 @@ def mean(values):
     return sum(values) / len(values)
 
 
-def fit(mbench, framework, specs, rounds):
+def specs_of_half(folder, framework):
+    """[(spec, published, weight)] of those with a time."""
+    chosen = []
+    for file in sorted(os.listdir(folder)):
+        if not file.endswith(".json"):
+            continue
+        with open(os.path.join(folder, file)) as text:
+            spec = json.load(text)
+        published = spec.pop("published")
+        published["rows"] = [row for row in published["rows"] if "iteration_ms" in row and "iteration_ms" not in row.get("doubt", {})]
+        if spec.get("framework") == framework and published_errors.half(spec["name"]) == "fit" and published["rows"]:
+            chosen.append((spec, published, 0.25 if spec["model"]["hidden"] <= published_errors.SMALL else 1.0))
+    return chosen
+
+
+def fit(mbench, framework, specs, rounds, weights=None):
+    weights = weights or [1.0] * sum(len(published["rows"]) for _, published in specs)
+    average = lambda errors: sum(w * abs(e) for w, e in zip(weights, errors)) / sum(weights)
     values = [framework[group][key]["value"] for group, key in CONSTANTS]
     errors = simulate(mbench, framework, specs)
     n = len(values)
@@ -80,7 +101,7 @@ def fit(mbench, framework, specs, rounds):
             moved[j] *= 1.05 if CONSTANTS[j][0] != "kernels" else 1 / 1.05
             other = simulate(mbench, with_constants(framework, moved), specs)
             columns.append([(o - e) / math.log(moved[j] / values[j]) for o, e in zip(other, errors)])
-        weight = [1 / max(abs(e), 0.015) for e in errors]
+        weight = [w / max(abs(e), 0.015) for w, e in zip(weights, errors)]
         a = [[sum(w * x * y for w, x, y in zip(weight, columns[i], columns[j])) for j in range(n)] for i in range(n)]
         damping = 0.01 * sum(a[i][i] for i in range(n)) / n
         for i in range(n):
@@ -89,7 +110,7 @@ def fit(mbench, framework, specs, rounds):
         for scale in (1, 0.5, 0.25, 0.125):
             moved = [v * math.exp(max(-0.7, min(0.7, scale * s))) for v, s in zip(values, step)]
             other = simulate(mbench, with_constants(framework, moved), specs)
-            if mean([abs(e) for e in other]) < 0.9995 * mean([abs(e) for e in errors]):
+            if average(other) < 0.9995 * average(errors):
                 values, errors = moved, other
                 break
         else:
@@ -105,14 +126,18 @@ def describe(errors):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("framework")
-    parser.add_argument("specs", nargs="+")
+    parser.add_argument("specs", nargs="*")
+    parser.add_argument("--half-of")
     parser.add_argument("--hold-out", action="store_true")
     parser.add_argument("--mbench", default="build/release/mbench")
     parser.add_argument("--rounds", type=int, default=8)
     options = parser.parse_args()
     with open(options.framework) as text:
         framework = json.load(text)
-    specs = []
+    specs, weights = [], None
+    if options.half_of:
+        half = specs_of_half(options.half_of, framework["name"])
+        specs, weights = [(spec, published) for spec, published, _ in half], [w for _, published, w in half for _ in published["rows"]]
     for path in options.specs:
         with open(path) as text:
             spec = json.load(text)
@@ -129,7 +154,8 @@ def main():
             worst.append(mean([abs(math.exp(e) - 1) for e in unseen]))
         print(f"unseen specs, mean over the choices: {100 * mean(worst):.2f} %")
         return
-    fitted, errors = fit(options.mbench, framework, specs, options.rounds)
+    print(f"now: {describe(simulate(options.mbench, framework, specs))}", flush=True)
+    fitted, errors = fit(options.mbench, framework, specs, options.rounds, weights)
     for group, key in CONSTANTS:
         print(f"{group}.{key}: {framework[group][key]['value']:g} -> {fitted[group][key]['value']:.4g}")
     print(describe(errors))
