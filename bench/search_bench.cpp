@@ -2,6 +2,7 @@
 // shapes.
 #include <benchmark/benchmark.h>
 
+#include "engine/sim/recordings.h"
 #include "engine/sim/simulate.h"
 #include "search/bounds.h"
 #include "strategies/strategies.h"
@@ -40,6 +41,20 @@ void Simulations(benchmark::State& state, const Point& p) {
     benchmark::DoNotOptimize(simulate_point(p, plan, machine, framework, static_cast<int>(p.world())));
   state.counters["a second"] = benchmark::Counter(static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
 }
+
+// Of a layout that was recorded before, as where the search simulates what it has outlined.
+void RepeatedShapes(benchmark::State& state, const Point& p) {
+  const Machine machine = find_machine("H100-SXM5-80GB", "bench");
+  const Framework framework = find_framework("mbench", "bench");
+  const Plan plan = strategies::make_plan(p);
+  sim::Recordings recordings;
+  for (auto _ : state)
+    benchmark::DoNotOptimize(
+        simulate_point(p, plan, machine, framework, static_cast<int>(p.world()), {.recordings = &recordings}));
+  state.counters["a second"] = benchmark::Counter(static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
+}
+BENCHMARK_CAPTURE(RepeatedShapes, llama_8b_on_8, llama("llama-3-8b", 4, 1, 2, 16))->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(RepeatedShapes, llama_70b_on_64, llama("llama-3-70b", 8, 4, 2, 512))->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(Simulations, llama_8b_on_8, llama("llama-3-8b", 4, 1, 2, 16))->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(Simulations, llama_70b_on_64, llama("llama-3-70b", 8, 4, 2, 512))->Unit(benchmark::kMillisecond);
 

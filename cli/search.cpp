@@ -101,8 +101,9 @@ int run(Options options) {
   const search::Space space = search::read_space(options.space);
   simulator.check(space.base);
   reports::check_tables(space.file);
+  sim::Recordings recordings;
   const search::Place place{simulator.machine_of(space.base), simulator.framework_of(space.base),
-                            parse_simulated(space.base.device, "--on").count};
+                            parse_simulated(space.base.device, "--on").count, &recordings};
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   Interrupt& interrupt = *new Interrupt;  // to the end of the process, as a sweep's
   std::signal(SIGPIPE, SIG_IGN);

@@ -240,7 +240,7 @@ class Search {
     }
     c.known = Known::outline;
     const auto outline = outline_point(c.point, strategies::make_plan(c.point), place_.machine, place_.framework,
-                                       static_cast<int>(place_.devices));
+                                       static_cast<int>(place_.devices), place_.recordings);
     if (!outline) return;
     c.floor.seconds = outline->seconds * (1 - 1e-12);  // a step in ms and a rate are rounded
     for (std::size_t i = 0; i < c.floor.bytes.size(); ++i)

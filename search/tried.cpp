@@ -15,7 +15,7 @@ Tried simulated(const Point& point, const Place& place, bool may_fit) {
   const int devices = static_cast<int>(place.devices);
   Simulation s;
   try {
-    if (may_fit) s = simulate_point(point, plan, place.machine, place.framework, devices);
+    if (may_fit) s = simulate_point(point, plan, place.machine, place.framework, devices, {.recordings = place.recordings});
   } catch (const OutOfMemory&) {
     t.fits = false;
   }
@@ -24,7 +24,7 @@ Tried simulated(const Point& point, const Place& place, bool may_fit) {
     roomy.memory_bytes = roomy.host_memory_bytes = std::uint64_t{1} << 60;
     Point unlimited = point;
     unlimited.memory_limit = 0;
-    s = simulate_point(unlimited, plan, roomy, place.framework, devices);
+    s = simulate_point(unlimited, plan, roomy, place.framework, devices, {.recordings = place.recordings});
     s.result.point = point;
     s.result.id = point_id(point);
   }

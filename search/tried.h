@@ -1,6 +1,7 @@
 // A layout that was simulated, as `mbench sweep` would.
 #pragma once
 #include "engine/sim/machine.h"
+#include "engine/sim/recordings.h"
 #include "engine/spec/result.h"
 #include "search/close_bounds.h"
 
@@ -10,6 +11,7 @@ struct Place {
   const Machine& machine;
   const Framework& framework;
   std::int64_t devices;
+  sim::Recordings* recordings = nullptr;  // of layouts that are looked at more than once
 };
 
 // One that does not fit is simulated with as much memory as it takes.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_map>
 
 #include "engine/sim/device.h"
 #include "engine/sim/recording_world.h"
@@ -49,10 +50,14 @@ class Blocks final : public AllocationObserver {
 
  private:
   std::uint32_t name(std::string_view what) {
+    // Names are literals nearly always: where one stands says which it is.
+    const auto [known, fresh] = by_address_.try_emplace(what.data(), 0);
+    if (!fresh && names[known->second] == what) return known->second;
     const auto at = static_cast<std::size_t>(std::find(names.begin(), names.end(), what) - names.begin());
     if (at == names.size()) names.emplace_back(what);
-    return static_cast<std::uint32_t>(at);
+    return known->second = static_cast<std::uint32_t>(at);
   }
+  std::unordered_map<const char*, std::uint32_t> by_address_;
   std::vector<Block> blocks_;
   std::vector<std::vector<Event>> events_;
   std::unordered_map<const std::byte*, std::size_t> live_;

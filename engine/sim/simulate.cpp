@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "engine/sim/cluster.h"
-#include "engine/sim/recorder.h"
+#include "engine/sim/recordings.h"
 #include "engine/sim/replay.h"
 #include "engine/sim/replay_memory.h"
 
@@ -167,14 +167,21 @@ bool fits_host(const Point& p, const Machine& machine, const Framework& framewor
                                    [&](const auto& kind) { return kind.second.host_reserved <= limit; });
 }
 
+std::shared_ptr<const sim::Recording> recorded(const Point& p, const Plan& plan, const Machine& machine, const Framework& framework,
+                                               const Links& links, sim::Recordings* recordings) {
+  const sim::MakeCosts costs = [&] { return costs_of(p, machine, framework); };
+  if (recordings) return recordings->of(p, plan, machine.devices_per_node, costs, &links);
+  auto made = sim::record(plan, machine.devices_per_node, costs, &links);
+  return made ? std::make_shared<const sim::Recording>(std::move(*made)) : nullptr;
+}
+
 // From the recorded micro batches; nothing where they do not stand for all, or where it takes a run to know which of
 // several ranks is full first.
 std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine& machine,
-                                 const Framework& framework) {
+                                 const Framework& framework, sim::Recordings* recordings) {
   const Links links = links_of(p, machine);
   const bool offloads = plan.state.optimizer_at == Residence::host;
-  const auto recording = sim::record(
-      plan, machine.devices_per_node, [&] { return costs_of(p, machine, framework); }, &links);
+  const auto recording = recorded(p, plan, machine, framework, links, recordings);
   if (!recording) return std::nullopt;
   const auto& classes = recording->classes.classes;
   const auto host_of = [&](std::size_t c) -> const sim::StepTapes& { return recording->tapes.at(classes[c].kind); };
@@ -241,7 +248,7 @@ Simulation simulate_point(const Point& p, const Plan& plan, const Machine& machi
                           const Framework& framework, int devices, const SimulateOptions& options) {
   check_possible(p, plan, machine, devices);
   std::optional<Simulation> simulation;
-  if (options.replay && !options.trace) simulation = replay(p, plan, machine, framework);
+  if (options.replay && !options.trace) simulation = replay(p, plan, machine, framework, options.recordings);
   if (!simulation) simulation = run_all(p, plan, machine, framework, options.trace);
   const double outside = static_cast<double>(machine.memory_outside_allocator >> 20);
   if (const auto& reserved = simulation->result.reserved_memory_mib)
@@ -250,11 +257,10 @@ Simulation simulate_point(const Point& p, const Plan& plan, const Machine& machi
 }
 
 std::optional<Outline> outline_point(const Point& p, const Plan& plan, const Machine& machine, const Framework& framework,
-                                     int devices) {
+                                     int devices, sim::Recordings* recordings) {
   check_possible(p, plan, machine, devices);
   const Links links = links_of(p, machine);
-  const auto recording = sim::record(
-      plan, machine.devices_per_node, [&] { return costs_of(p, machine, framework); }, &links);
+  const auto recording = recorded(p, plan, machine, framework, links, recordings);
   if (!recording) return std::nullopt;
   if (plan.state.optimizer_at == Residence::host && !fits_host(p, machine, framework, *recording)) return std::nullopt;
   Outline outline;

@@ -15,6 +15,10 @@
 
 namespace mbench {
 
+namespace sim {
+class Recordings;
+}
+
 struct Simulation {
   PointResult result;
   std::vector<MemoryUse> peak_by_stage;
@@ -31,6 +35,7 @@ struct Simulation {
 struct SimulateOptions {
   bool trace = false;
   bool replay = true;  // false: every op of every micro batch is run, to the same result
+  sim::Recordings* recordings = nullptr;  // of this machine and framework (recordings.h), where layouts are simulated again
 };
 
 // Throws what a stage threw (OutOfMemory naming the rank; of several stages the first), unsupported where the
@@ -47,6 +52,6 @@ struct Outline {
 };
 // Nothing where a simulation runs every op. Throws as simulate_point does, but never an out-of-memory.
 std::optional<Outline> outline_point(const Point& point, const Plan& plan, const Machine& machine, const Framework& framework,
-                                     int devices);
+                                     int devices, sim::Recordings* recordings = nullptr);
 
 }  // namespace mbench

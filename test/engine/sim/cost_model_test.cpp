@@ -170,11 +170,11 @@ TEST_CASE("attention of a framework that runs FlashAttention-2 takes that one's 
 }
 
 TEST_CASE("fused attention is slower by its shape, as far as the machine's curves say") {
-  const auto curve = [](double head_dim, bool causal, std::vector<double> forward) {
+  const auto curve = [](int head_dim, bool causal, std::vector<double> forward) {
     return nlohmann::json{{"head_dim", head_dim}, {"causal", causal}, {"positions", {2048, 8192}}, {"forward_tflops", forward},
                           {"backward_tflops", {100, 200}}, {"source", "test"}};
   };
-  const nlohmann::json curves = {curve(128, true, {400, 500}), curve(128, false, {600, 600}), curve(64, true, {200, 300})};
+  const auto curves = nlohmann::json::array({curve(128, true, {400, 500}), curve(128, false, {600, 600}), curve(64, true, {200, 300})});
   const auto rates = sim::AttentionRates::from_json(curves, "m");
   CHECK(rates.forward({}) == Approx(1));
   CHECK(rates.forward({128, 2048, true}) == Approx(0.8));
@@ -196,11 +196,11 @@ TEST_CASE("fused attention is slower by its shape, as far as the machine's curve
   CHECK(model.attention_seconds({128, 2048, true}, {1e12, 1e6, true}, DType::f16, true) == Approx(1e12 / (0.25 * 0.5 * kFlops) + kLatency));
 
   using Catch::Matchers::Contains;
-  CHECK_THROWS_WITH(sim::AttentionRates::from_json({curve(64, true, {1, 2})}, "m"), Contains("[m]") && Contains("no rate of head_dim 128"));
-  CHECK_THROWS_WITH(sim::AttentionRates::from_json({curve(128, true, {1, 2, 3})}, "m"), Contains("[m[0].forward_tflops]") && Contains("got 3 of them, need 2"));
+  CHECK_THROWS_WITH(sim::AttentionRates::from_json(nlohmann::json::array({curve(64, true, {1, 2})}), "m"), Contains("[m]") && Contains("no rate of head_dim 128"));
+  CHECK_THROWS_WITH(sim::AttentionRates::from_json(nlohmann::json::array({curve(128, true, {1, 2, 3})}), "m"), Contains("[m[0].forward_tflops]") && Contains("got 3 of them, need 2"));
   auto falling = curve(128, true, {1, 2});
   falling["positions"] = {8192, 2048};
-  CHECK_THROWS_WITH(sim::AttentionRates::from_json({falling}, "m"), Contains("[m[0].positions[1]]") && Contains("ascending"));
+  CHECK_THROWS_WITH(sim::AttentionRates::from_json(nlohmann::json::array({falling}), "m"), Contains("[m[0].positions[1]]") && Contains("ascending"));
 }
 
 TEST_CASE("fused attention takes its shares of the peak, forward and backward") {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "engine/sim/counting.h"
+#include "engine/sim/recordings.h"
 #include "engine/sim/replay_memory.h"
 #include "engine/spec/result.h"
 #include "sweeps/spec.h"
@@ -17,10 +18,10 @@ using namespace mbench::test;
 namespace {
 
 // All that a simulation tells, or why it tells nothing. Doubles are written with all their digits.
-std::string told(const Point& p, const Machine& machine, const Framework& framework, bool replay) {
+std::string told(const Point& p, const Machine& machine, const Framework& framework, bool replay, sim::Recordings* recordings = nullptr) {
   try {
     const Simulation s = simulate_point(p, strategies::make_plan(p), machine, framework, 1 << 20,
-                                        {.trace = false, .replay = replay});
+                                        {.trace = false, .replay = replay, .recordings = recordings});
     std::string text = result_to_json(s.result).dump();
     for (std::size_t i = 0; i < s.peak_by_stage.size(); ++i) {
       text += fmt::format("\n{} of {}:", s.peak_by_stage[i].total, s.reserved_by_stage[i]);
@@ -38,6 +39,12 @@ void check_same(const Point& p, const Machine& machine, const Framework& framewo
     REQUIRE(sim::record(strategies::make_plan(p), machine.devices_per_node, nullptr, nullptr));
   const std::string run = told(p, machine, framework, false), replayed = told(p, machine, framework, true);
   CHECK(replayed == run);
+  // The same by a recording that was made on a machine with other memory.
+  sim::Recordings recordings;
+  Machine larger = machine;
+  larger.memory_bytes *= 2;
+  told(p, larger, framework, true, &recordings);
+  CHECK(told(p, machine, framework, true, &recordings) == run);
 }
 
 // The time of a step and the peak of memory are had without the allocator too.

@@ -1,0 +1,40 @@
+#include "engine/sim/recordings.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+namespace mbench::sim {
+namespace {
+
+// Every field but those that a recording does not depend on.
+std::string key_of(const Point& point) {
+  Point p = point;
+  p.memory_limit = 0;
+  return point_to_json(p).dump();
+}
+
+}  // namespace
+
+std::shared_ptr<const Recording> Recordings::find(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  const auto at = std::find_if(known_.begin(), known_.end(), [&](const Known& k) { return k.first == key; });
+  if (at == known_.end()) return nullptr;
+  known_.splice(known_.begin(), known_, at);
+  return at->second;
+}
+
+std::shared_ptr<const Recording> Recordings::of(const Point& point, const Plan& plan, int devices_per_node, const MakeCosts& costs,
+                                                const Links* links) {
+  std::string key = key_of(point);
+  if (auto found = find(key)) return found;
+  std::optional<Recording> made = record(plan, devices_per_node, costs, links);
+  if (!made) return nullptr;
+  auto kept = std::make_shared<const Recording>(std::move(*made));
+  const std::lock_guard lock(mutex_);
+  known_.emplace_front(std::move(key), kept);
+  if (known_.size() > most_) known_.pop_back();
+  return kept;
+}
+
+}  // namespace mbench::sim
