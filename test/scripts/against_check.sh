@@ -24,7 +24,7 @@ git clone -q "$here" "$work/clone"
 cd "$work/clone"
 git config user.name check
 git config user.email check@localhost
-cmake -S . -B build/release -G Ninja -DCMAKE_BUILD_TYPE=Release -DMBENCH_CUDA=OFF -DMBENCH_TESTS=OFF -DMBENCH_BENCH=OFF >/dev/null
+cmake -S . -B build/release -G Ninja -DCMAKE_BUILD_TYPE=Release -DMBENCH_CUDA=OFF -DMBENCH_TESTS=OFF -DMBENCH_BENCH=OFF -DCMAKE_UNITY_BUILD=ON >/dev/null
 base=$(git rev-parse HEAD)
 
 plant() {  # FILE PATTERN TEXT: puts TEXT in the place of the one line that has PATTERN
