@@ -7,8 +7,8 @@
 #   a learning rate x 1.01       must be "loss changed"
 # Each prints how long it took, and the load of the machine at its end.
 # Its steps are short and of one thread: where a neighbour takes a core from one of two threads the other waits for it.
-# Builds the clone a few times (minutes; ccache helps) and measures: not a part of ctest. SPEC and SWEEP_OPTIONS as scripts/ci/against
-# has them. Exit code 0 if all came out so.
+# Builds the clone a few times (minutes; ccache helps) and measures: not a part of ctest. KINDS are those to plant (nothing delay memory
+# rate), SPEC and SWEEP_OPTIONS as scripts/ci/against has them. Exit code 0 if all came out so.
 set -euo pipefail
 runs=${1:-1}
 here=$(cd "$(dirname "$0")/../.." && pwd)
@@ -51,7 +51,7 @@ change() {
   esac
 }
 wrong=0
-for what in nothing delay memory rate; do
+for what in ${KINDS:-nothing delay memory rate}; do
   git checkout -q --detach "$base"
   change "$what"
   git commit -qam "$what"
