@@ -71,9 +71,22 @@ TimeEvidence weigh_kind(const std::vector<const PointResult*>& now, const std::v
   return evidence_of(pairs, of_now, of_base);
 }
 
+std::string percent(double ratio) {
+  return fmt::format("{:+.1f} %", (ratio - 1) * 100);
+}
+std::string told_of(const Series& rounds) {
+  std::string text;
+  for (const double ratio : rounds) text += (text.empty() ? "" : ", ") + percent(ratio);
+  return text;
+}
+
+// Whether each round is on that side of a third of the threshold. Of four or more one may be short of it, but not on the other side.
 bool rounds_agree(const Series& rounds, bool slower, double threshold) {
   const double third = 1 + threshold / 3;
-  return std::all_of(rounds.begin(), rounds.end(), [&](double ratio) { return slower ? ratio > third : ratio < 1 / third; });
+  const auto beyond = [&](double ratio) { return slower ? ratio > third : ratio < 1 / third; };
+  const auto against = [&](double ratio) { return slower ? ratio < 1 / third : ratio > third; };
+  const auto agree = static_cast<std::size_t>(std::count_if(rounds.begin(), rounds.end(), beyond));
+  return std::none_of(rounds.begin(), rounds.end(), against) && agree + (rounds.size() >= 4 ? 1 : 0) >= rounds.size();
 }
 
 TimeJudgement judge_kind(const TimeEvidence& e, const Series& rounds, double p_value, double threshold) {
@@ -81,12 +94,8 @@ TimeJudgement judge_kind(const TimeEvidence& e, const Series& rounds, double p_v
   if (judged.verdict != TimeVerdict::slower && judged.verdict != TimeVerdict::faster) return judged;
   const bool slower = judged.verdict == TimeVerdict::slower;
   if (!rounds_agree(rounds, slower, threshold))
-    return {TimeVerdict::ambiguous, fmt::format("{} in all rounds together, not in each of the {}", slower ? "slower" : "faster", rounds.size())};
+    return {TimeVerdict::ambiguous, fmt::format("{} in all rounds together, but they do not agree: {}", slower ? "slower" : "faster", told_of(rounds))};
   return judged;
-}
-
-std::string percent(double ratio) {
-  return fmt::format("{:+.1f} %", (ratio - 1) * 100);
 }
 
 }  // namespace

@@ -30,7 +30,8 @@ class TurnsTest {
   static TurnsEvidence weigh(const std::vector<const PointResult*>& now, const std::vector<const PointResult*>& base);
 };
 
-// `clock_p`, `cpu_p`: corrected. More than one round must agree: none may be on the other side of a third of the threshold.
+// `clock_p`, `cpu_p`: corrected. Rounds must agree, for a process keeps what place it got in memory and caches, and all its steps with
+// it: each on that side of a third of the threshold, of four or more all but one, and that one not on the other side.
 TimeJudgement judge_turns(const TurnsEvidence& evidence, double clock_p, double cpu_p, double threshold);
 
 }  // namespace mbench::reports

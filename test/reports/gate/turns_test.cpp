@@ -116,6 +116,23 @@ TEST_CASE("turns: all rounds are weighed together, and slower is what is slower 
   CHECK(time_of(compare_results(a.now, a.base, {}, again)).verdict == Verdict::slower);
 }
 
+TEST_CASE("turns: of four rounds one may be short of slower, and none be faster") {
+  std::mt19937 random(11);
+  const auto verdict = [&](std::vector<double> slower) {
+    std::vector<Sides> rounds;
+    for (const double each : slower) rounds.push_back(in_turns(random, each, each));
+    std::vector<Round> again;
+    for (std::size_t i = 1; i < rounds.size(); ++i) again.push_back({&rounds[i].now, &rounds[i].base});
+    return time_of(compare_results(rounds[0].now, rounds[0].base, {}, again));
+  };
+  CHECK(verdict({1.06, 1.06, 1.06, 1.0}).verdict == Verdict::slower);
+  const MetricComparison three = verdict({1.07, 1.07, 1.0});
+  CHECK(three.verdict == Verdict::ambiguous);
+  CHECK_THAT(three.reason, Contains("they do not agree: +7"));
+  CHECK(verdict({1.07, 1.07, 1.0, 1.0}).verdict == Verdict::ambiguous);
+  CHECK(verdict({1.08, 1.08, 1.08, 0.95}).verdict == Verdict::ambiguous);
+}
+
 TEST_CASE("turns: of unlike or too few turns samples are compared as ever") {
   std::mt19937 random(9);
   Sides sides = in_turns(random, 1, 1);
