@@ -8,7 +8,6 @@
 
 using namespace mbench;
 using namespace mbench::sim;
-using Catch::Detail::Approx;
 using Catch::Contains;
 
 namespace {
