@@ -80,13 +80,15 @@ std::string told_of(const Series& rounds) {
   return text;
 }
 
-// Whether each round is on that side of a third of the threshold. Of four or more one may be short of it, but not on the other side.
+// Whether each round is on that side of a third of the threshold; of four or more, two thirds of them. On the other side of it may be one
+// in six.
 bool rounds_agree(const Series& rounds, bool slower, double threshold) {
   const double third = 1 + threshold / 3;
   const auto beyond = [&](double ratio) { return slower ? ratio > third : ratio < 1 / third; };
   const auto against = [&](double ratio) { return slower ? ratio < 1 / third : ratio > third; };
-  const auto agree = static_cast<std::size_t>(std::count_if(rounds.begin(), rounds.end(), beyond));
-  return std::none_of(rounds.begin(), rounds.end(), against) && agree + (rounds.size() >= 4 ? 1 : 0) >= rounds.size();
+  const auto count = [&](const auto& side) { return static_cast<std::size_t>(std::count_if(rounds.begin(), rounds.end(), side)); };
+  const std::size_t n = rounds.size(), need = n < 4 ? n : (2 * n + 2) / 3;
+  return count(beyond) >= need && count(against) <= n / 6;
 }
 
 TimeJudgement judge_kind(const TimeEvidence& e, const Series& rounds, double p_value, double threshold) {

@@ -31,7 +31,7 @@ class TurnsTest {
 };
 
 // `clock_p`, `cpu_p`: corrected. Rounds must agree, for a process keeps what place it got in memory and caches, and all its steps with
-// it: each on that side of a third of the threshold, of four or more all but one, and that one not on the other side.
+// it: each on that side of a third of the threshold, of four or more two thirds, and no more than one in six on the other side of it.
 TimeJudgement judge_turns(const TurnsEvidence& evidence, double clock_p, double cpu_p, double threshold);
 
 }  // namespace mbench::reports
