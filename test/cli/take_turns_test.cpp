@@ -39,7 +39,10 @@ TEST_CASE("two sweeps that take turns finish, their rows say so") {
       CHECK(r.outcome == Outcome::ok);
       CHECK(r.turn_steps == 3);
       CHECK(r.turn_cpu_ms.size() == 24);
-      CHECK(r.losses == file.points.front().losses);
+      // tp 2 adds in another order than tp 1: f32 rounds the two apart by an ulp or a few.
+      const std::vector<double>& first = file.points.front().losses;
+      REQUIRE(r.losses.size() == first.size());
+      for (std::size_t i = 0; i < first.size(); ++i) CHECK(r.losses[i] == Approx(first[i]).epsilon(1e-5));
     }
   }
   CHECK(room.shell("$M compare new --baseline old --metric memory,loss --threshold memory=0%").code == 0);
