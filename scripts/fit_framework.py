@@ -21,7 +21,7 @@ import tempfile
 
 import published_errors
 
-CONSTANTS = [("host_us", key) for key in ("kernel", "collective", "message", "micro_batch", "recompute_region", "step", "masked_token")]
+CONSTANTS = [("host_us", key) for key in ("kernel", "collective", "message", "micro_batch", "recompute_region", "step", "masked_token", "mixture", "parameter")]
 CONSTANTS += [("kernels", "traffic_efficiency")]
 
 

@@ -24,7 +24,10 @@ enum class HostWork {
   replicas,     // what follows is done by all replicas of a process at once, a thread each
   alone,        // and what follows that is not
   step,         // an optimizer step begins
-  next_step     // a step has ended, and the inputs of the next are waited for
+  next_step,    // a step has ended, and the inputs of the next are waited for
+  loss,         // the loss of a micro batch has been computed
+  mixture,      // a mixture of experts begins its forward or its backward
+  parameter     // a weight tensor of those that are about to be updated
 };
 
 class Device {

@@ -132,6 +132,7 @@ Tensor Moe::forward(Context& c, const MicroBatch& batch, Tensor x,
   auto owned = std::make_unique<Saved>();
   Saved& saved = *owned;
   keep = std::move(owned);
+  c.device.host_work(HostWork::mixture);
   const Tensor own_weights = router_.forward(c, batch, x, saved.router);
   saved.weights = communicate(c, tokens_.forward, own_weights);
   plan_dispatch(c, communicate(c, tokens_.forward, saved.router.experts), saved);
@@ -169,6 +170,7 @@ Tensor Moe::forward(Context& c, const MicroBatch& batch, Tensor x,
 Tensor Moe::backward(Context& c, const MicroBatch& batch, Tensor dy,
                      std::unique_ptr<Mixer::Saved>& kept) const {
   Saved& saved = static_cast<Saved&>(*kept);
+  c.device.host_work(HostWork::mixture);
   const Tensor dsum = communicate(c, sums_.backward, dy);
   const Shape whole = dsum.shape();
   const bool within = c.graph().weights_within_experts;

@@ -28,6 +28,7 @@ VirtualClock::Move VirtualClock::since(const VirtualClock& before) const {
   Move move;
   move.host = host_ - before.host_;
   move.loader = loader_ - before.loader_;
+  if (waits_ != before.waits_) move.waited = host_ - at;
   if (compute_ != before.compute_) move.compute = compute_ - at;
   for (std::size_t i = 0; i < streams_.size(); ++i)
     if (streams_[i].free != before.streams_[i].free) move.streams.emplace_back(i, streams_[i].free - at);
@@ -37,7 +38,7 @@ VirtualClock::Move VirtualClock::since(const VirtualClock& before) const {
 
 void VirtualClock::repeat(const Move& move) {
   const double at = now();
-  host_ += move.host;
+  host_ = move.waited ? at + *move.waited : host_ + move.host;
   loader_ += move.loader;
   if (move.compute) compute_ = at + *move.compute;
   for (const auto& [stream, free] : move.streams) streams_[stream].free = at + free;

@@ -8,6 +8,7 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -30,9 +31,12 @@ struct HostTimes {
   double synchronize = 0;       // a wait for a stream that is idle already
   double micro_batch = 0;       // fetching and unpacking one
   double recompute = 0;         // a checkpointed region
+  double mixture = 0;           // of experts, its forward or its backward, beside what the engine counts as ops
   double step = 0;              // an optimizer step's bookkeeping
+  double parameter = 0;         // a weight tensor in an optimizer step
   double loader = 0;            // time of the loader, which works beside the host, for a micro batch
   bool messages_block = false;  // the host waits for the device at every message
+  bool loss_blocks = false;     // the host waits for the loss of each micro batch
   bool tensor_collectives_block = false;  // the stream waits for collectives over tp when they are started
   double overlap_slowdown = 0;  // of a kernel while a collective runs beside it, as a share of its time
   bool progress_in_calls = false;  // what was started takes its time where it is waited for
@@ -138,13 +142,14 @@ class VirtualClock {
 
   // How the host and the streams stand to each other. What follows takes the same from any time on, and does the same to the clocks,
   // where they stand alike: the device has done all that it was given, or all but its kernels, and those last longer than the host is
-  // going to work (`host_work`, in seconds).
+  // going to work (`host_work`, in seconds) until it waits for them.
   enum class Standing { idle, behind, other };
   Standing standing(double host_work) const;
   // What has been done to the clocks since `before`, and doing that to clocks that stand as those did.
   struct Move {
     double host = 0, loader = 0;
     std::optional<double> compute;  // this and what follows: behind now() of the beginning
+    std::optional<double> waited;   // the host, which has waited for the stream; in place of `host`
     std::vector<std::pair<std::size_t, double>> streams;
     std::optional<Interval> beside;
   };
@@ -156,6 +161,7 @@ class VirtualClock {
     const double before = now();
     host_ = before + times_.synchronize;
     compute_ = host_;
+    ++waits_;
     charge(TimePart::host, before);
     return host_;
   }
@@ -176,6 +182,7 @@ class VirtualClock {
   double host_ = 0, compute_ = 0;
   std::vector<Stream> streams_;   // beside the compute stream
   double copies_free_[2] = {};    // by way: when what the stream was given will be done
+  std::uint64_t waits_ = 0;       // of the host for the stream
   double step_ = 0, loader_ = 0;  // when the step began; what its inputs take the loader
   bool together_ = false;
   Interval beside_;               // the collective started last that the stream did not wait for

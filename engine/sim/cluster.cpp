@@ -31,6 +31,8 @@ HostTimes estimated_times(const Point& p, const Machine& m, const Framework& f) 
   t.synchronize = m.synchronize;
   t.micro_batch = f.micro_batch / m.host_speed;
   t.recompute = f.recompute / m.host_speed;
+  t.mixture = f.mixture / m.host_speed;
+  t.parameter = f.parameter / m.host_speed;
   t.step = f.step / m.host_speed;
   // Who makes samples of masked words decides for each token whether to mask it: workers, beside all else, or the step itself.
   if (p.model.parts().objective == Objective::masked_words_and_order) {
@@ -41,7 +43,9 @@ HostTimes estimated_times(const Point& p, const Machine& m, const Framework& f) 
       t.micro_batch += making;
   }
   t.overlap_slowdown = m.communication_multiprocessors / m.multiprocessors;
-  t.messages_block = f.messages_block;
+  t.messages_block = f.messages_block == MessagesBlock::always ||
+                     (f.messages_block == MessagesBlock::unless_interleaved && p.virtual_stages == 1);
+  t.loss_blocks = f.loss_blocks;
   t.tensor_collectives_block = f.tensor_collectives_block;
   t.immediate = m.immediate;
   t.progress_in_calls = m.measured && m.measured->progress_in_calls;
@@ -49,9 +53,9 @@ HostTimes estimated_times(const Point& p, const Machine& m, const Framework& f) 
   // A replayed step is one call of the framework's; what is left of its ops is the driver's, or, where the host is the
   // device, a call each.
   t.launch = t.launch_together = t.launch_in_call = t.collective = t.message = m.immediate ? m.launch : m.graph_node;
-  t.recompute = 0;
+  t.recompute = t.mixture = t.parameter = 0;
   t.step += m.graph_launch;
-  t.messages_block = false;
+  t.messages_block = t.loss_blocks = false;
   return t;
 }
 
@@ -60,7 +64,7 @@ HostTimes estimated_times(const Point& p, const Machine& m, const Framework& f) 
 HostTimes host_times(const Point& p, const Machine& m, const Framework& f) {
   HostTimes t = estimated_times(p, m, f);
   for (double* time : {&t.launch, &t.launch_together, &t.launch_in_call, &t.collective, &t.message, &t.synchronize, &t.micro_batch,
-                       &t.recompute, &t.step, &t.loader})
+                       &t.recompute, &t.mixture, &t.step, &t.parameter, &t.loader})
     *time = whole_ticks(*time);
   return t;
 }

@@ -202,7 +202,9 @@ void SimDevice::host_work(HostWork work) {
   if (tape_) {
     constexpr ClockEvent::Kind kinds[] = {ClockEvent::Kind::micro_batch, ClockEvent::Kind::recompute,
                                           ClockEvent::Kind::replicas,    ClockEvent::Kind::alone,
-                                          ClockEvent::Kind::step, ClockEvent::Kind::next_step};
+                                          ClockEvent::Kind::step,        ClockEvent::Kind::next_step,
+                                          ClockEvent::Kind::loss,        ClockEvent::Kind::mixture,
+                                          ClockEvent::Kind::parameter};
     (*tape_)->clock.push_back({kinds[static_cast<int>(work)]});
   }
   if (!clock_) return;
@@ -219,6 +221,13 @@ void SimDevice::host_work(HostWork work) {
       return clock_->begin_step();
     case HostWork::next_step:
       return clock_->wait_for_loader();
+    case HostWork::loss:
+      if (clock_->times().loss_blocks) clock_->synchronize();
+      return;
+    case HostWork::mixture:
+      return clock_->host(clock_->times().mixture);
+    case HostWork::parameter:
+      return clock_->host(clock_->times().parameter);
   }
 }
 

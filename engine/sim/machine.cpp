@@ -330,6 +330,18 @@ Machine machine_from_json(const ordered_json& root, const std::string& file) {
   return m;
 }
 
+namespace {
+
+MessagesBlock read_messages_block(ObjectReader& top) {
+  const json& value = top.require("messages_block", "true, false or \"unless_interleaved\"");
+  if (value.is_boolean()) return value.get<bool>() ? MessagesBlock::always : MessagesBlock::never;
+  if (value != "unless_interleaved")
+    fail(ErrorKind::bad_input, top.path("messages_block"), "got {}, need true, false or \"unless_interleaved\"", value.dump());
+  return MessagesBlock::unless_interleaved;
+}
+
+}  // namespace
+
 Framework framework_from_json(const ordered_json& root, const std::string& file) {
   const json copy = root;
   ObjectReader top(copy, file + ": $");
@@ -343,7 +355,9 @@ Framework framework_from_json(const ordered_json& root, const std::string& file)
   w.message = f.get("message", kMicro);
   w.micro_batch = f.get("micro_batch", kMicro);
   w.recompute = f.get("recompute_region", kMicro);
+  w.mixture = f.get_or("mixture", 0, kMicro);
   w.step = f.get("step", kMicro);
+  w.parameter = f.get_or("parameter", 0, kMicro);
   w.masked_token = f.get("masked_token", kMicro);
   f.end();
   Figures kernels(top.require("kernels", "how good its kernels are"), top.path("kernels"));
@@ -353,6 +367,7 @@ Framework framework_from_json(const ordered_json& root, const std::string& file)
     w.tensor_collectives_block = read_bool(*block, top.path("tensor_collectives_block"));
   if (const json* flash = top.find("flash_attention_2"))
     w.flash_attention_2 = read_bool(*flash, top.path("flash_attention_2"));
+  if (const json* block = top.find("loss_blocks")) w.loss_blocks = read_bool(*block, top.path("loss_blocks"));
   if (const json* lock = top.find("interpreter_lock"))
     w.interpreter_lock = read_bool(*lock, top.path("interpreter_lock"));
   if (const json* memory = top.find("memory")) {
@@ -364,7 +379,7 @@ Framework framework_from_json(const ordered_json& root, const std::string& file)
     w.tp_overlap_memory = bytes("tp_comm_overlap_mib");
     m.end();
   }
-  w.messages_block = read_bool(top.require("messages_block", "true or false"), top.path("messages_block"));
+  w.messages_block = read_messages_block(top);
   top.refuse_unknown();
   return w;
 }

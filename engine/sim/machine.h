@@ -89,14 +89,20 @@ struct Machine {
   std::uint64_t usable_memory() const { return memory_bytes - memory_outside_allocator; }
 };
 
+// Whether the host waits for the device at every message between stages; unless_interleaved: with virtual stages it does not.
+enum class MessagesBlock { never, always, unless_interleaved };
+
 // What a framework's calls cost its host, on the reference host (Xeon E5-2686 v4, one thread), and how good
 // its kernels are.
 struct Framework {
   std::string name, description;
   double kernel = 0, collective = 0, message = 0;  // seconds, besides the driver's launch
   double micro_batch = 0, recompute = 0, step = 0;
+  double mixture = 0;      // of experts, its forward or its backward, besides what the engine counts as kernels
+  double parameter = 0;    // a weight tensor in an optimizer step
   double masked_token = 0;      // a loader's work for a token of masked language modelling, beside the host's
-  bool messages_block = false;  // the host waits for the device at every message
+  MessagesBlock messages_block = MessagesBlock::never;  // whether the host waits for the device at every message
+  bool loss_blocks = false;       // the host waits for the loss of each micro batch
   bool interpreter_lock = false;  // of the threads of a process one at a time runs host code, but in backward
   bool tensor_collectives_block = false;  // kernels wait for every collective over tp: none runs beside them
   double traffic_efficiency = 1;  // of its memory-bound kernels, relative to the machine's

@@ -8,21 +8,34 @@ Repeats::Action Repeats::look_at(const Tape& tape, const StepTapes& tapes) const
   using Kind = ClockEvent::Kind;
   Action action;
   std::set<std::uint32_t> started;
+  bool waited = false;
+  const auto work = [&](double seconds) {
+    if (!waited) action.host_work += seconds;
+  };
   for (const ClockEvent& e : tape.clock) {
     switch (e.kind) {
       case Kind::kernel:
-        action.host_work += e.in_call ? times_.launch_in_call : times_.launch;
+        work(e.in_call ? times_.launch_in_call : times_.launch);
         break;
       case Kind::micro_batch:
-        action.host_work += times_.micro_batch;
+        work(times_.micro_batch);
         break;
       case Kind::recompute:
-        action.host_work += times_.recompute;
+        work(times_.recompute);
+        break;
+      case Kind::loss:
+        waited = waited || times_.loss_blocks;
+        break;
+      case Kind::synchronize:
+        waited = true;
+        break;
+      case Kind::mixture:
+        work(times_.mixture);
         break;
       case Kind::collective:
       case Kind::start:
         if (tapes.groups[e.group].classes.size() > 1) return {};
-        action.host_work += times_.collective;
+        work(times_.collective);
         if (e.kind == Kind::start) started.insert(e.pending);
         break;
       case Kind::wait:

@@ -26,7 +26,7 @@ class Repeats {
  private:
   struct Action {
     bool alone = false;    // as above
-    double host_work = 0;  // seconds
+    double host_work = 0;  // seconds, until the host waits for the stream
     std::array<std::optional<Known>, 2> known;  // by standing
   };
   Action look_at(const Tape& tape, const StepTapes& tapes) const;

@@ -227,6 +227,15 @@ class Replay {
       case Kind::recompute:
         clock.host(clock.times().recompute);
         return true;
+      case Kind::loss:
+        if (clock.times().loss_blocks) clock.synchronize();
+        return true;
+      case Kind::mixture:
+        clock.host(clock.times().mixture);
+        return true;
+      case Kind::parameter:
+        clock.host(clock.times().parameter);
+        return true;
       case Kind::replicas:
         clock.together(true);
         return true;

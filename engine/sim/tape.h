@@ -32,7 +32,10 @@ struct ClockEvent {
     replicas,
     alone,
     step,
-    next_step
+    next_step,
+    loss,
+    mixture,
+    parameter
   } kind;
   TimePart part{};  // that a kernel is, or what the stream waits for
   std::uint16_t group = 0;

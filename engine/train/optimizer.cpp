@@ -52,6 +52,15 @@ Optimizer::Optimizer(Device& device, const Plan& plan, const ParameterStore& sto
     by_step_ = device.empty({ops::kAdamStep}, DType::f32, Category::optimizer, "what the optimizer's step reads");
   plan.optimizer.by_parameter() ? make_pieces_of_parameters() : make_pieces();
   if (plan.state.optimizer_at == Residence::host) open_host_update();
+  for (const auto& p : store.all()) own_tensors_ += own_tensors(*p);
+}
+
+// Where experts lie in one tensor, [experts, out, in], they are as many weight tensors of the model's.
+std::int64_t Optimizer::own_tensors(const Parameter& p) const {
+  const Tensor own = store_.own_gradient(p);
+  if (!own) return 0;
+  const std::int64_t one = p.local.rank() == 3 ? p.local.numel() / p.local[0] : p.local.numel();
+  return (own.numel() + one - 1) / one;
 }
 
 // What is not read before it is written, the codes of blocks whose scale is zero, stays as it is.
@@ -214,6 +223,7 @@ Optimizer::Outcome Optimizer::step() {
   sum_squares(gradients);
   Outcome outcome;
   outcome.gradient_norm = std::sqrt(device_.read(norm_, 1.0f)) * scale;
+  for (std::int64_t i = 0; i < own_tensors_; ++i) device_.host_work(HostWork::parameter);
   const bool overflow = !std::isfinite(outcome.gradient_norm);
   outcome.skipped = overflow && plan_.precision.loss_scaling;
   scaler_.update(outcome.skipped);

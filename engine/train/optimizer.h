@@ -71,6 +71,7 @@ class Optimizer {
   void sum_squares(const std::vector<Tensor>& gradients);  // [piece], of the whole model
   std::vector<Tensor> in_f32(float scale);                 // the gradients times that: of each piece
   float learning_rate() const;
+  std::int64_t own_tensors(const Parameter& p) const;
   void update(const Piece& piece, const Tensor& gradients, const Update& how);
   void update_matrices(const std::vector<Tensor>& gradients, const Update& how);  // [piece]
 
@@ -86,6 +87,7 @@ class Optimizer {
   Tensor by_step_;  // ops::AdamStep, where steps are replayed
   std::vector<Piece> pieces_;
   std::optional<HostUpdate> host_update_;  // where state lives in host memory
+  std::int64_t own_tensors_ = 0;           // weight tensors of which this rank updates all or a part
   std::int64_t steps_taken_ = 0, steps_seen_ = 0;
 };
 

@@ -288,6 +288,7 @@ void Trainer::forward(const Action& a, Slot& slot) {
   }
   slot.output = chunks_[a.chunk].forward(context_, slot.batch, slot.input, slot.saved);
   slot.input.reset();
+  if (plan_.chunks[stage_][a.chunk].last) device_.host_work(HostWork::loss);
   if (brings_mask()) slot.batch.attention_mask.reset();
   if (plan_.single_process) device_.host_work(HostWork::alone);
 }

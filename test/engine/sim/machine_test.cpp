@@ -231,6 +231,19 @@ TEST_CASE("broken framework files are refused too") {
              Contains("[broken.json: $.host_us") && Contains("\"message\""));
   CHECK_THAT(refused_framework([](auto& j) { j["message_block"] = true; }),
              Contains("did you mean \"messages_block\"?"));
+  CHECK_THAT(refused_framework([](auto& j) { j["messages_block"] = "interleaved"; }),
+             Contains("[broken.json: $.messages_block] got \"interleaved\", need true, false or \"unless_interleaved\""));
+}
+
+TEST_CASE("a framework's host waits at messages always, never, or but for interleaved stages") {
+  const auto read = [](auto value) {
+    ordered_json json = file_of("frameworks/megatron.json");
+    json["messages_block"] = value;
+    return framework_from_json(json, "changed.json").messages_block;
+  };
+  CHECK(read(true) == MessagesBlock::always);
+  CHECK(read(false) == MessagesBlock::never);
+  CHECK(read("unless_interleaved") == MessagesBlock::unless_interleaved);
 }
 
 TEST_CASE("a machine is found by name or by path, and a name that is none by the nearest") {

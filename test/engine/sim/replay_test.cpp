@@ -75,7 +75,7 @@ TEST_CASE("a replay of every layout is the run of it, bit by bit, in time and me
   const std::string path = MBENCH_SOURCE_DIR "/test/mpi/layouts.json";
   const nlohmann::json table = parse_json(read_text_file(path), path);
   const Machine machine = find_machine("A100-SXM4-80GB", "test");
-  for (const char* framework : {"mbench", "megatron"}) {
+  for (const char* framework : {"mbench", "megatron", "megatron_core"}) {
     const Framework host = find_framework(framework, "test");
     for (const nlohmann::json& row : table.at("layouts")) {
       nlohmann::json fields = table.at("common");

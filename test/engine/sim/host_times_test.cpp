@@ -1,0 +1,104 @@
+// What a framework's host does besides launching ops: where it is charged, and how often.
+#include "engine/spec/architecture.h"
+#include "test/catch.h"
+#include "test/engine/sim/simulated_run.h"
+
+using namespace mbench;
+using namespace mbench::test;
+
+namespace {
+
+constexpr double kMilli = 1e-3;
+
+Point gpt() {
+  Point p;
+  p.model = {"small", "gpt", 8, 256, 4, 1024, 1000, 256};
+  p.seq = 256;
+  p.precision = Precision::fp16;
+  p.micro_batch = 1, p.global_batch = 8;
+  return p;
+}
+
+Point mixture() {
+  Point p = gpt();
+  p.model.family = "mixtral";
+  p.model.kv_heads = 4;
+  p.model.experts = 4, p.model.active_experts = 2, p.model.expert_ffn = 512;
+  return p;
+}
+
+double seconds(const Point& p, const Framework& framework, const Machine& machine = ideal_machine()) {
+  const double replayed = simulated(p, machine, framework).result.iteration_ms->mean * kMilli;
+  const double run = simulate_point(p, strategies::make_plan(p), machine, framework, 4096, {.replay = false}).result.iteration_ms->mean;
+  CHECK(replayed == run * kMilli);
+  return replayed;
+}
+
+// How often a step is charged for it, when everything else is next to free.
+long long times(const Point& p, double Framework::* what) {
+  Framework framework = ideal_framework();
+  const double without = seconds(p, framework);
+  framework.*what = 1;  // of the reference host
+  return std::llround((seconds(p, framework) - without) * ideal_machine().host_speed);
+}
+
+}  // namespace
+
+TEST_CASE("the host goes through the weight tensors of which its rank owns something, each expert's on its own") {
+  const auto tensors = [](const Point& p, long long experts) {
+    long long n = 0;
+    for (const WeightSpec& w : weights_of(p.model, p.model.vocab))
+      if (!w.tied) n += w.shape.rank() == 3 ? experts : 1;
+    return n;
+  };
+  CHECK(times(gpt(), &Framework::parameter) == tensors(gpt(), 0));
+  CHECK(times(mixture(), &Framework::parameter) == tensors(mixture(), 4));
+  Point spread = mixture();
+  spread.dp = spread.ep = 2;
+  CHECK(times(spread, &Framework::parameter) == tensors(spread, 2));
+  // Of a cut state each rank owns a part of the tensors, and no more than one is cut on each side of it.
+  Point cut = gpt();
+  cut.dp = 4, cut.zero = Zero::stage_1;
+  const long long all = tensors(cut, 0), own = times(cut, &Framework::parameter);
+  CHECK(own >= all / 16);
+  CHECK(own < all / 2);
+}
+
+TEST_CASE("a mixture of experts is charged in each layer of each micro batch, forward and backward, and recomputed once more") {
+  Point p = mixture();
+  CHECK(times(p, &Framework::mixture) == 2 * 8 * 8);
+  CHECK(times(gpt(), &Framework::mixture) == 0);
+  p.recompute = Recompute::full;
+  CHECK(times(p, &Framework::mixture) == 3 * 8 * 8);
+}
+
+TEST_CASE("a replayed step charges neither tensors nor mixtures") {
+  Point p = mixture();
+  p.precision = Precision::bf16, p.capture = true;
+  CHECK(times(p, &Framework::mixture) == 0);
+  CHECK(times(p, &Framework::parameter) == 0);
+}
+
+TEST_CASE("a host that waits for each loss cannot run ahead of the device") {
+  const Machine machine = find_machine("V100-SXM2-16GB", "test");
+  Framework ahead = find_framework("mbench", "test"), waits = ahead;
+  waits.loss_blocks = true;
+  CHECK(seconds(gpt(), waits, machine) > seconds(gpt(), ahead, machine));
+}
+
+TEST_CASE("without interleaved stages alone the host waits at messages, where the framework says so") {
+  const Machine machine = find_machine("V100-SXM2-16GB", "test");
+  const auto step = [&](MessagesBlock block, int virtual_stages) {
+    Framework framework = find_framework("mbench", "test");
+    framework.messages_block = block;
+    Point p = gpt();
+    p.pp = 2;
+    if (virtual_stages > 1) p.schedule = ScheduleKind::interleaved, p.virtual_stages = virtual_stages;
+    return seconds(p, framework, machine);
+  };
+  for (const int virtual_stages : {1, 2}) {
+    const double always = step(MessagesBlock::always, virtual_stages), never = step(MessagesBlock::never, virtual_stages);
+    CHECK(always > never);
+    CHECK(step(MessagesBlock::unless_interleaved, virtual_stages) == (virtual_stages == 1 ? always : never));
+  }
+}
