@@ -4,21 +4,22 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 namespace mbench {
 namespace {
 
-// Adds the time between construction and destruction, on the device's clock, to one of the meter's and to a part of the
-// step where an op has ended when its call returns, and to the trace if one is being taken.
+// Adds the time between construction and destruction, on the device's clock, to one of the meter's, to a part of the step where
+// the device has nothing to do meanwhile (Group::device_waits), and to the trace if an op has ended when its call returns.
 class Stopwatch {
  public:
-  Stopwatch(Device& device, double& seconds, TimePart part, const std::string& group, std::string_view what)
+  Stopwatch(Device& device, double& seconds, std::optional<TimePart> part, const std::string& group, std::string_view what)
       : device_(device), seconds_(seconds), part_(part), group_(group), what_(what), start_(device.now()) {}
   ~Stopwatch() {
     const double end = device_.now();
     seconds_ += end - start_;
+    if (part_) at(device_.meter().seconds, *part_) += end - start_;
     if (!device_.immediate()) return;
-    at(device_.meter().seconds, part_) += end - start_;
     if (Timeline* t = device_.timeline())
       t->add({Track::communication, group_}, fmt::format("{} {}", what_, group_), start_, end);
   }
@@ -26,7 +27,7 @@ class Stopwatch {
  private:
   Device& device_;
   double& seconds_;
-  TimePart part_;
+  std::optional<TimePart> part_;
   const std::string& group_;
   std::string_view what_;
   double start_;
@@ -34,7 +35,7 @@ class Stopwatch {
 
 class TimedPending final : public Pending {
  public:
-  TimedPending(std::unique_ptr<Pending> inner, Device& device, double& seconds, TimePart part,
+  TimedPending(std::unique_ptr<Pending> inner, Device& device, double& seconds, std::optional<TimePart> part,
                const std::string& group, std::string_view what)
       : inner_(std::move(inner)), device_(device), seconds_(seconds), part_(part), group_(group), what_(what) {}
   void wait() override {
@@ -46,7 +47,7 @@ class TimedPending final : public Pending {
   std::unique_ptr<Pending> inner_;
   Device& device_;
   double& seconds_;
-  TimePart part_;
+  std::optional<TimePart> part_;
   const std::string& group_;
   std::string_view what_;
 };
@@ -93,7 +94,7 @@ void Group::collective(std::string_view what, std::size_t bytes, const Call& cal
   enqueue(device_, [this, what, bytes, call] {
     Meter& meter = device_.meter();
     meter.communication_bytes += static_cast<double>(bytes);
-    Stopwatch watch(device_, meter.communication_seconds, part_, name_, what);
+    Stopwatch watch(device_, meter.communication_seconds, exposed(part_), name_, what);
     call();
   });
 }
@@ -105,8 +106,8 @@ std::unique_ptr<Pending> Group::started(std::string_view start, std::string_view
   return begin(device_, [this, start, wait, bytes, call]() -> std::unique_ptr<Pending> {
     Meter& meter = device_.meter();
     meter.communication_bytes += static_cast<double>(bytes);
-    Stopwatch watch(device_, meter.communication_seconds, part_, name_, start);
-    return std::make_unique<TimedPending>(call(), device_, meter.communication_seconds, part_, name_, wait);
+    Stopwatch watch(device_, meter.communication_seconds, exposed(part_), name_, start);
+    return std::make_unique<TimedPending>(call(), device_, meter.communication_seconds, exposed(part_), name_, wait);
   });
 }
 
@@ -294,9 +295,9 @@ std::unique_ptr<Pending> Group::start_send(const Tensor& x, int to, int tag) {
   return begin(device_, [this, x, to, tag]() -> std::unique_ptr<Pending> {
     Meter& meter = device_.meter();
     meter.communication_bytes += static_cast<double>(x.bytes());
-    Stopwatch watch(device_, meter.communication_seconds, part_, name_, "start send");
+    Stopwatch watch(device_, meter.communication_seconds, exposed(part_), name_, "start send");
     return std::make_unique<TimedPending>(do_start_send(x, to, tag), device_, meter.bubble_seconds,
-                                          TimePart::bubble, name_, "wait send");
+                                          exposed(TimePart::bubble), name_, "wait send");
   });
 }
 
@@ -304,7 +305,7 @@ std::unique_ptr<Pending> Group::start_receive(const Tensor& x, int from, int tag
   check_peer("receive", from);
   return begin(device_, [this, x, from, tag]() -> std::unique_ptr<Pending> {
     double& seconds = device_.meter().bubble_seconds;
-    Stopwatch watch(device_, seconds, TimePart::bubble, name_, "start receive");
+    Stopwatch watch(device_, seconds, exposed(TimePart::bubble), name_, "start receive");
     return std::make_unique<TimedPending>(do_start_receive(x, from, tag), device_, seconds, TimePart::bubble,
                                           name_, "wait receive");
   });
@@ -313,7 +314,7 @@ std::unique_ptr<Pending> Group::start_receive(const Tensor& x, int from, int tag
 void Group::receive(const Tensor& x, int from, int tag) {
   check_peer("receive", from);
   enqueue(device_, [this, x, from, tag] {
-    Stopwatch watch(device_, device_.meter().bubble_seconds, TimePart::bubble, name_, "receive");
+    Stopwatch watch(device_, device_.meter().bubble_seconds, exposed(TimePart::bubble), name_, "receive");
     do_start_receive(x, from, tag)->wait();
   });
 }

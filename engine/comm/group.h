@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -107,6 +108,10 @@ class Group {
   };
 
   Device& device() { return device_; }
+  TimePart part() const { return part_; }
+  // Whether the device has nothing to do while the host is in a call of the group's, so that the call's time is the step's. What a
+  // stream waits for, its events tell.
+  virtual bool device_waits() const { return device_.immediate(); }
   virtual void do_all_reduce(const Tensor& x, ReduceOp op) = 0;
   virtual std::unique_ptr<Pending> do_start_all_reduce(const Tensor& x) = 0;
   virtual void do_all_gather(const Tensor& in, const Tensor& out) = 0;
@@ -142,6 +147,8 @@ class Group {
   template <class Start>
   std::unique_ptr<Pending> started(std::string_view start, std::string_view wait, std::size_t bytes,
                                    const Start& call);
+
+  std::optional<TimePart> exposed(TimePart part) const { return device_waits() ? std::optional(part) : std::nullopt; }
 
   Device& device_;
   std::string name_;

@@ -24,8 +24,8 @@ struct Meter {
   double host_copy_bytes = 0;        // between the device's memory and its host's, both ways
   double communication_seconds = 0;  // host time spent in collectives
   double bubble_seconds = 0;         // host time a pipeline stage waited for its neighbours' messages
-  // By what it was spent on, where ops have ended when their calls return, or time is virtual. Of a real device without
-  // `host`, which is what is left of a step.
+  // By what it was spent on. Ops of a stream are in it while a trace is taken alone. Of a real device without `host`, which is what is
+  // left of a step.
   TimeByPart seconds{};
   void charge(const Cost& c) {
     flops += c.flops;

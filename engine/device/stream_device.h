@@ -12,10 +12,10 @@ class StreamDevice : public Device {
  public:
   using Device::Device;
   virtual void* stream() const = 0;  // the compute stream: a cudaStream_t
-  // Two points of the compute stream: the time between them is added to `seconds` (which must outlive the
-  // next synchronize()) and to the trace, if one is being taken.
+  // Two points of the compute stream: the time between them is added to that part of the meter's, to `sum` unless it is null (it
+  // must outlive the next synchronize()), and to the trace, if one is being taken.
   virtual int begin_interval() = 0;
-  virtual void end_interval(int interval, Track track, std::string name, double& seconds) = 0;
+  virtual void end_interval(int interval, Track track, std::string name, TimePart part, double* sum) = 0;
   // `check` is called now and then while the host waits for the device, with the seconds it has waited so
   // far; it throws where there is nothing left to wait for. Empty: none.
   virtual void while_waiting(std::function<void(double)> check) = 0;

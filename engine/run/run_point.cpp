@@ -28,6 +28,8 @@ struct Measured {
   double cpu_seconds = 0;  // of the main thread in them
   std::vector<double> cpu_of_steps;  // each of them, where runs take turns
   Meter meter;             // over them
+  TimeByPart parts{};      // of the step that was looked into, by what it was spent on
+  double looked_into = 0;  // its seconds; 0: none was
   Readings readings;       // during them
 };
 
@@ -60,15 +62,21 @@ class Pace {
   double next_ = std::numeric_limits<double>::lowest();
 };
 
-// A trace changes what it looks at: it gets a step of its own, which is in no record.
-void trace_a_step(Device& device, Trainer& trainer, Timeline* timeline) {
-  if (!timeline) return;
+// A trace changes what it looks at: it gets a step of its own, which is in no record. So does what a step of a stream is spent on, which
+// events around every op tell.
+void look_into_a_step(Device& device, Trainer& trainer, bool told_apart, Timeline* timeline, Measured& m) {
+  if (!timeline && !told_apart) return;
+  Timeline own;
   trainer.all_ranks().barrier();
-  device.synchronize();
-  device.trace(timeline);
+  const double start = device.synchronize();
+  device.reset_meters();
+  device.trace(timeline ? timeline : &own);
   trainer.step();
-  device.synchronize();
+  const double seconds = device.synchronize() - start;
   device.trace(nullptr);
+  if (!told_apart) return;
+  m.looked_into = seconds;
+  m.parts = device.total_meter().seconds;
 }
 
 // Lets the other run train for a while. Every rank is between two steps before rank 0 passes, and looks only when it has. The seconds
@@ -165,7 +173,8 @@ Measured measure(const Point& p, Device& device, Trainer& trainer, bool chatty, 
   if (gauge) m.readings = gauge->read();
   if (device.real()) {
     result.skipped_steps = skipped;
-    trace_a_step(device, trainer, options.timeline);
+    // What a GPU does in a replayed step is not told apart.
+    look_into_a_step(device, trainer, !device.immediate() && !p.capture && result.outcome == Outcome::ok, options.timeline, m);
   }
   return m;
 }
@@ -373,6 +382,10 @@ PointResult run_point(const Point& p, const Plan& plan, Device& device, World& w
     const double steps = std::max<double>(1, static_cast<double>(mine.steps));
     figures.step = mine.seconds / steps;
     for (std::size_t i = 0; i < figures.parts.size(); ++i) figures.parts[i] = mine.meter.seconds[i] / steps;
+  } else if (mine.looked_into > 0 && mine.steps > 0) {
+    // Events between ops make the step that was looked into longer than those that were measured.
+    figures.step = mine.seconds / static_cast<double>(mine.steps);
+    for (std::size_t i = 0; i < figures.parts.size(); ++i) figures.parts[i] = mine.parts[i] * figures.step / mine.looked_into;
   }
   figures.matmul_flops =
       mine.meter.matmul_flops / std::max<double>(1, static_cast<double>(mine.steps));

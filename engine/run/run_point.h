@@ -56,7 +56,7 @@ struct RankFigures {
   double imbalance_sum = 0, dispatches = 0, largest_imbalance = 0;
   double cpu_share = 0;  // of the measured time that the main thread was given a core; of CPU ranks alone
   // Of the mean step, seconds: all of it, and by what it was spent on but for `host`, which is the rest. Zero where that
-  // was not measured: ops of a GPU go on when their calls have returned.
+  // was not measured: of replayed steps of a GPU.
   double step = 0;
   TimeByPart parts{};
 };

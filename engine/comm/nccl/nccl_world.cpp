@@ -36,13 +36,14 @@ ncclDataType_t type_of(DType t) {
 
 class NcclPending final : public Pending {
  public:
-  NcclPending(StreamDevice& device, SharedEvent end, std::string what, double& seconds)
-      : device_(device), end_(std::move(end)), what_(std::move(what)), seconds_(seconds) {}
+  // What the compute stream waits for it is that part of a step, and added to `seconds`.
+  NcclPending(StreamDevice& device, SharedEvent end, std::string what, TimePart part, double& seconds)
+      : device_(device), end_(std::move(end)), what_(std::move(what)), part_(part), seconds_(seconds) {}
   void wait() override {
     if (!end_) return;
     const int interval = device_.begin_interval();
     need_cuda(cudaStreamWaitEvent(static_cast<cudaStream_t>(device_.stream()), end_.get(), 0), what_);
-    device_.end_interval(interval, Track::communication, what_, seconds_);
+    device_.end_interval(interval, Track::communication, what_, part_, &seconds_);
     end_.reset();
   }
 
@@ -50,6 +51,7 @@ class NcclPending final : public Pending {
   StreamDevice& device_;
   SharedEvent end_;
   std::string what_;
+  TimePart part_;
   double& seconds_;
 };
 
@@ -59,7 +61,7 @@ class MessagePending final : public Pending {
       : device_(device), lines_(lines), message_(std::move(message)), x_(std::move(x)) {}
   void wait() override {
     lines_.hand_over(*message_);
-    NcclPending(device_, message_->end, message_->what, device_.meter().bubble_seconds).wait();
+    NcclPending(device_, message_->end, message_->what, TimePart::bubble, device_.meter().bubble_seconds).wait();
     x_.reset();
   }
 
@@ -198,8 +200,7 @@ class NcclGroup final : public Group {
   std::unique_ptr<Pending> collective(std::string_view call_name, const Tensor& x, const Call& call) {
     const std::string what = describe(call_name, x);
     SharedEvent end = all_->start(compute(), what, call);
-    return std::make_unique<NcclPending>(device_, std::move(end), what,
-                                         device_.meter().communication_seconds);
+    return std::make_unique<NcclPending>(device_, std::move(end), what, part(), device_.meter().communication_seconds);
   }
 
   template <class Call>

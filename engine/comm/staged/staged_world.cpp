@@ -7,10 +7,12 @@ namespace {
 
 // The time until the device has done what was enqueued before is not a message's: the front, which measures
 // the whole call, is told so.
-void settle(Device& device, double& seconds) {
+void settle(Device& device, TimePart part, double& seconds) {
   const double begin = device.now();
   device.synchronize();
-  seconds -= device.now() - begin;
+  const double took = device.now() - begin;
+  seconds -= took;
+  at(device.meter().seconds, part) -= took;
 }
 
 // A message on its way that brings nothing: the host's copy lives as long.
@@ -31,17 +33,18 @@ class StagedSend final : public Pending {
 // What is written to the device when it is waited for.
 class StagedArrival final : public Pending {
  public:
-  // `sent` is what it was made from, if anything was. The wait's time goes to `seconds`.
-  StagedArrival(std::unique_ptr<Pending> inner, Tensor sent, Tensor host, Device& device, Tensor to,
+  // `sent` is what it was made from, if anything was. The wait's time is that part of a step, and goes to `seconds`.
+  StagedArrival(std::unique_ptr<Pending> inner, Tensor sent, Tensor host, Device& device, Tensor to, TimePart part,
                 double& seconds)
       : inner_(std::move(inner)),
         sent_(std::move(sent)),
         host_(std::move(host)),
         device_(device),
         to_(std::move(to)),
+        part_(part),
         seconds_(seconds) {}
   void wait() override {
-    settle(device_, seconds_);
+    settle(device_, part_, seconds_);
     inner_->wait();
     device_.write(to_, {host_.data(), host_.bytes()});
     for (Tensor* t : {&sent_, &host_, &to_}) t->reset();
@@ -52,6 +55,7 @@ class StagedArrival final : public Pending {
   Tensor sent_, host_;
   Device& device_;
   Tensor to_;
+  TimePart part_;
   double& seconds_;
 };
 
@@ -63,6 +67,7 @@ class StagedGroup final : public Group {
         inner_(std::move(inner)) {}
 
  protected:
+  bool device_waits() const override { return true; }
   void do_all_reduce(const Tensor& x, ReduceOp op) override {
     const Tensor host = fetch(x);
     inner_->all_reduce(host, op);
@@ -70,7 +75,7 @@ class StagedGroup final : public Group {
   }
   std::unique_ptr<Pending> do_start_all_reduce(const Tensor& x) override {
     const Tensor host = fetch(x);
-    return arrival(inner_->start_all_reduce(host), Tensor(), host, x, device().meter().communication_seconds);
+    return arrival(inner_->start_all_reduce(host), Tensor(), host, x, part(), device().meter().communication_seconds);
   }
   void do_all_gather(const Tensor& in, const Tensor& out) override {
     const Tensor host = fetch(in), all = room_for(out);
@@ -95,7 +100,7 @@ class StagedGroup final : public Group {
     const Tensor host = fetch(in), all = room_for(out);
     auto inner = rows.equal ? inner_->start_all_to_all(host, all)
                             : inner_->start_all_to_all(host, all, rows.send, rows.receive);
-    return arrival(std::move(inner), host, all, out, device().meter().communication_seconds);
+    return arrival(std::move(inner), host, all, out, part(), device().meter().communication_seconds);
   }
   void do_broadcast(const Tensor& x, int root) override {
     const Tensor host = fetch(x);
@@ -114,8 +119,7 @@ class StagedGroup final : public Group {
   }
   std::unique_ptr<Pending> do_start_receive(const Tensor& x, int from, int tag) override {
     const Tensor host = room_for(x);
-    return arrival(inner_->start_receive(host, from, tag), Tensor(), host, x,
-                   device().meter().bubble_seconds);
+    return arrival(inner_->start_receive(host, from, tag), Tensor(), host, x, TimePart::bubble, device().meter().bubble_seconds);
   }
   void do_barrier() override {
     device().synchronize();
@@ -128,15 +132,15 @@ class StagedGroup final : public Group {
 
  private:
   std::unique_ptr<Pending> arrival(std::unique_ptr<Pending> inner, const Tensor& sent, const Tensor& host,
-                                   const Tensor& to, double& seconds) {
-    return std::make_unique<StagedArrival>(std::move(inner), sent, host, device(), to, seconds);
+                                   const Tensor& to, TimePart part, double& seconds) {
+    return std::make_unique<StagedArrival>(std::move(inner), sent, host, device(), to, part, seconds);
   }
   Tensor room_for(const Tensor& x) {
     return host_device_.empty(x.shape(), x.dtype(), Category::other, "a message in host memory");
   }
   Tensor fetch(const Tensor& x) {
     const Tensor host = room_for(x);
-    settle(device(), device().meter().communication_seconds);
+    settle(device(), part(), device().meter().communication_seconds);
     device().read(x, {host.data(), host.bytes()});
     return host;
   }

@@ -75,6 +75,25 @@ inline void check_same_memory(const PointResult& got, const PointResult& want) {
   CHECK(got.memory_anatomy_mib.value().mib == want.memory_anatomy_mib.value().mib);
 }
 
+// What a step is spent on is told by events; the parts add up to the mean step, and each is there where the layout has it.
+inline void check_time_anatomy(const PointResult& got) {
+  REQUIRE(got.time_anatomy_ms);
+  const TimeAnatomy& parts = *got.time_anatomy_ms;
+  double sum = 0;
+  for (const double ms : parts.ms) {
+    CHECK(ms >= 0);
+    sum += ms;
+  }
+  CHECK(sum == Approx(got.iteration_ms->mean));
+  for (const TimePart part : {TimePart::products, TimePart::attention, TimePart::elementwise, TimePart::optimizer}) {
+    INFO(name_of(part));
+    CHECK(parts[part] > 0);
+  }
+  CHECK((parts[TimePart::communication_tp] > 0) == (got.point.tp > 1));
+  CHECK((parts[TimePart::communication_dp] > 0) == (got.point.dp > 1));
+  CHECK((parts[TimePart::bubble] > 0) == (got.point.pp > 1));
+}
+
 inline std::string describe(const PointResult& p) {
   return fmt::format("tp {} pp {} dp {} {} {} {}", p.point.tp, p.point.pp, p.point.dp,
                      name_of(p.point.precision), name_of(p.point.graph), name_of(p.point.recompute));

@@ -34,6 +34,7 @@ TEST_CASE("one GPU: losses, gradient norms and memory are the CPU's and the simu
     check_same_training(gpu[i], cpu[i]);
     check_same_memory(gpu[i], cpu[i]);
     check_same_memory(gpu[i], sim[i]);
+    check_time_anatomy(gpu[i]);
   }
 }
 
@@ -77,6 +78,7 @@ TEST_CASE(
     CHECK(gpu[i].device == "fake GPU (emulated)");
     check_same_training(gpu[i], want.at(gpu[i].point.precision));
     check_same_memory(gpu[i], sim[i]);
+    check_time_anatomy(gpu[i]);
   }
 }
 
@@ -184,6 +186,7 @@ TEST_CASE("ranks that share a GPU talk through host memory, and the row says so"
     INFO(describe(p));
     CHECK(p.device == "fake GPU (emulated) (shared by 4 ranks, messages through host memory)");
     check_same_training(p, want.at(p.point.precision));
+    check_time_anatomy(p);
   }
 }
 

@@ -91,16 +91,16 @@ void CudaDevice::read(const Tensor& from, std::span<std::byte> to) {
 
 void CudaDevice::do_copy(const Tensor& from, const Tensor& to) {
   last_op_ = "copy";
-  const int interval = timeline() ? timer_.begin() : -1;
+  const int interval = timeline() ? begin_interval() : -1;
   cuda_check("copy",
              cudaMemcpyAsync(to.data(), from.data(), from.bytes(), cudaMemcpyDeviceToDevice, stream_.get()));
-  if (interval >= 0) timer_.end(interval, Track::compute, "copy", nullptr);
+  end_interval(interval, Track::compute, "copy", TimePart::copies, nullptr);
 }
 
 std::unique_ptr<Device> CudaDevice::open_host() {
   if (!options_.host_memory || !options_.host_device) return Device::open_host();
   auto memory = std::make_unique<PinnedMemory>(options_.host_memory());
-  host_copies_ = std::make_unique<HostCopies>(stream_.get(), *memory, [this](cudaEvent_t e) {
+  host_copies_ = std::make_unique<HostCopies>(*this, stream_.get(), *memory, [this](cudaEvent_t e) {
     wait_until_ready([e] { return cudaEventQuery(e); });
   });
   return options_.host_device(std::move(memory));
@@ -143,7 +143,7 @@ class CudaDevice::Captured final : public RecordedStep {
     device_.last_op_ = "replayed step";
     const int interval = device_.timeline() ? device_.timer_.begin() : -1;
     cuda_check("replay", cudaGraphLaunch(executable_, device_.stream_.get()));
-    if (interval >= 0) device_.timer_.end(interval, Track::compute, "replayed step", nullptr);
+    if (interval >= 0) device_.timer_.end(interval, Track::compute, "replayed step", {});
     if (device_.after_replay_) device_.after_replay_();
   }
   void replay() override {

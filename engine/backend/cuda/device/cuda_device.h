@@ -39,19 +39,20 @@ class CudaDevice final : public StreamDevice {
   void* stream() const override { return stream_.get(); }
   // What a graph does takes no time that the device's events could tell apart.
   int begin_interval() override { return capturing_ ? -1 : timer_.begin(); }
-  void end_interval(int interval, Track track, std::string name, double& seconds) override {
-    if (interval >= 0) timer_.end(interval, track, std::move(name), &seconds);
+  void end_interval(int interval, Track track, std::string name, TimePart part, double* sum) override {
+    if (interval >= 0) timer_.end(interval, track, std::move(name), {&at(meter().seconds, part), sum});
   }
   void after_replay(std::function<void()> call) override { after_replay_ = std::move(call); }
   void while_waiting(std::function<void(double)> check) override { check_ = std::move(check); }
 
-  // As a backend of the table: its ops, remembered for errors and timed for a trace.
+  // As a backend of the table: its ops, remembered for errors, and timed while a trace is taken: two events around each are too
+  // many for a step that is a sample.
   template <class Op>
   friend void compute(CudaDevice& device, const Op& op) {
     device.last_op_ = Op::name;
-    const int interval = device.timeline() ? device.timer_.begin() : -1;
+    const int interval = device.timeline() ? device.begin_interval() : -1;
     compute(device.ops_, op);
-    if (interval >= 0) device.timer_.end(interval, Track::compute, std::string(Op::name), nullptr);
+    if (interval >= 0) device.end_interval(interval, Track::compute, std::string(Op::name), part_of<Op>(), nullptr);
   }
 
  protected:

@@ -38,12 +38,12 @@ int EventTimer::begin() {
   return static_cast<int>(intervals_.size()) - 1;
 }
 
-void EventTimer::end(int interval, Track track, std::string name, double* seconds) {
+void EventTimer::end(int interval, Track track, std::string name, std::array<double*, 2> sums) {
   Interval& s = intervals_[static_cast<std::size_t>(interval)];
   cuda_check("events", cudaEventRecord(s.end, stream_));
   s.track = track;
   s.name = std::move(name);
-  s.seconds = seconds;
+  s.sums = sums;
   s.ended = true;
 }
 
@@ -56,7 +56,8 @@ void EventTimer::settle(double time, Timeline* timeline) {
   for (const Interval& s : intervals_) {
     if (s.ended) {
       const double took = seconds_between(s.begin, s.end);
-      if (s.seconds) *s.seconds += took;
+      for (double* sum : s.sums)
+        if (sum) *sum += took;
       if (timeline) {
         const double begin = time - seconds_between(s.begin, anchor_);
         timeline->add(s.track, s.name, begin, begin + took);

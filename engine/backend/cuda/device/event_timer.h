@@ -3,6 +3,7 @@
 #pragma once
 #include <cuda_runtime_api.h>
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -18,11 +19,11 @@ class EventTimer {
   EventTimer& operator=(const EventTimer&) = delete;
 
   int begin();
-  // `seconds` may be null: then it is for the trace alone.
-  void end(int interval, Track track, std::string name, double* seconds);
+  // It is added to each of `sums` that is not null; where all are, it is for the trace alone.
+  void end(int interval, Track track, std::string name, std::array<double*, 2> sums);
   // A point of the stream whose time on the host's clock will be known: to be enqueued last, before a wait.
   void anchor();
-  // After the wait: adds every interval to its sum and, if there is a timeline, to that. `time`: when the
+  // After the wait: adds every interval to its sums and, if there is a timeline, to that. `time`: when the
   // anchor passed, on the host's clock.
   void settle(double time, Timeline* timeline);
   // Of the last anchor that was settled: seconds since the first, by the stream's own clock.
@@ -33,7 +34,7 @@ class EventTimer {
     cudaEvent_t begin, end;
     Track track = Track::compute;
     std::string name;
-    double* seconds = nullptr;
+    std::array<double*, 2> sums{};
     bool ended = false;
   };
   cudaEvent_t take();

@@ -11,7 +11,11 @@ class HostCopies::Copy final : public HostCopy {
     cuda_check("copy", cudaEventCreateWithFlags(&event_, cudaEventDisableTiming));
   }
   ~Copy() override { cudaEventDestroy(event_); }
-  void wait() override { cuda_check("copy", cudaStreamWaitEvent(copies_.compute_, event_, 0)); }
+  void wait() override {
+    const int interval = copies_.device_.begin_interval();
+    cuda_check("copy", cudaStreamWaitEvent(copies_.compute_, event_, 0));
+    copies_.device_.end_interval(interval, Track::communication, "wait for a copy", TimePart::copies, nullptr);
+  }
   void wait_on_host() override { copies_.wait_(event_); }
   cudaEvent_t event() const { return event_; }
 

@@ -8,15 +8,17 @@
 #include "engine/backend/cuda/device/pinned_memory.h"
 #include "engine/backend/cuda/device/stream.h"
 #include "engine/device/host_copy.h"
+#include "engine/device/stream_device.h"
 #include "engine/device/tensor.h"
 
 namespace mbench::cuda {
 
 class HostCopies {
  public:
-  // `wait` returns when an event has passed, or throws where it never will.
-  HostCopies(cudaStream_t compute, const PinnedMemory& memory, std::function<void(cudaEvent_t)> wait)
-      : compute_(compute), memory_(memory), wait_(std::move(wait)) {}
+  // `wait` returns when an event has passed, or throws where it never will. What the device's compute stream waits for is told to its
+  // meter.
+  HostCopies(StreamDevice& device, cudaStream_t compute, const PinnedMemory& memory, std::function<void(cudaEvent_t)> wait)
+      : device_(device), compute_(compute), memory_(memory), wait_(std::move(wait)) {}
   // Waits for what is under way.
   ~HostCopies();
   HostCopies(const HostCopies&) = delete;
@@ -27,6 +29,7 @@ class HostCopies {
 
  private:
   class Copy;
+  StreamDevice& device_;
   cudaStream_t compute_;
   const PinnedMemory& memory_;
   std::function<void(cudaEvent_t)> wait_;
