@@ -111,8 +111,10 @@ std::string zsh_completion(const CLI::App& app) {
 }  // namespace
 
 void add_documents(CLI::App& app, Exit&) {
-  CLI::App* schema = app.add_subcommand("schema", "Prints the JSON Schema (2020-12) of a spec");
-  schema->callback([] { fmt::print("{}", dump_json(sweeps::spec_schema())); });
+  CLI::App* schema = app.add_subcommand("schema", "Prints the JSON Schema (2020-12) of a spec, for editors and programs that write specs");
+  auto command = std::make_shared<std::string>("sweep");
+  schema->add_option("COMMAND", *command, "whose specs: sweep (the default) or search")->check(CLI::IsMember({"sweep", "search"}));
+  schema->callback([command] { fmt::print("{}", dump_json(*command == "search" ? sweeps::search_schema() : sweeps::spec_schema())); });
   CLI::App* man = app.add_subcommand("man", "Prints the manual page: mbench man | man -l -");
   man->callback([&app] { fmt::print("{}", man_page(app)); });
   auto shell = std::make_shared<std::string>();

@@ -49,7 +49,7 @@ constexpr const char* kFooter =
     "gave a wrong loss, or a sweep was interrupted. An OOM or an infeasible layout is an outcome, not a "
     "failure.\n"
     "\n"
-    "First steps:  mbench sweep configs/quickstart.json";
+    "First steps:  mbench sweep quickstart";
 
 // Why what was printed has not arrived, such as a full disk behind `>`; empty if it has. A reader that has gone (`| head`)
 // has seen what it wanted.

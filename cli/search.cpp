@@ -41,9 +41,9 @@ constexpr const char* kFooter =
     "leave devices idle), devices (the fewest that reach --rate). Ctrl-C keeps the best so far (exit code 3).\n"
     "\n"
     "Examples:\n"
-    "  mbench search configs/search/llama-3-70b-64.json --on sim:64xH100-SXM5-80GB\n"
-    "  mbench search configs/search/llama-3-8b-8.json --on sim:8xH100-SXM5-80GB --why tp=8,pp=1\n"
-    "  mbench search configs/search/llama-3-8b-8.json --on sim:8xH100-SXM5-80GB --set machine.node.p2p_gbps=600";
+    "  mbench search search/llama-3-70b-64 --on sim:64xH100-SXM5-80GB\n"
+    "  mbench search search/llama-3-8b-8 --on sim:8xH100-SXM5-80GB --why tp=8,pp=1\n"
+    "  mbench search search/llama-3-8b-8 --on sim:8xH100-SXM5-80GB --set machine.node.p2p_gbps=600";
 
 struct Options {
   search::SpaceOptions space;
@@ -174,7 +174,7 @@ void add_search(CLI::App& app, Exit& exit) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("search", kAbout);
   command->footer(kFooter);
-  command->add_option("SPEC", options->space.path, "A spec with free fields: see configs/search/")->required();
+  command->add_option("SPEC", options->space.path, "A spec with free fields: a JSON file, or the name of one that comes with mbench")->required();
   command->add_option("--on", options->space.device, "The machine and how many of its devices: sim:<N>x<MACHINE>")
       ->type_name("DEVICE")
       ->required();

@@ -54,10 +54,10 @@ constexpr const char* kFooter =
     "interrupted, or results could not be written.\n"
     "\n"
     "Examples:\n"
-    "  mbench sweep configs/quickstart.json\n"
-    "  mbench sweep configs/quickstart.json --set iterations=20 --set seq=[64,128] --filter strategy=full\n"
-    "  mbench sweep configs/gpt345m.json --dry-run\n"
-    "  mbench sweep configs/gpt345m.json --on sim:8xV100-SXM2-16GB";
+    "  mbench sweep quickstart\n"
+    "  mbench sweep quickstart --set iterations=20 --set seq=[64,128] --filter strategy=full\n"
+    "  mbench sweep gpt345m --dry-run\n"
+    "  mbench sweep gpt345m --on sim:8xV100-SXM2-16GB";
 
 struct Options {
   sweeps::SpecOptions spec;
@@ -321,7 +321,7 @@ void add_sweep(CLI::App& app, Exit& exit) {
   command->footer(kFooter);
   command
       ->add_option("SPEC", options->spec.path,
-                   "The sweep: a JSON file, see configs/; or a results.json or the folder of a sweep, whose "
+                   "The sweep: a JSON file, or the name of one that comes with mbench; or a results.json or the folder of a sweep, whose "
                    "spec is run again")
       ->required();
   command

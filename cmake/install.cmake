@@ -3,7 +3,7 @@
 include(GNUInstallDirs)
 set(share ${CMAKE_INSTALL_DATADIR}/mbench)
 install(TARGETS mbench)
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/configs DESTINATION ${share})
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/configs ${CMAKE_SOURCE_DIR}/schemas DESTINATION ${share})
 install(FILES ${CMAKE_SOURCE_DIR}/LICENSE ${CMAKE_SOURCE_DIR}/README.md ${CMAKE_SOURCE_DIR}/CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(PROGRAMS ${CMAKE_SOURCE_DIR}/scripts/ci/slurm.sbatch DESTINATION ${share}/scripts)
@@ -16,7 +16,7 @@ set_source_files_properties(cli/find_spec.cpp PROPERTIES COMPILE_DEFINITIONS
 set(documents ${CMAKE_BINARY_DIR}/documents)
 install(CODE "
   file(MAKE_DIRECTORY \"${documents}\")
-  foreach(document IN ITEMS \"mbench.1 man\" \"mbench.bash completion bash\" \"_mbench completion zsh\" \"spec.schema.json schema\")
+  foreach(document IN ITEMS \"mbench.1 man\" \"mbench.bash completion bash\" \"_mbench completion zsh\")
     string(REPLACE \" \" \";\" words \"\${document}\")
     list(POP_FRONT words file)
     execute_process(COMMAND \"$<TARGET_FILE:mbench>\" \${words} OUTPUT_FILE \"${documents}/\${file}\" RESULT_VARIABLE failed)
@@ -27,7 +27,6 @@ install(CODE "
 install(FILES ${documents}/mbench.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES ${documents}/mbench.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME mbench)
 install(FILES ${documents}/_mbench DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
-install(FILES ${documents}/spec.schema.json DESTINATION ${share})
 
 set(CPACK_PACKAGE_NAME mbench)
 set(CPACK_PACKAGE_VENDOR "mbench")

@@ -76,7 +76,9 @@ class Reader {
     for (const auto& [key, value] : space_.file.items()) {
       const std::string where = top_ + "." + key;
       if (key == "search" || key == "tables") continue;
-      if (key == "name") {
+      if (key == "$schema") {
+        read_string(json(value), where);  // for editors: its text means nothing here
+      } else if (key == "name") {
         space_.name = read_string(json(value), where);
       } else if (key == "sweep") {
         fail(ErrorKind::bad_input, where, "a search takes no sweep, need a list of values in the field itself");

@@ -218,6 +218,7 @@ Failure explain_failure(const ProcessEnd& end, const Launcher& launcher, const s
       std::string reason;
       for (auto line = told; line != end.tail.end() && line->find("----") != 0 && reason.size() < 300;
            ++line) {
+        if (line != told && *line == *told) break;  // every rank says so
         const std::size_t first = line->find_first_not_of(" \t\r");
         if (first != std::string::npos)
           reason += (reason.empty() ? "" : " ") + line->substr(first);

@@ -39,25 +39,57 @@ ordered_json published_schema() {
   return schema;
 }
 
-}  // namespace
-
-ordered_json spec_schema() {
+// The fields of a point that a spec may have.
+ordered_json spec_fields() {
   ordered_json fields = point_schema();
   fields.erase("device");  // --on says it
-  ordered_json properties = {{"$schema", {{"type", "string"}}}, {"name", {{"type", "string"}}}};
-  for (const auto& [field, values] : fields.items()) properties[field] = reference(field);
-  properties["sweep"] = sweep_schema(fields);
+  return fields;
+}
+
+ordered_json tables_schema() {
   ordered_json table;
   table["type"] = ordered_json::array({"string", "object"});
-  properties["tables"] = {{"anyOf", ordered_json::array({table, {{"type", "array"}, {"items", table}}})}};
-  properties["published"] = published_schema();
+  return {{"anyOf", ordered_json::array({table, {{"type", "array"}, {"items", table}}})}};
+}
+
+// What every spec may have beside its fields.
+ordered_json common_properties() {
+  return {{"$schema", {{"type", "string"}}}, {"name", {{"type", "string"}}}};
+}
+
+ordered_json schema_of(const std::string& title, const ordered_json& properties, const ordered_json& fields) {
   return {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
-          {"title", "A spec of mbench sweep"},
+          {"title", title},
           {"type", "object"},
           {"properties", properties},
           {"patternProperties", {{"^machine\\.[^,]+$", {{"type", "number"}}}}},
           {"additionalProperties", false},
           {"$defs", fields}};
+}
+
+}  // namespace
+
+ordered_json spec_schema() {
+  const ordered_json fields = spec_fields();
+  ordered_json properties = common_properties();
+  for (const auto& [field, values] : fields.items()) properties[field] = reference(field);
+  properties["sweep"] = sweep_schema(fields);
+  properties["tables"] = tables_schema();
+  properties["published"] = published_schema();
+  return schema_of("A spec of mbench sweep", properties, fields);
+}
+
+ordered_json search_schema() {
+  const ordered_json fields = spec_fields();
+  ordered_json properties = common_properties(), names = ordered_json::array();
+  for (const auto& [field, values] : fields.items()) {
+    names.push_back(field);
+    properties[field] = {{"anyOf", ordered_json::array({reference(field), {{"const", "any"}}, some(reference(field))})}};
+  }
+  properties["search"] = {
+      {"anyOf", ordered_json::array({{{"const", "all"}}, {{"type", "array"}, {"items", {{"enum", names}}}}})}};
+  properties["tables"] = tables_schema();
+  return schema_of("A spec of mbench search", properties, fields);
 }
 
 }  // namespace mbench::sweeps

@@ -1,10 +1,12 @@
-// The JSON Schema (2020-12) of a spec, made from the table of a point's fields: for editors that complete, and programs that write
-// specs. What the reader of specs takes is valid by it; what is valid may still be refused for what it means.
+// The JSON Schemas (2020-12) of a spec, made from the table of a point's fields: for editors that complete, and programs that write
+// specs. What the reader of specs takes is valid by it; what is valid may still be refused for what it means. schemas/ holds both, as
+// `mbench schema` prints them; the specs of configs/ name them.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 
 namespace mbench::sweeps {
 
-nlohmann::ordered_json spec_schema();
+nlohmann::ordered_json spec_schema();    // of mbench sweep
+nlohmann::ordered_json search_schema();  // of mbench search, in which fields may be free (search/space.h)
 
 }  // namespace mbench::sweeps

@@ -157,6 +157,7 @@ class Reader {
     for (const auto& [key, value] : spec_.json.items()) {
       const std::string where = top_ + "." + key;
       require_field(key, where, keys);
+      if (key == "$schema") read_string(json(value), where);  // for editors: its text means nothing here
       if (key == "$schema" || key == "name" || key == "sweep" || key == "tables" || key == "published") continue;
       fixed_.push_back({key, json(value), where});
     }

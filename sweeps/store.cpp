@@ -102,8 +102,8 @@ void ResultStore::take_over_points(const std::string& why) {
     try {
       PointResult result = result_from_json(
           nlohmann::json(parse_json(read_text_file(path.string()), path.string())), path.string() + ": $");
-      ++readable;
       adopted += adopt(std::move(result), id);
+      ++readable;
     } catch (const Error&) {
       ++unreadable;  // it is run again, and so gets its row
     }
@@ -116,13 +116,13 @@ void ResultStore::take_over_points(const std::string& why) {
                                  adopted, adopted == 1 ? "" : "s"));
 }
 
-// Whether it is a finished result of the point of this id. A run that the sweep did not see end wrote its own
+// Whether it is a finished result of the point of this id; bad_input if it is another's. A run that the sweep did not see end wrote its own
 // id and knew the data by where it was found, and its losses were held against no other's.
 bool ResultStore::adopt(PointResult result, const std::string& id) {
   const auto p = std::find_if(spec_.points.begin(), spec_.points.end(),
                               [&](const SpecPoint& known) { return known.id == id; });
   if (p != spec_.points.end() && result.point.data == p->data) result.point.data = p->point.data;
-  if (point_id(result.point) != id) return false;
+  if (point_id(result.point) != id) fail(ErrorKind::bad_input, id, "the fields are not that point's");
   result.id = id;
   check_losses(result, file_.points);
   if (!is_done(result.outcome)) return false;

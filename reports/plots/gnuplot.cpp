@@ -24,11 +24,16 @@ struct Ran {
 };
 
 std::string first_complaint(const std::string& text) {
-  // gnuplot quotes the line, puts a caret below, and then says what is wrong as "line 3: ...".
-  const std::size_t at = text.find("line ");
-  std::string line = text.substr(at == std::string::npos ? 0 : at);
-  line.erase(std::min(line.find('\n'), line.size()));
-  return line.empty() ? "it said nothing" : line;
+  // gnuplot quotes the line, puts a caret below, and then says what is wrong as "line 3: ...". Warnings look alike: gnuplot 6 begins
+  // with one where the locale is C.
+  std::string first;
+  for (std::size_t at = text.find("line "); at != std::string::npos; at = text.find("line ", at + 1)) {
+    const std::string line = text.substr(at, std::min(text.find('\n', at), text.size()) - at);
+    if (line.find(": warning: ") == std::string::npos) return line;
+    if (first.empty()) first = line;
+  }
+  if (first.empty()) first = text.substr(0, text.find('\n'));
+  return first.empty() ? "it said nothing" : first;
 }
 
 Ran run_gnuplot(const std::string& program, const std::string& script, const std::string& folder,

@@ -110,6 +110,9 @@ TEST_CASE("specs that come with the program are known by name, from any folder")
   const Room room;
   CHECK_THAT(room.shell("$M sweep quickstart --dry-run").out, Contains("20 points"));
   CHECK(room.shell("$M plan gpt345m --filter seq=512 --filter strategy=full").code == 0);
+  // What the help says to type works from any folder too.
+  CHECK_THAT(room.shell("$M --help").out, Contains("First steps:  mbench sweep quickstart"));
+  for (const char* command : {"sweep", "search", "check", "plan"}) CHECK_THAT(room.shell(std::string("$M ") + command + " --help").out, !Contains("configs/"));
   const Run run = room.shell("$M sweep quickstrat --dry-run");
   CHECK(run.code == 2);
   CHECK_THAT(run.err, Contains("[quickstrat]") && Contains("did you mean \"quickstart\"?"));

@@ -23,6 +23,7 @@ TEST_CASE("faults: limits of a login node are named, and nothing waits for ever"
       "large.json",
       R"({"model": "gpt-bytes-tiny", "seq": 256, "micro_batch": 512, "global_batch": 512, "iterations": 1,
     "warmup": 0})");
+  room.put("point.json", R"({"model": "gpt-bytes-tiny", "seq": 64})");
   const std::string limited = "export OMP_NUM_THREADS=2; ulimit ";
   const std::string sweep =
       "; $M sweep tiny.json --set tp=1 --launcher local --set strategy=full --quiet --out ";
@@ -41,6 +42,13 @@ TEST_CASE("faults: limits of a login node are named, and nothing waits for ever"
                 {limited + "-v 300000; $M --version", 3, "(ulimit -v)"}});
   for (const std::string out : {"a", "b"})
     CHECK(read_result_file(room / (out + "/results.json")).points.at(0).outcome == Outcome::ok);
+  // Under 4 MiB for a file some ranks end as MPI starts, and the others would wait until the time-out. (Blocks of 512 bytes.)
+  hold(room, {{"ulimit -f 2000; $M sweep tiny.json --quiet --out f", 3, "the limit on the size of files (ulimit -f) leaves "},
+              {"ulimit -f 2000; $M run point.json", 3, "mbench: [limits] the limit on the size of files (ulimit -f) leaves "}});
+  for (const PointResult& row : rows_of(room, "f")) {
+    CHECK(row.outcome == Outcome::launch_failed);
+    CHECK_THAT(row.reason, Contains("(ulimit -f) leaves no room for the memory that ranks share, got 1000.00 KiB, need 8.00 MiB"));
+  }
 }
 
 TEST_CASE("faults: paths that cannot be written are refused before anything is trained") {

@@ -89,8 +89,8 @@ TEST_CASE("what a rank holds beside its arena and the scratch that it reports do
     const double small = beside(64, &library_of_small), large = beside(1024, &library);
     INFO(precision << ": beside them " << small << " and " << large << " MiB, reported scratch " << library_of_small << " and "
                    << library << " MiB");
-    // Operands of fp16 are widened on every CPU, 18 MiB and more of them here: not counted, they would be seen.
-    if (std::string(precision) == "fp16") CHECK(library - library_of_small > 12);
+    // Operands of fp16 are widened or split on every CPU, 18 MiB and more of them here, with AMX 11: not counted, they would be seen.
+    if (std::string(precision) == "fp16") CHECK(library - library_of_small > 8);
     // Less is no fault: parts of a large arena that no op has touched are reserved and not resident.
     if (!test::kSanitized) CHECK(large - small < 6);
   }

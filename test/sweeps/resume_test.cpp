@@ -114,6 +114,13 @@ TEST_CASE("resume takes over no file of another point, and no loss that is apart
   CHECK(end.file.points[1].point.seq == 64);
   CHECK(end.file.points[2].losses == std::vector<double>{5.5});
   CHECK_THAT(r.progress.str(), Contains("[2/3]") && Contains("[3/3]") && !Contains("taken over"));
+  // Where results.json is gone too, the file counts as none.
+  put(file_of(1), dump_json(result_to_json(other)));
+  std::remove(path.c_str());
+  r.progress.str("");
+  r.run(spec);
+  CHECK_THAT(r.progress.str(), Contains("rebuilt from 2 of the 3 files in points/, the others run again") &&
+                                   Contains("2 of them are done already"));
 }
 
 TEST_CASE("a point that was done when Ctrl-C came is kept") {

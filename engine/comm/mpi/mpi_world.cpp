@@ -1,5 +1,7 @@
 #include "engine/comm/mpi/mpi_world.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -7,6 +9,7 @@
 #include <deque>
 
 #include "engine/base/half.h"
+#include "engine/base/text.h"
 
 namespace mbench {
 namespace {
@@ -368,7 +371,22 @@ class MpiGroup final : public Group {
 
 }  // namespace
 
+namespace {
+
+// Ranks of a host share memory by files, of 4 MiB each in Open MPI: where none may be as large, MPI_Init ends by a signal in some
+// ranks and waits for ever in others.
+void need_room_for_files() {
+  constexpr rlim_t kNeed = rlim_t{8} << 20;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= kNeed) return;
+  fail(ErrorKind::launch_failed, "limits", "the limit on the size of files (ulimit -f) leaves no room for the memory that ranks share, got {}, need {}: raise it",
+       format_bytes(limit.rlim_cur), format_bytes(kNeed));
+}
+
+}  // namespace
+
 MpiSession::MpiSession() {
+  need_room_for_files();
   // One thread of a rank talks to MPI; its OpenMP threads never do.
   int provided = 0;
   // Ranks share cores more often than not on a CPU: a rank that waits gives its core away. Whoever starts the

@@ -13,7 +13,7 @@ namespace mbench {
 // Initialises MPI for as long as it lives; one per process, owned by whoever runs a point or a test.
 class MpiSession {
  public:
-  MpiSession();
+  MpiSession();  // launch_failed where a limit of this machine leaves MPI no room: it would wait for ever
   ~MpiSession();
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include <filesystem>
+#include <fstream>
 #include <random>
 
 #include "engine/base/error.h"
@@ -156,6 +157,12 @@ TEST_CASE("a trend is drawn into a file of the kind that its name says, or it is
   CHECK_THAT(refusal("out", "gnuplot"), Contains("need a file that ends in .svg, .png or .pdf"));
   CHECK_THAT(refusal("out.svg", "no-such-gnuplot"),
              Contains("[--plot] out.svg could not be drawn") && Contains("gnuplot-nox"));
+  const test::TemporaryFolder programs;
+  const std::string fake = programs / "gnuplot";
+  std::ofstream(fake) << "#!/bin/sh\ncat > /dev/null\necho 'line 0: warning: iconv failed to convert degree sign' >&2\n"
+                         "echo '\"-\" line 3: cannot open file; output not changed' >&2\nexit 1\n";
+  std::filesystem::permissions(fake, std::filesystem::perms::owner_all);
+  CHECK_THAT(refusal("out.svg", fake), Contains("gnuplot ended with 1: line 3: cannot open file"));
   if (draw_inline({plot}).svg.empty()) {
     WARN("not checked: there is no gnuplot on this machine");
     return;
