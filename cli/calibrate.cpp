@@ -30,6 +30,8 @@ constexpr const char* kHelp =
     "ranks as it has cores or GPUs, and fewer, and writes it to FILE (default machine.json) as one that can be simulated:\n"
     "--on sim:<N>xFILE. About a minute, in which nothing else should run.";
 
+constexpr const char* kInterrupted = "interrupted, need it to go on to the end: nothing was written";
+
 struct Options {
   std::string file = "machine.json", device, tables;
   int ranks = 0;
@@ -59,7 +61,7 @@ struct Part {
   double host_speed = 0;
 };
 
-Part measure_with(int ranks, const Options& options, const sweeps::Launcher& launcher) {
+Part measure_with(int ranks, const Options& options, const sweeps::Launcher& launcher, Interrupt& interrupt) {
   const fs::path folder = fs::temp_directory_path() / fmt::format("mbench-calibrate-{}", ::getpid());
   fs::create_directories(folder);
   const std::string tables = (folder / fmt::format("{}.json", ranks)).string();
@@ -74,7 +76,6 @@ Part measure_with(int ranks, const Options& options, const sweeps::Launcher& lau
   request.env = command.env;
   request.log = tables + ".log";
   request.timeout_s = 1200;
-  Interrupt interrupt;
   request.interrupt = &interrupt;
   const ProcessEnd end = run_process(request);
   std::error_code ignored;
@@ -82,6 +83,7 @@ Part measure_with(int ranks, const Options& options, const sweeps::Launcher& lau
     std::string log;
     if (fs::exists(request.log)) log = read_text_file(request.log);
     fs::remove_all(folder, ignored);
+    if (end.how == ProcessEnd::How::interrupted) fail(ErrorKind::launch_failed, "calibrate", "{}", kInterrupted);
     fail(ErrorKind::launch_failed, "calibrate", "{} rank{} did not measure: {}; started by: {}", ranks, ranks == 1 ? "" : "s",
          log.empty() ? "they said nothing" : log.substr(log.size() - std::min<std::size_t>(log.size(), 500)), sweeps::shell_text(command));
   }
@@ -90,7 +92,7 @@ Part measure_with(int ranks, const Options& options, const sweeps::Launcher& lau
   return {sim::measured_from_json(nlohmann::json(all.at("measured")), tables), all.at("host_speed").get<double>()};
 }
 
-void calibrate(Options options) {
+int calibrate(Options options) {
   const auto folder = fs::path(options.file).parent_path();
   if (!folder.empty() && !fs::is_directory(folder))
     fail(ErrorKind::bad_input, "calibrate " + options.file, "no such folder, got \"{}\", need one that is there", folder.string());
@@ -112,12 +114,15 @@ void calibrate(Options options) {
   std::vector<int> counts;
   for (int k = 1; k < most; k *= 2) counts.push_back(k);
   counts.push_back(most);
+  // From here on there are ranks to end and their files to remove: never destroyed, as a sweep's.
+  Interrupt& interrupt = *new Interrupt;
   sim::Measured all;
   double speed = 0;
   for (const int ranks : counts) {
+    if (interrupt.pending()) fail(ErrorKind::launch_failed, "calibrate", "{}", kInterrupted);
     fmt::print("measuring with {} rank{} of {}\n", ranks, ranks == 1 ? "" : "s", most);
     std::fflush(stdout);
-    Part part = measure_with(ranks, options, launcher);
+    Part part = measure_with(ranks, options, launcher, interrupt);
     all.by_ranks.push_back(std::move(part.measured.by_ranks.at(0)));
     all.calls = std::move(part.measured.calls);  // those of the most ranks stand: they share what they go through
     all.progress_in_calls = part.measured.progress_in_calls;
@@ -130,14 +135,15 @@ void calibrate(Options options) {
   m["measured"] = sim::measured_to_json(all, measured);
   const std::string text = dump_json(m);
   machine_from_json(parse_json(text, options.file), options.file);
-  write_file_atomically(options.file, text);
+  if (!write_or_print(options.file, text)) return Exit::kFailed;
   fmt::print("{}: {}\nTo simulate it: --on sim:<N>x{}\n", options.file, alone.measured_on,
              options.file.find('/') == std::string::npos && !options.file.ends_with(".json") ? "./" + options.file : options.file);
+  return Exit::kDone;
 }
 
 }  // namespace
 
-void add_calibrate(CLI::App& app, Exit&) {
+void add_calibrate(CLI::App& app, Exit& exit) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("calibrate", kHelp);
   command->add_option("FILE", options->file, "The machine file that is written");
@@ -150,7 +156,12 @@ void add_calibrate(CLI::App& app, Exit&) {
   command->add_flag("--quick", options->quick, "Coarser tables, in some seconds: for a first look");
   command->add_option("--tables", options->tables, "")->group("");  // of the ranks that it starts
   options->launch.add_to(*command);
-  command->callback([options] { options->tables.empty() ? calibrate(*options) : measure(*options); });
+  command->callback([options, &exit] {
+    if (options->tables.empty())
+      exit.code = calibrate(*options);
+    else
+      measure(*options);
+  });
 }
 
 }  // namespace mbench::cli

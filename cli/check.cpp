@@ -50,6 +50,8 @@ struct Options {
   LaunchOptions launch;
 };
 
+constexpr std::int64_t kMostRanks = 1 << 20;  // as of --ranks
+
 constexpr Axis kMeshAxes[] = {Axis::tp, Axis::cp, Axis::dp, Axis::pp, Axis::etp, Axis::ep};
 
 std::string text_of(const Mesh& mesh) {
@@ -73,11 +75,16 @@ Mesh read_mesh(const std::string& text) {
            nearest_choice(item.substr(0, equal), names));
     int size = 0;
     const auto [last, error] = std::from_chars(item.data() + equal + 1, item.data() + item.size(), size);
-    if (error != std::errc{} || last != item.data() + item.size() || size < 1 || size > 1 << 20)
+    if (error != std::errc{} || last != item.data() + item.size() || size < 1 || size > kMostRanks)
       fail(ErrorKind::bad_input, "--mesh", "not a number of ranks, got \"{}\", need 1 or more", item);
     mesh.resize(kMeshAxes[axis - names.begin()], size);
     at = end + 1;
   }
+  std::int64_t ranks = 1, experts = 1;
+  for (const Axis axis : {Axis::tp, Axis::cp, Axis::dp, Axis::pp}) ranks = std::min(ranks * mesh.size(axis), kMostRanks + 1);
+  for (const Axis axis : {Axis::etp, Axis::ep, Axis::pp}) experts = std::min(experts * mesh.size(axis), kMostRanks + 1);
+  if (ranks > kMostRanks || experts > kMostRanks)
+    fail(ErrorKind::bad_input, "--mesh", "more ranks than a job has, got \"{}\", need {} at most", text, kMostRanks);
   if (mesh.world() % (mesh.size(Axis::etp) * mesh.size(Axis::ep) * mesh.size(Axis::pp)) != 0)
     fail(ErrorKind::bad_input, "--mesh", "etp x ep x pp must divide the ranks, got \"{}\"", text);
   return mesh;
@@ -137,10 +144,11 @@ int report(const Options& options, health::Health health) {
   if (!options.machine.empty()) health::expect(health, find_machine(options.machine, "--expect"));
   const double tolerance = read_tolerance(options.tolerance, "--tolerance");
   const std::string json = dump_json(health::to_json(health, tolerance)) + "\n";
-  if (!options.result.empty()) write_file_atomically(options.result, json);
   std::cout << (options.format == "json"    ? json
                 : options.format == "junit" ? health::to_junit(health, tolerance)
-                                            : health::to_markdown(health, tolerance));
+                                            : health::to_markdown(health, tolerance))
+            << std::flush;
+  if (!options.result.empty() && !write_or_print(options.result, json, options.format == "json")) return Exit::kFailed;
   return health::judge(health, tolerance).empty() ? Exit::kDone : Exit::kRegression;
 }
 

@@ -22,6 +22,10 @@ struct Exit {
 // What an Error that reaches main makes the program return.
 int exit_code_of(ErrorKind kind);
 
+// Writes what was measured to a file. Where that cannot be, says why, prints it to standard output if it is not `printed` already, and
+// returns false.
+bool write_or_print(const std::string& path, const std::string& text, bool printed = false);
+
 void add_sweep(CLI::App& app, Exit& exit);     // sweep.cpp
 void add_run(CLI::App& app, Exit& exit);       // run.cpp
 void add_hosts(CLI::App& app, Exit& exit);     // hosts.cpp

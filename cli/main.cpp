@@ -16,6 +16,7 @@
 #include "cli/cpu_check.h"
 #include "cli/environment.h"
 #include "cli/resource_limits.h"
+#include "engine/base/atomic_file.h"
 #include "engine/base/text.h"
 
 namespace mbench::cli {
@@ -34,6 +35,17 @@ int exit_code_of(ErrorKind kind) {
       return Exit::kFailed;
   }
   return Exit::kFailed;
+}
+
+bool write_or_print(const std::string& path, const std::string& text, bool printed) {
+  try {
+    write_file_atomically(path, text);
+    return true;
+  } catch (const Error& e) {
+    if (!printed) std::cout << text << std::flush;
+    fmt::print(stderr, "mbench: {}\n", printable(e.what()));
+    return false;
+  }
 }
 
 namespace {

@@ -16,9 +16,11 @@
 #include "cli/environment.h"
 #include "cli/measure.h"
 #include "cli/search_report.h"
+#include "cli/seconds.h"
 #include "cli/sensitivity.h"
 #include "cli/simulation.h"
 #include "engine/base/atomic_file.h"
+#include "engine/base/folder_lock.h"
 #include "engine/base/text.h"
 #include "engine/process/process.h"
 #include "reports/plots/gnuplot.h"
@@ -53,6 +55,8 @@ struct Options {
   bool confirm = false, quiet = false, no_front = false, sensitivities = false;
 };
 
+constexpr const char* kLimit = "usable_memory_mib";  // in the environment of a search's results, and of no others
+
 // "64 of 900 meshes, 12345 layouts, 600 simulated, best 8.96 s", on one line of the terminal, or nothing.
 class Line {
  public:
@@ -82,7 +86,12 @@ std::string draw(const search::Space& space, const search::SearchEnd& end, const
   for (reports::Plot& plot : reports::report_plots(best, {}).plots)
     if (plot.name.starts_with("time-anatomy")) plots.push_back(std::move(plot));
   if (plots.empty()) return "";
-  const auto files = reports::write_plots(plots, (fs::path(out) / "plots").string(), "gnuplot", &interrupt);
+  reports::PlotFiles files;
+  try {
+    files = reports::write_plots(plots, (fs::path(out) / "plots").string(), "gnuplot", &interrupt);
+  } catch (const Error& e) {  // a search without them is none the worse
+    std::cerr << printable(e.what()) << "\n";
+  }
   for (const std::string& note : files.notes) std::cerr << note << "\n";
   std::string text;
   for (const reports::Plot& plot : plots)
@@ -90,6 +99,32 @@ std::string draw(const search::Space& space, const search::SearchEnd& end, const
         std::find(files.names.begin(), files.names.end(), name) != files.names.end())
       text += fmt::format("![{}](plots/{})\n\n", plot.title, name);
   return text.empty() ? text : "\n## Plots\n\n" + text;
+}
+
+// Makes the folder and takes its lock, before anything is simulated. What an earlier search left there is replaced, what was
+// measured is not.
+FolderLock take_folder(const std::string& out) {
+  std::error_code failed;
+  fs::create_directories(out, failed);
+  if (failed) fail(ErrorKind::bad_input, "--out", "cannot be made: {}, got \"{}\", need a folder that can be written", failed.message(), out);
+  const std::string results = (fs::path(out) / "results.json").string();
+  std::optional<FolderLock> lock = FolderLock::try_for(out);
+  if (!lock) fail(ErrorKind::bad_input, out, "another search or sweep is running there, need another --out");
+  check_writable(results);
+  if (fs::exists(results) && fs::file_size(results, failed) > 0 && !read_result_file(results).environment.contains(kLimit))
+    fail(ErrorKind::bad_input, out, "holds the results of a sweep, need another --out");
+  return std::move(*lock);
+}
+
+// Whether it could be; if not, why is said.
+bool is_written(const fs::path& file, const std::function<void(const std::string&)>& write) {
+  try {
+    write(file.string());
+    return true;
+  } catch (const Error& e) {
+    fmt::print(stderr, "mbench: {}\n", printable(e.what()));
+    return false;
+  }
 }
 
 int run(Options options) {
@@ -104,6 +139,11 @@ int run(Options options) {
   sim::Recordings recordings;
   const search::Place place{simulator.machine_of(space.base), simulator.framework_of(space.base),
                             parse_simulated(space.base.device, "--on").count, &recordings};
+  if (!options.why.empty()) check_layout(space, options.why);
+  const std::string out = options.out.empty() ? fmt::format("out/{}-search-{:%Y%m%d-%H%M%S}", space.name,
+                                                            fmt::localtime(std::time(nullptr)))
+                                              : options.out;
+  const FolderLock lock = take_folder(out);
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   Interrupt& interrupt = *new Interrupt;  // to the end of the process, as a sweep's
   std::signal(SIGPIPE, SIG_IGN);
@@ -129,43 +169,49 @@ int run(Options options) {
   file.environment["machine"] = place.machine.description;
   file.environment["devices_per_node"] = place.machine.devices_per_node;
   file.environment["device_memory_mib"] = place.machine.memory_bytes >> 20;
-  file.environment["usable_memory_mib"] = end.limit_mib;
+  file.environment[kLimit] = end.limit_mib;
   file.environment["framework"] = fmt::format("{} ({})", place.framework.name, place.framework.description);
   file.environment["started"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
-  const std::string out = options.out.empty() ? fmt::format("out/{}-search-{:%Y%m%d-%H%M%S}", space.name,
-                                                            fmt::localtime(std::time(nullptr)))
-                                              : options.out;
-  std::error_code failed;
-  fs::create_directories(out, failed);
-  if (failed) fail(ErrorKind::bad_input, "--out", "cannot be made: {}, got \"{}\"", failed.message(), out);
   std::string text = describe_search(space, place, how, end, file);
   text += draw(space, end, file, out, interrupt);
   if (options.sensitivities && !end.best.empty())
     text += "\n## What 10 % more of each figure of the machine gives the best\n\n" +
-            sensitivities(end.best.front().point, simulator);
-  if (!options.why.empty()) text += "\n" + explain_layout(space, place, how, end, options.why);
-  write_result_file((fs::path(out) / "results.json").string(), file);
-  write_file_atomically((fs::path(out) / "results.md").string(), text);
+            sensitivities(end.best.front().point, simulator, how.interrupted);
+  std::optional<Error> unexplained;
+  if (!options.why.empty()) try {
+      text += "\n" + explain_layout(space, place, how, end, options.why);
+    } catch (const Error& e) {
+      unexplained = e;  // said once what was found is kept
+    }
   std::cout << text << std::flush;
+  bool written = is_written(fs::path(out) / "results.json", [&](const std::string& path) { write_result_file(path, file); });
+  const auto write_text = [&](const std::string& all) {
+    written = is_written(fs::path(out) / "results.md", [&](const std::string& path) { write_file_atomically(path, all); }) && written;
+  };
+  write_text(text);
+  if (unexplained) throw *unexplained;
   bool good = !end.interrupted;
   if (options.confirm && good) {
     const search::Confirmed confirmed = search::confirm(space, place, how, end);
     line.clear();
     for (const std::string& what : confirmed.wrong) fmt::print("confirm: {}\n", what);
     fmt::print("\nConfirmed: {} layouts simulated in full, {} against what was found.\n", confirmed.layouts, confirmed.wrong.size());
-    good = confirmed.wrong.empty();
+    good = confirmed.wrong.empty() && !interrupt.pending();
   }
   if (options.measure > 0 && !interrupt.pending()) {
     const Measured measured = measure_best(space, end, static_cast<std::size_t>(options.measure),
                                            (fs::path(out) / "measured").string(), place.machine.immediate,
                                            options.quiet, interrupt);
     std::cout << "\n" << measured.text << std::flush;
-    write_file_atomically((fs::path(out) / "results.md").string(), text + "\n" + measured.text);
+    write_text(text + "\n" + measured.text);
     good = good && measured.good;
   }
-  if (end.interrupted) fmt::print(stderr, "Interrupted: these are the best of what was simulated.\n");
-  fmt::print(stderr, "results: {}\n", (fs::path(out) / "results.json").string());
-  return good ? Exit::kDone : Exit::kFailed;
+  if (end.interrupted)
+    fmt::print(stderr, "Interrupted: these are the best of what was simulated.\n");
+  else if (interrupt.pending())
+    fmt::print(stderr, "Interrupted: the search is whole, what was asked for after it is not.\n");
+  if (written) fmt::print(stderr, "results: {}\n", (fs::path(out) / "results.json").string());
+  return good && written && !interrupt.pending() ? Exit::kDone : Exit::kFailed;
 }
 
 }  // namespace
@@ -189,7 +235,7 @@ void add_search(CLI::App& app, Exit& exit) {
       ->type_name("NAME");
   command->add_option("--rate", options->rate, "Only layouts that train so many tokens a second")
       ->type_name("TOKENS_PER_S")
-      ->check(CLI::NonNegativeNumber);
+      ->check(number_between(0, 1e18));
   command->add_option("--best", options->best, "How many layouts are told; default 10")
       ->type_name("K")
       ->check(CLI::Range(1, 1000));
@@ -209,7 +255,7 @@ void add_search(CLI::App& app, Exit& exit) {
       ->add_option("--front-within", options->front_within,
                    "How many times the fastest's time a layout of the front takes at most; default 1.5")
       ->type_name("RATIO")
-      ->check(CLI::Range(1.0, 1e6))
+      ->check(number_between(1, 1e6))
       ->excludes(no_front);
   command->add_option("--threads", options->threads, "How many layouts are simulated at once; default all cores")
       ->check(CLI::Range(1, 1024));

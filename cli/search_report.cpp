@@ -157,6 +157,14 @@ std::optional<reports::Plot> front_plot(const search::Space& space, const Search
   return plot;
 }
 
+void check_layout(const search::Space& space, const std::string& layout) {
+  Point asked = space.base;
+  for (const std::string& part : sweeps::split_fields(layout)) {
+    const sweeps::Assignment a = sweeps::parse_assignment(part, "--why");
+    search::set_field(asked, a.fields[0], nlohmann::json(a.value), "--why " + a.text);
+  }
+}
+
 std::string explain_layout(const search::Space& space, const search::Place& place,
                            const search::SearchOptions& options, const SearchEnd& end, const std::string& layout) {
   std::vector<sweeps::Assignment> wanted;

@@ -9,17 +9,19 @@
 
 namespace mbench::cli {
 
-std::string sensitivities(const Point& point, Simulator& simulator) {
+std::string sensitivities(const Point& point, Simulator& simulator, const std::function<bool()>& interrupted) {
   constexpr double kMore = 1.1;
   struct Row {
     std::string path;
     double value, more, change;  // of the step's time, as a share
   };
+  if (interrupted && interrupted()) return "Interrupted.\n";
   const double ms = simulator.simulate(point).result.iteration_ms->mean;
   std::vector<Row> rows;
   std::size_t without = 0;
   std::vector<std::string> not_possible;
   for (MachineFigure figure : figures_of(parse_simulated(point.device, "device").machine, "device")) {
+    if (interrupted && interrupted()) return "Interrupted.\n";
     if (const auto given = point.machine.find(figure.path); given != point.machine.end()) figure.value = given->second;
     Point other = point;
     double more = figure.value * kMore;

@@ -1,5 +1,6 @@
 // What a step gains from each figure of its machine: the step simulated again with 10 % more of it.
 #pragma once
+#include <functional>
 #include <string>
 
 #include "cli/simulation.h"
@@ -7,6 +8,7 @@
 namespace mbench::cli {
 
 // A table in markdown, what matters most first; figures that change nothing are counted. The point is simulated and can be.
-std::string sensitivities(const Point& point, Simulator& simulator);
+// `interrupted` ends it: then that is all it says.
+std::string sensitivities(const Point& point, Simulator& simulator, const std::function<bool()>& interrupted = {});
 
 }  // namespace mbench::cli

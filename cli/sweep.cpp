@@ -25,6 +25,7 @@
 #include "engine/base/json_reader.h"
 #include "engine/platform/registry.h"
 #include "engine/process/process.h"
+#include "engine/process/turns.h"
 #include "engine/spec/processes.h"
 #include "engine/train/data.h"
 #include "reports/plots/report_plots.h"
@@ -303,6 +304,7 @@ int run(Options options) {
   // A reader of our output that has gone (`| head`) must not end the sweep.
   std::signal(SIGPIPE, SIG_IGN);
   if (!options.metrics.empty()) check_writable(options.metrics);
+  if (turns) Turns::make_folder(turns->folder);
   if (!options.trace.empty()) check_writable(trace_path(options.trace, spec, spec.points.front().point));
   // From here to the end of the process, which must not end by a signal that comes late: never destroyed.
   Interrupt& interrupt = *new Interrupt;

@@ -250,11 +250,17 @@ class Sweep {
     if (end_.interrupted)
       progress_.message(fmt::format("Interrupted: {} of {} points are done and kept. To go on: {}",
                                     end_.file.points.size(), spec_.all_ids.size(), options_.resume_command));
-    else if (!end_.failed)
+    else if (!end_.failed || (!cut_off_ && !any_point_failed()))
       progress_.line(fmt::format("results: {}", store_.results_path()));
     else if (!cut_off_)
       progress_.message(fmt::format("Some points failed: see {}, and the logs in {}/points",
                                     store_.results_path(), options_.out));
+  }
+
+  // What failed beside them has been said.
+  bool any_point_failed() const {
+    const auto& points = end_.file.points;
+    return std::any_of(points.begin(), points.end(), [](const PointResult& r) { return is_failure(r.outcome); });
   }
 
   const Spec& spec_;

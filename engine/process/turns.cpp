@@ -44,21 +44,27 @@ Turns::~Turns() {
   if (lock_ >= 0) ::close(lock_);
 }
 
-void Turns::join(std::chrono::duration<double> limit, const std::function<bool()>& stop) {
+void Turns::make_folder(const std::string& folder) {
   std::error_code error;
-  std::filesystem::create_directories(folder_, error);
+  std::filesystem::create_directories(folder, error);
   if (error)
-    fail(ErrorKind::bad_input, kWhere, "cannot make {}: {}, need a folder that can be written", folder_, error.message());
+    fail(ErrorKind::bad_input, kWhere, "cannot make {}: {}, need a folder that can be written", folder, error.message());
+  ::close(opened(folder + "/turn", O_RDWR | O_CREAT));
+}
+
+void Turns::join(std::chrono::duration<double> limit, const std::function<bool()>& stop) {
+  make_folder(folder_);
   const auto end = std::chrono::steady_clock::now() + limit;
-  const auto over = [&] { return std::chrono::steady_clock::now() > end || (stop && stop()); };
+  const auto over = [&] { return std::chrono::steady_clock::now() > end; };
   lock_ = opened(side_file(folder_, number_), O_RDWR | O_CREAT);
   // The other may look at this lock in the same moment.
   while (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+    if (stop && stop()) return;
     if (over()) fail(ErrorKind::launch_failed, kWhere, "{} is taken in {}, need a sweep as 1 and one as 2", number_, folder_);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  ::close(opened(folder_ + "/turn", O_RDWR | O_CREAT));
   while (!other_is_here()) {
+    if (stop && stop()) return;
     if (over())
       fail(ErrorKind::launch_failed, kWhere, "nobody came to take turns in {}, need a sweep as {} too", folder_, 3 - number_);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));

@@ -19,6 +19,9 @@ class Turns {
   Turns(const Turns&) = delete;
   Turns& operator=(const Turns&) = delete;
 
+  // Makes the folder of two sweeps; bad_input if it cannot be made or written.
+  static void make_folder(const std::string& folder);
+
   // Of a sweep, before its first point: holds the lock until this object ends, and waits for the other. launch_failed if the number
   // is taken, or if nobody comes for so long. `stop` ends the wait.
   void join(std::chrono::duration<double> limit, const std::function<bool()>& stop = {});
