@@ -74,7 +74,7 @@ TEST_CASE("a mixture of experts is charged in each layer of each micro batch, fo
 
 TEST_CASE("a replayed step charges neither tensors nor mixtures") {
   Point p = mixture();
-  p.precision = Precision::bf16, p.capture = true;
+  p.precision = Precision::f32, p.capture = true;
   CHECK(times(p, &Framework::mixture) == 0);
   CHECK(times(p, &Framework::parameter) == 0);
 }
