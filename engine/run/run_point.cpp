@@ -30,6 +30,7 @@ struct Measured {
   Meter meter;             // over them
   TimeByPart parts{};      // of the step that was looked into, by what it was spent on
   double looked_into = 0;  // its seconds; 0: none was
+  RouterLoad router_load;  // of all steps before it
   Readings readings;       // during them
 };
 
@@ -170,6 +171,7 @@ Measured measure(const Point& p, Device& device, Trainer& trainer, bool chatty, 
       result.reason = "the device's clock, power and temperature are unknown: " + options.why_no_sensors;
   }
   m.meter = device.total_meter();
+  m.router_load = trainer.router_load();
   if (gauge) m.readings = gauge->read();
   if (device.real()) {
     result.skipped_steps = skipped;
@@ -391,9 +393,9 @@ PointResult run_point(const Point& p, const Plan& plan, Device& device, World& w
       mine.meter.matmul_flops / std::max<double>(1, static_cast<double>(mine.steps));
   figures.peak_flops = peak;
   figures.library = device.library_bytes();
-  figures.imbalance_sum = trainer.router_load().sum;
-  figures.dispatches = static_cast<double>(trainer.router_load().count);
-  figures.largest_imbalance = trainer.router_load().largest;
+  figures.imbalance_sum = mine.router_load.sum;
+  figures.dispatches = static_cast<double>(mine.router_load.count);
+  figures.largest_imbalance = mine.router_load.largest;
   const std::vector<RankFigures> ranks = gather_all(all, figures);
 
   std::vector<double> slowest(mine.step_seconds.size(), 0);
