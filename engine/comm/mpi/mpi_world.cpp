@@ -369,10 +369,6 @@ class MpiGroup final : public Group {
   std::vector<std::byte> pieces_;  // of the other ranks, as they are added up
 };
 
-}  // namespace
-
-namespace {
-
 // Ranks of a host share memory by files, of 4 MiB each in Open MPI: where none may be as large, MPI_Init ends by a signal in some
 // ranks and waits for ever in others.
 void need_room_for_files() {
