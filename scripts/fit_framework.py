@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Fits the constants of a framework file (engine/sim/frameworks) to published step times.
 
-    scripts/fit_framework.py FRAMEWORK.json SPEC... [--hold-out] [--mbench build/release/mbench] [--rounds 8]
-    scripts/fit_framework.py FRAMEWORK.json --half-of FOLDER
+    scripts/fit_framework.py FRAMEWORK.json SPEC... [--fix KEY,KEY...] [--hold-out] [--mbench build/release/mbench] [--rounds 8]
+    scripts/fit_framework.py FRAMEWORK.json --half-of FOLDER [--fix KEY,KEY...]
 
 Every SPEC has published figures with iteration_ms. --half-of takes the specs of FOLDER (configs/published/modern) that run on this
 framework and are of the half `fit` of scripts/published_errors.py; models as small as that script keeps apart weigh a quarter. The constants that all of them share are moved by damped, reweighted
@@ -21,8 +21,16 @@ import tempfile
 
 import published_errors
 
-CONSTANTS = [("host_us", key) for key in ("kernel", "collective", "message", "micro_batch", "recompute_region", "step", "masked_token", "mixture", "parameter")]
-CONSTANTS += [("kernels", "traffic_efficiency")]
+HOST = ("kernel", "product", "collective", "message", "micro_batch", "recompute_region", "step", "masked_token", "mixture", "parameter")
+
+
+def constants_of(framework, fixed):
+    """[(group, key)] of what the fit may move."""
+    all_of = [("host_us", key) for key in HOST if key in framework["host_us"]] + [("kernels", "traffic_efficiency")]
+    unknown = set(fixed) - {key for _, key in all_of}
+    if unknown:
+        raise SystemExit(f"--fix {', '.join(sorted(unknown))}: need some of {', '.join(key for _, key in all_of)}")
+    return [(group, key) for group, key in all_of if key not in fixed]
 
 
 def simulate(mbench, framework, specs):
@@ -62,9 +70,9 @@ def solve(a, b):
     return x
 
 
-def with_constants(framework, values):
+def with_constants(framework, constants, values):
     changed = copy.deepcopy(framework)
-    for (group, key), value in zip(CONSTANTS, values):
+    for (group, key), value in zip(constants, values):
         changed[group][key]["value"] = min(value, 1.0) if group == "kernels" else value
     return changed
 
@@ -88,18 +96,18 @@ def specs_of_half(folder, framework):
     return chosen
 
 
-def fit(mbench, framework, specs, rounds, weights=None):
+def fit(mbench, framework, constants, specs, rounds, weights=None):
     weights = weights or [1.0] * sum(len(published["rows"]) for _, published in specs)
     average = lambda errors: sum(w * abs(e) for w, e in zip(weights, errors)) / sum(weights)
-    values = [framework[group][key]["value"] for group, key in CONSTANTS]
+    values = [framework[group][key]["value"] for group, key in constants]
     errors = simulate(mbench, framework, specs)
     n = len(values)
     for _ in range(rounds):
         columns = []
         for j in range(n):
             moved = list(values)
-            moved[j] *= 1.05 if CONSTANTS[j][0] != "kernels" else 1 / 1.05
-            other = simulate(mbench, with_constants(framework, moved), specs)
+            moved[j] *= 1.05 if constants[j][0] != "kernels" else 1 / 1.05
+            other = simulate(mbench, with_constants(framework, constants, moved), specs)
             columns.append([(o - e) / math.log(moved[j] / values[j]) for o, e in zip(other, errors)])
         weight = [w / max(abs(e), 0.015) for w, e in zip(weights, errors)]
         a = [[sum(w * x * y for w, x, y in zip(weight, columns[i], columns[j])) for j in range(n)] for i in range(n)]
@@ -109,13 +117,13 @@ def fit(mbench, framework, specs, rounds, weights=None):
         step = solve(a, [-sum(w * x * e for w, x, e in zip(weight, columns[i], errors)) for i in range(n)])
         for scale in (1, 0.5, 0.25, 0.125):
             moved = [v * math.exp(max(-0.7, min(0.7, scale * s))) for v, s in zip(values, step)]
-            other = simulate(mbench, with_constants(framework, moved), specs)
+            other = simulate(mbench, with_constants(framework, constants, moved), specs)
             if average(other) < 0.9995 * average(errors):
                 values, errors = moved, other
                 break
         else:
             break
-    return with_constants(framework, values), errors
+    return with_constants(framework, constants, values), errors
 
 
 def describe(errors):
@@ -128,12 +136,14 @@ def main():
     parser.add_argument("framework")
     parser.add_argument("specs", nargs="*")
     parser.add_argument("--half-of")
+    parser.add_argument("--fix", default="", help="constants that stay as they are, separated by commas")
     parser.add_argument("--hold-out", action="store_true")
     parser.add_argument("--mbench", default="build/release/mbench")
     parser.add_argument("--rounds", type=int, default=8)
     options = parser.parse_args()
     with open(options.framework) as text:
         framework = json.load(text)
+    constants = constants_of(framework, [key for key in options.fix.split(",") if key])
     specs, weights = [], None
     if options.half_of:
         half = specs_of_half(options.half_of, framework["name"])
@@ -147,7 +157,7 @@ def main():
     if options.hold_out:
         worst = []
         for chosen in itertools.combinations(range(len(specs)), len(specs) // 2):
-            fitted, seen = fit(options.mbench, framework, [specs[i] for i in chosen], options.rounds)
+            fitted, seen = fit(options.mbench, framework, constants, [specs[i] for i in chosen], options.rounds)
             unseen = simulate(options.mbench, fitted, [s for i, s in enumerate(specs) if i not in chosen])
             names = " and ".join(specs[i][0]["name"] for i in chosen)
             print(f"fitted on {names}: {describe(seen)}; on the others: {describe(unseen)}", flush=True)
@@ -155,8 +165,8 @@ def main():
         print(f"unseen specs, mean over the choices: {100 * mean(worst):.2f} %")
         return
     print(f"now: {describe(simulate(options.mbench, framework, specs))}", flush=True)
-    fitted, errors = fit(options.mbench, framework, specs, options.rounds, weights)
-    for group, key in CONSTANTS:
+    fitted, errors = fit(options.mbench, framework, constants, specs, options.rounds, weights)
+    for group, key in constants:
         print(f"{group}.{key}: {framework[group][key]['value']:g} -> {fitted[group][key]['value']:.4g}")
     print(describe(errors))
 

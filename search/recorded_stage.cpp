@@ -54,7 +54,7 @@ Busy busy_of(const Tape& tape, const HostTimes& times) {
     switch (e.kind) {
       case ClockEvent::Kind::kernel:
         stream.kernel(e.seconds);
-        busy.host += e.in_call ? times.launch_in_call : times.launch;
+        busy.host += times.launch;
         break;
       case ClockEvent::Kind::collective:
         stream.collective(e);
@@ -67,11 +67,8 @@ Busy busy_of(const Tape& tape, const HostTimes& times) {
       case ClockEvent::Kind::wait:
         stream.wait(e);
         break;
-      case ClockEvent::Kind::micro_batch:
-        busy.host += times.micro_batch;
-        break;
-      case ClockEvent::Kind::recompute:
-        busy.host += times.recompute;
+      case ClockEvent::Kind::host_work:
+        busy.host += times.of(e.work) * e.times;
         break;
       default:
         break;

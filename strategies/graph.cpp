@@ -38,9 +38,17 @@ MaybeRefusal why_not_captured(const Point& p) {
 MaybeRefusal why_not_chosen(const Point& p) {
   for (const auto& [name, member] : {std::pair{"grouped_experts", &Point::grouped_experts},
                                      std::pair{"mask_in_batch", &Point::mask_in_batch},
-                                     std::pair{"transformer_engine", &Point::transformer_engine}})
+                                     std::pair{"transformer_engine", &Point::transformer_engine},
+                                     std::pair{"rope_fusion", &Point::rope_fusion}})
     if (!(p.*member))
       return infeasible("{} false with graph {}, need graph megatron_core or {} true", name, name_of(p.graph), name);
+  return std::nullopt;
+}
+
+// The engine's own kernel turns them in one.
+MaybeRefusal why_not_unfused(const Point& p) {
+  if (!p.simulated())
+    return not_built_in(fmt::format("rope_fusion false on {}", p.device), "rope_fusion true, or device sim:");
   return std::nullopt;
 }
 
@@ -58,7 +66,7 @@ MaybeRefusal refuse(const Point& p) {
     if (auto why = why_not_captured(p)) return why;
   if (p.tp_comm_overlap)
     if (auto why = why_no_overlap(p)) return why;
-  if (p.graph == Graph::megatron_core) return std::nullopt;
+  if (p.graph == Graph::megatron_core) return p.rope_fusion ? std::nullopt : why_not_unfused(p);
   if (auto why = why_not_chosen(p)) return why;
   if (p.cross_entropy_fusion != CrossEntropyFusion::te)
     return infeasible(
@@ -83,7 +91,7 @@ void write(const Point& p, Plan& plan) {
 Strategy graph() {
   return {"graph",
           {"graph", "cross_entropy_fusion", "gradient_accumulation_fusion", "grouped_experts", "mask_in_batch",
-           "transformer_engine", "tp_comm_overlap", "attention", "capture"},
+           "transformer_engine", "rope_fusion", "tp_comm_overlap", "attention", "capture"},
           refuse,
           nullptr,
           write};

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "engine/base/host_work.h"
 #include "engine/device/gauge.h"
 #include "engine/device/host_copy.h"
 #include "engine/device/meter.h"
@@ -16,19 +17,6 @@
 namespace mbench {
 
 class OpTable;  // engine/ops/ops.h
-
-// Work of the host that no op or collective stands for. A simulated device charges for it.
-enum class HostWork {
-  micro_batch,  // a micro batch is fetched and unpacked
-  recompute,    // a region of saved activations is computed again
-  replicas,     // what follows is done by all replicas of a process at once, a thread each
-  alone,        // and what follows that is not
-  step,         // an optimizer step begins
-  next_step,    // a step has ended, and the inputs of the next are waited for
-  loss,         // the loss of a micro batch has been computed
-  mixture,      // a mixture of experts begins its forward or its backward
-  parameter     // a weight tensor of those that are about to be updated
-};
 
 class Device {
  public:
@@ -75,7 +63,7 @@ class Device {
   virtual double now() const = 0;
   // Whether an op has ended when its call returns, so that the wall clock around the call is its time.
   virtual bool immediate() const = 0;
-  virtual void host_work(HostWork) {}
+  virtual void host_work(HostWork, int /*times*/ = 1) {}
   // Starts to read the device's sensors; null where it has none that can be read.
   virtual std::unique_ptr<Gauge> gauge() { return nullptr; }
   // Runs `step` and remembers what it gives the device, to be replayed; it may neither read nor write values. Has been

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "engine/nn/rotary.h"
 #include "engine/ops/add.h"
 #include "engine/ops/matrix.h"
 #include "engine/ops/rotary.h"
@@ -108,6 +109,8 @@ void Attention::norm_back(Context& c, const Tensor& dqkv, const Tensor& dkv, Sav
 void Attention::turn(Context& c, const Tensor& qkv, const Tensor& kv, bool back) const {
   if (!spec_.rope) return;
   const Tensor& angles = c.angles.get(c.device, *spec_.rope, spec_.qk_dim, c.share());
+  // Frameworks turn queries and keys apart.
+  if (c.graph().unfused_rotary) c.device.host_work(HostWork::call, 2 * kUnfusedRotaryCalls);
   run(c.device, ops::Rotary{qkv, angles, kv ? group_ : group_ + 1, spec_.qk_dim, 0, back});
   if (kv) run(c.device, ops::Rotary{kv, angles, 1, spec_.qk_dim, 0, back});
 }

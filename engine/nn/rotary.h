@@ -8,6 +8,11 @@
 
 namespace mbench {
 
+// Without a kernel for it, as in Megatron-Core's _apply_rotary_pos_emb_bshd(), a tensor is turned by so many small ops of PyTorch's that
+// launch a kernel (cosine, sine, each scaled and cast, halves exchanged, two products, a sum, concatenations), and its
+// gradient turned back by as many.
+inline constexpr int kUnfusedRotaryCalls = 12;
+
 class RotaryAngles {
  public:
   // [2, rows, turned columns / 2] f32, cosines and sines, for the positions of that share of heads of that width. Asked for

@@ -7,7 +7,6 @@
 //   QuantiseBlocks  a matrix by a scale for each block of 1 x 128, 128 x 1 or 128 x 128 elements
 //   Fp8Transpose    codes of a matrix, the other way
 //
-// Of Transformer Engine's layers they are launched within the call that makes the product (`in_call`, engine/sim/device.cpp).
 //
 // Products on GPUs take both operands with their inner dim contiguous (cuBLASLt's FP8 products on Hopper), so a matrix is
 // needed both ways: as it is, [rows, cols], and transposed, [cols, rows]. Either may be left out.
@@ -38,7 +37,6 @@ inline void need_f32(std::string_view op, std::string_view argument, const Tenso
 
 struct AbsMax {
   static constexpr std::string_view name = "abs_max";
-  static constexpr bool in_call = true;
   static constexpr TimePart part = TimePart::elementwise;
   Tensor x;
   Tensor amax;  // [1] f32, of before and x; NaN is passed over
@@ -51,7 +49,6 @@ struct AbsMax {
 
 struct Fp8Scale {
   static constexpr std::string_view name = "fp8_scale";
-  static constexpr bool in_call = true;
   static constexpr TimePart part = TimePart::elementwise;
   Tensor amax;            // [n] f32
   Tensor scale, inverse;  // likewise
@@ -85,7 +82,6 @@ struct UpdateScales {
 
 struct Quantise {
   static constexpr std::string_view name = "quantise";
-  static constexpr bool in_call = true;
   static constexpr TimePart part = TimePart::elementwise;
   Tensor x;           // [rows, cols]
   Tensor scale;       // [1] f32
@@ -116,7 +112,6 @@ struct Quantise {
 // 4 of these.
 struct QuantiseBlocks {
   static constexpr std::string_view name = "quantise_blocks";
-  static constexpr bool in_call = true;
   static constexpr TimePart part = TimePart::elementwise;
   static constexpr std::int64_t kBlock = 128;
   static constexpr std::int64_t blocks(std::int64_t n) { return (n + kBlock - 1) / kBlock; }
@@ -150,7 +145,6 @@ struct QuantiseBlocks {
 
 struct Fp8Transpose {
   static constexpr std::string_view name = "fp8_transpose";
-  static constexpr bool in_call = true;
   static constexpr TimePart part = TimePart::copies;
   Tensor x;  // [rows, cols] e4m3 or e5m2
   Tensor y;  // [cols, rows]

@@ -19,6 +19,8 @@ GraphStyle graph_style(const Point& p) {
             .weights_within_experts = true,
             .grouped_experts = p.grouped_experts,
             .mask_in_batch = p.mask_in_batch,
+            .unfused_rotary = !p.rope_fusion,
+            .down_apart = true,
             .reads_expert_rows = true};
   if (p.graph == Graph::eager)
     return {.fused_attention = false,

@@ -67,6 +67,8 @@ struct GraphStyle {
   bool weights_within_experts;  // the router's weights multiply what goes into experts' second products / what comes back
   bool grouped_experts = true;  // products of all experts of a rank in one call / one expert's after the other's
   bool mask_in_batch = false;   // a causal mask [batch, seq, seq] comes with each micro batch and goes after its forward / none
+  bool unfused_rotary = false;  // the framework turns positions by small ops / by a kernel, as the engine does either way
+  bool down_apart = false;      // the framework has two products where latent attention goes down: queries', keys' / the engine's one
   bool reads_expert_rows = false;  // the host waits for the rows of experts, though routing be balanced / not
 };
 

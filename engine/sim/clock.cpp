@@ -2,11 +2,57 @@
 
 namespace mbench {
 
+double HostTimes::of(HostWork work) const {
+  switch (work) {
+    case HostWork::micro_batch:
+      return micro_batch;
+    case HostWork::recompute:
+      return recompute;
+    case HostWork::mixture:
+      return mixture;
+    case HostWork::call:
+      return launch;
+    case HostWork::parameter:
+      return parameter;
+    case HostWork::replicas:
+    case HostWork::alone:
+    case HostWork::step:
+    case HostWork::next_step:
+    case HostWork::loss:
+      break;
+  }
+  return 0;
+}
+
+bool HostTimes::changes_clock(HostWork work) {
+  return work == HostWork::replicas || work == HostWork::alone || work == HostWork::step || work == HostWork::next_step;
+}
+
+void VirtualClock::host_work(HostWork work, int times) {
+  switch (work) {
+    case HostWork::micro_batch:
+      return micro_batch();
+    case HostWork::replicas:
+      return together(true);
+    case HostWork::alone:
+      return together(false);
+    case HostWork::step:
+      return begin_step();
+    case HostWork::next_step:
+      return wait_for_loader();
+    case HostWork::loss:
+      if (times_.loss_blocks) synchronize();
+      return;
+    default:
+      return host(times_.of(work) * times);
+  }
+}
+
 // Here and not inline, so that every caller gets the same bits: what a compiler joins to a fused multiply-add depends on what
 // stands around it.
-Interval VirtualClock::kernel(double seconds, TimePart part, bool in_call) {
+Interval VirtualClock::kernel(double seconds, TimePart part) {
   const double before = now();
-  host_ += in_call ? times_.launch_in_call : together_ ? times_.launch_together : times_.launch;
+  host_ += together_ ? times_.launch_together : times_.launch;
   charge(TimePart::host, before);
   const double begin = now();
   const double beside = std::min(begin + seconds, beside_.end) - std::max(begin, beside_.begin);

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/host_work.h"
 #include "engine/base/time_part.h"
 #include "engine/device/host_copy.h"
 #include "engine/device/timeline.h"
@@ -25,7 +26,6 @@ namespace mbench {
 struct HostTimes {
   double launch = 0;            // a kernel
   double launch_together = 0;   // the same while all replicas of a process enqueue theirs
-  double launch_in_call = 0;    // a kernel that is launched within the call of another
   double collective = 0;        // a collective, its bookkeeping in
   double message = 0;           // a send or a receive
   double synchronize = 0;       // a wait for a stream that is idle already
@@ -41,6 +41,11 @@ struct HostTimes {
   double overlap_slowdown = 0;  // of a kernel while a collective runs beside it, as a share of its time
   bool progress_in_calls = false;  // what was started takes its time where it is waited for
   bool immediate = false;       // no stream: an op has ended when its call returns, as on a CPU
+
+  // What such work takes each time; 0 of what is no work of the host's alone.
+  double of(HostWork work) const;
+  // Whether it changes how the clock runs, not only how late it is.
+  static bool changes_clock(HostWork work);
 };
 
 struct Interval {
@@ -64,8 +69,8 @@ class VirtualClock {
   // Where the time goes; to nowhere if null.
   void charge_to(TimeByPart* spent) { spent_ = spent; }
 
-  // A kernel of that device time; `in_call`: it is launched within the call of another.
-  Interval kernel(double seconds, TimePart part, bool in_call = false);
+  // A kernel of that device time.
+  Interval kernel(double seconds, TimePart part);
   // A stream for the collectives of a group; its number.
   int add_stream(std::string_view group) {
     streams_.push_back({{Track::communication, group}});
@@ -118,6 +123,7 @@ class VirtualClock {
     host_ = std::max(host_, time);
     charge(part, before);
   }
+  void host_work(HostWork work, int times = 1);
   // The loader prepares inputs beside all this; over many steps none is shorter than what it takes.
   void begin_step() {
     host(times_.step);

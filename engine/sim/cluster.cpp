@@ -24,8 +24,6 @@ HostTimes estimated_times(const Point& p, const Machine& m, const Framework& f) 
   // Python's interpreter runs one thread at a time; backward is C++'s, a thread for each device.
   const bool locked = p.replicas == Replicas::single_process && f.interpreter_lock;
   t.launch_together = m.launch + f.kernel / m.host_speed * static_cast<double>(locked ? p.dp : 1);
-  // On a device that is the host an op is its call.
-  t.launch_in_call = m.immediate ? t.launch : m.launch;
   t.collective = m.launch + f.collective / m.host_speed;
   t.message = m.launch + f.message / m.host_speed;
   t.synchronize = m.synchronize;
@@ -52,7 +50,7 @@ HostTimes estimated_times(const Point& p, const Machine& m, const Framework& f) 
   if (!p.capture) return t;
   // A replayed step is one call of the framework's; what is left of its ops is the driver's, or, where the host is the
   // device, a call each.
-  t.launch = t.launch_together = t.launch_in_call = t.collective = t.message = m.immediate ? m.launch : m.graph_node;
+  t.launch = t.launch_together = t.collective = t.message = m.immediate ? m.launch : m.graph_node;
   t.recompute = t.mixture = t.parameter = 0;
   t.step += m.graph_launch;
   t.messages_block = t.loss_blocks = false;
@@ -63,7 +61,7 @@ HostTimes estimated_times(const Point& p, const Machine& m, const Framework& f) 
 
 HostTimes host_times(const Point& p, const Machine& m, const Framework& f) {
   HostTimes t = estimated_times(p, m, f);
-  for (double* time : {&t.launch, &t.launch_together, &t.launch_in_call, &t.collective, &t.message, &t.synchronize, &t.micro_batch,
+  for (double* time : {&t.launch, &t.launch_together, &t.collective, &t.message, &t.synchronize, &t.micro_batch,
                        &t.recompute, &t.mixture, &t.step, &t.parameter, &t.loader})
     *time = whole_ticks(*time);
   return t;

@@ -46,21 +46,15 @@ double attention_seconds(CostModel& costs, const Op& op, bool backward) {
 double seconds_of(CostModel& costs, const ops::Attention& op) { return attention_seconds(costs, op, false); }
 double seconds_of(CostModel& costs, const ops::AttentionGrad& op) { return attention_seconds(costs, op, true); }
 
-// Whether frameworks launch it from within the call of another op, so that it costs their host no call of its own.
-template <class Op>
-constexpr bool in_call() {
-  return requires { requires Op::in_call; };
-}
-
 }  // namespace
 
 template <class Op>
 void SimDevice::charge(const Op& op) {
   if (host_of_) return host_of_->charge_host(op.cost(), part_of<Op>(), Op::name);
   if (tape_)
-    return record_kernel(costs_ ? whole_ticks(seconds_of(*costs_, op)) : 0, op.cost(), part_of<Op>(), in_call<Op>());
+    return record_kernel(costs_ ? whole_ticks(seconds_of(*costs_, op)) : 0, op.cost(), part_of<Op>());
   if (!clock_) return;
-  const Interval span = clock_->kernel(whole_ticks(seconds_of(*costs_, op)), part_of<Op>(), in_call<Op>());
+  const Interval span = clock_->kernel(whole_ticks(seconds_of(*costs_, op)), part_of<Op>());
   if (timeline()) timeline()->add(Track::compute, Op::name, span.begin, span.end);
 }
 
@@ -170,9 +164,8 @@ std::unique_ptr<HostCopy> SimDevice::do_start_copy(CopyWay way, const Tensor& fr
   return std::make_unique<Copy>(*this, 0, span.end);
 }
 
-void SimDevice::record_kernel(double seconds, const Cost& cost, TimePart part, bool in_call) {
+void SimDevice::record_kernel(double seconds, const Cost& cost, TimePart part) {
   ClockEvent event{ClockEvent::Kind::kernel, part};
-  event.in_call = in_call;
   event.seconds = seconds;
   if (cost.matmul) event.flops = cost.flops - cost.epilogue;
   (*tape_)->clock.push_back(event);
@@ -198,37 +191,14 @@ void SimDevice::read(const Tensor&, std::span<std::byte>) {
   fail(ErrorKind::internal, "sim", "values read from a device that has none");
 }
 
-void SimDevice::host_work(HostWork work) {
+void SimDevice::host_work(HostWork work, int times) {
   if (tape_) {
-    constexpr ClockEvent::Kind kinds[] = {ClockEvent::Kind::micro_batch, ClockEvent::Kind::recompute,
-                                          ClockEvent::Kind::replicas,    ClockEvent::Kind::alone,
-                                          ClockEvent::Kind::step,        ClockEvent::Kind::next_step,
-                                          ClockEvent::Kind::loss,        ClockEvent::Kind::mixture,
-                                          ClockEvent::Kind::parameter};
-    (*tape_)->clock.push_back({kinds[static_cast<int>(work)]});
+    ClockEvent event{ClockEvent::Kind::host_work};
+    event.work = work;
+    event.times = static_cast<std::uint32_t>(times);
+    (*tape_)->clock.push_back(event);
   }
-  if (!clock_) return;
-  switch (work) {
-    case HostWork::micro_batch:
-      return clock_->micro_batch();
-    case HostWork::recompute:
-      return clock_->host(clock_->times().recompute);
-    case HostWork::replicas:
-      return clock_->together(true);
-    case HostWork::alone:
-      return clock_->together(false);
-    case HostWork::step:
-      return clock_->begin_step();
-    case HostWork::next_step:
-      return clock_->wait_for_loader();
-    case HostWork::loss:
-      if (clock_->times().loss_blocks) clock_->synchronize();
-      return;
-    case HostWork::mixture:
-      return clock_->host(clock_->times().mixture);
-    case HostWork::parameter:
-      return clock_->host(clock_->times().parameter);
-  }
+  if (clock_) clock_->host_work(work, times);
 }
 
 }  // namespace mbench::sim

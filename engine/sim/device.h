@@ -37,7 +37,7 @@ class SimDevice final : public Device {
   double synchronize() override;
   double now() const override { return clock_ ? clock_->now() : 0; }
   bool immediate() const override { return false; }
-  void host_work(HostWork work) override;
+  void host_work(HostWork work, int times) override;
   // How many copies to or from the host have been recorded.
   std::uint32_t copies() const { return copies_; }
 
@@ -56,7 +56,7 @@ class SimDevice final : public Device {
   friend void compute(SimDevice& device, const Op& op);
   template <class Op>
   void charge(const Op& op);
-  void record_kernel(double seconds, const Cost& cost, TimePart part, bool in_call);
+  void record_kernel(double seconds, const Cost& cost, TimePart part);
   void charge_host(const Cost& cost, TimePart part, std::string_view name);
 
   std::string name_;

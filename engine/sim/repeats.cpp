@@ -15,22 +15,17 @@ Repeats::Action Repeats::look_at(const Tape& tape, const StepTapes& tapes) const
   for (const ClockEvent& e : tape.clock) {
     switch (e.kind) {
       case Kind::kernel:
-        work(e.in_call ? times_.launch_in_call : times_.launch);
+        work(times_.launch);
         break;
-      case Kind::micro_batch:
-        work(times_.micro_batch);
-        break;
-      case Kind::recompute:
-        work(times_.recompute);
-        break;
-      case Kind::loss:
-        waited = waited || times_.loss_blocks;
+      case Kind::host_work:
+        if (HostTimes::changes_clock(e.work)) return {};
+        if (e.work == HostWork::loss)
+          waited = waited || times_.loss_blocks;
+        else
+          work(times_.of(e.work) * e.times);
         break;
       case Kind::synchronize:
         waited = true;
-        break;
-      case Kind::mixture:
-        work(times_.mixture);
         break;
       case Kind::collective:
       case Kind::start:

@@ -167,7 +167,7 @@ class Replay {
     VirtualClock& clock = a.clock;
     switch (e.kind) {
       case Kind::kernel:
-        clock.kernel(e.seconds, e.part, e.in_call);
+        clock.kernel(e.seconds, e.part);
         a.time.matmul_flops += e.flops;
         ++a.time.launches;
         return true;
@@ -221,32 +221,8 @@ class Replay {
       case Kind::host_kernel:
         clock.host_kernel(e.seconds, e.part);
         return true;
-      case Kind::micro_batch:
-        clock.micro_batch();
-        return true;
-      case Kind::recompute:
-        clock.host(clock.times().recompute);
-        return true;
-      case Kind::loss:
-        if (clock.times().loss_blocks) clock.synchronize();
-        return true;
-      case Kind::mixture:
-        clock.host(clock.times().mixture);
-        return true;
-      case Kind::parameter:
-        clock.host(clock.times().parameter);
-        return true;
-      case Kind::replicas:
-        clock.together(true);
-        return true;
-      case Kind::alone:
-        clock.together(false);
-        return true;
-      case Kind::step:
-        clock.begin_step();
-        return true;
-      case Kind::next_step:
-        clock.wait_for_loader();
+      case Kind::host_work:
+        clock.host_work(e.work, static_cast<int>(e.times));
         return true;
     }
     return true;
@@ -342,7 +318,7 @@ double alone(const StepTapes& tapes, std::initializer_list<const Tape*> in_turn,
   for (const Tape* tape : in_turn)
     for (const ClockEvent& e : tape->clock) switch (e.kind) {
         case Kind::kernel:
-          clock.kernel(e.seconds, e.part, e.in_call);
+          clock.kernel(e.seconds, e.part);
           break;
         case Kind::collective:
         case Kind::start: {

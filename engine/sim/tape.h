@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/host_work.h"
 #include "engine/base/time_part.h"
 #include "engine/device/arena.h"
 #include "engine/plan/schedule.h"
@@ -23,26 +24,19 @@ struct ClockEvent {
     receive,      // bytes; the message of the action
     synchronize,  // the host waits for the stream
     barrier,      // group
-    copy,            // to or from the host (group: CopyWay), seconds, pending: of copies, as in the next two
-    copy_wait,       // the stream waits for a copy
+    copy,         // to or from the host (group: CopyWay), seconds, pending: of copies, as in the next two
+    copy_wait,    // the stream waits for a copy
     copy_host_wait,  // the host does
-    host_kernel,     // seconds, of the host's processor
-    micro_batch,  // this and what follows: HostWork
-    recompute,
-    replicas,
-    alone,
-    step,
-    next_step,
-    loss,
-    mixture,
-    parameter
+    host_kernel,  // seconds, of the host's processor
+    host_work     // work, times
   } kind;
   TimePart part{};  // that a kernel is, or what the stream waits for
   std::uint16_t group = 0;
   std::uint32_t pending = 0;
   double seconds = 0;
   double flops = 0;  // of a kernel, those of matrix products; of a receive, the bytes
-  bool in_call = false;  // a kernel that is launched within the call of another
+  HostWork work{};
+  std::uint32_t times = 1;
   bool operator==(const ClockEvent&) const = default;
 };
 

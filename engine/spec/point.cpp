@@ -284,6 +284,7 @@ const std::vector<Field>& fields() {
       field("grouped_experts", layout, &P::grouped_experts, flag()),
       field("mask_in_batch", layout, &P::mask_in_batch, flag()),
       field("transformer_engine", layout, &P::transformer_engine, flag()),
+      field("rope_fusion", layout, &P::rope_fusion, flag()),
       field("tp_comm_overlap", place, &P::tp_comm_overlap, flag()),
       field("capture", layout, &P::capture, flag()),
       told(field("data", training, &P::data, matching(read_data, "^(synthetic|(text|tokens):(.|\\n)+)$"))),

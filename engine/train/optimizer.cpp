@@ -223,7 +223,7 @@ Optimizer::Outcome Optimizer::step() {
   sum_squares(gradients);
   Outcome outcome;
   outcome.gradient_norm = std::sqrt(device_.read(norm_, 1.0f)) * scale;
-  for (std::int64_t i = 0; i < own_tensors_; ++i) device_.host_work(HostWork::parameter);
+  device_.host_work(HostWork::parameter, static_cast<int>(own_tensors_));
   const bool overflow = !std::isfinite(outcome.gradient_norm);
   outcome.skipped = overflow && plan_.precision.loss_scaling;
   scaler_.update(outcome.skipped);

@@ -177,6 +177,16 @@ TEST_CASE("layouts that cannot be are told with what could") {
   CHECK(why([](Point& p) {
           p.graph = Graph::megatron_core, p.grouped_experts = p.mask_in_batch = p.transformer_engine = false;
         }) == "");
+  CHECK(why([](Point& p) { p.rope_fusion = false; }) ==
+        "rope_fusion false with graph fused, need graph megatron_core or rope_fusion true");
+  Point unfused = tiny();
+  unfused.graph = Graph::megatron_core, unfused.rope_fusion = false;
+  REQUIRE(strategies::why_not(unfused));
+  CHECK(strategies::why_not(unfused)->outcome == Outcome::unsupported);
+  CHECK(strategies::why_not(unfused)->reason ==
+        "rope_fusion false on cpu is not built into this binary, need rope_fusion true, or device sim:");
+  unfused.device = "sim:8xH100-SXM5-80GB";
+  CHECK_FALSE(strategies::why_not(unfused));
   Point overlapped = tiny();
   overlapped.tp_comm_overlap = true;
   const auto refusal = strategies::why_not(overlapped);

@@ -33,13 +33,18 @@ TEST_CASE("short kernels wait for the host to launch them") {
   CHECK(clock.kernel(0.25, TimePart::products).begin == 16);
 }
 
-TEST_CASE("a kernel that is launched within the call of another costs the host no call") {
+TEST_CASE("work of the host's is paid as often as it is done, and some of it is no time but a way to go on") {
   HostTimes t = times();
-  t.launch_in_call = 0.125;
   VirtualClock clock(t);
-  for (int i = 0; i < 8; ++i) clock.kernel(0.0625, TimePart::elementwise, true);
-  CHECK(clock.now() == 1.0625);
-  CHECK(clock.kernel(0.0625, TimePart::products).begin == 2);
+  clock.host_work(HostWork::call, 4);
+  CHECK(clock.now() == 4);
+  clock.host_work(HostWork::loss);
+  CHECK(clock.now() == 4);
+  t.loss_blocks = true;
+  VirtualClock waits(t);
+  waits.kernel(10, TimePart::products);
+  waits.host_work(HostWork::loss);
+  CHECK(waits.kernel(1, TimePart::products).begin == 12.5);
 }
 
 TEST_CASE("a host that synchronizes has waited for the stream, and pays for it") {

@@ -4,7 +4,6 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/ops/copy.h"
-#include "engine/ops/quantise.h"
 #include "engine/ops/run.h"
 #include "engine/sim/cluster.h"
 #include "test/catch.h"
@@ -167,21 +166,19 @@ TEST_CASE("a host that needs longer for a kernel slows a short step down and a l
   CHECK(ratio(large) >= 1);
 }
 
-TEST_CASE("a cast to FP8 is launched within its product's call: the framework's call is paid by other ops alone") {
+TEST_CASE("rotary positions without a kernel cost a host-bound step the calls of PyTorch's small ops") {
   const Machine machine = find_machine("H100-SXM5-80GB", "test");
   const Framework framework = find_framework("megatron_core", "test");
-  const auto cluster = open_cluster(Point(), machine, framework, 1, 1);
-  const auto device = cluster->open_device(0, std::uint64_t{1} << 30);
-  const Tensor figures = device->empty({3}, DType::f32, Category::other, "figures");
-  const auto figure = [&](std::int64_t i) { return figures.slice(i, 1); };
-  const auto seconds_of = [&](const auto& op) {
-    const double before = device->synchronize();
-    run(*device, op);
-    return device->now() - before;
-  };
-  const double call = seconds_of(ops::Fill{figures, 1}), in_call = seconds_of(ops::Fp8Scale{figure(0), figure(1), figure(2)});
-  CHECK(call - in_call == Approx(framework.kernel / machine.host_speed).epsilon(1e-3));
-  CHECK(in_call > machine.launch);
+  Point p = gpt(1, 1, 1);
+  p.model = find_preset("llama-bytes-tiny", "test");
+  p.seq = 64, p.global_batch = 2 * p.micro_batch;
+  p.precision = Precision::bf16, p.graph = Graph::megatron_core, p.device = "sim:1xH100-SXM5-80GB";
+  const double fused = step_ms(simulated(p, machine, framework, 1));
+  p.rope_fusion = false;
+  // Queries and keys, forward and backward, 12 calls each, of every layer of two micro batches.
+  const double calls = 2.0 * 2 * 12 * static_cast<double>(p.model.layers) * 2;
+  CHECK(step_ms(simulated(p, machine, framework, 1)) - fused ==
+        Approx(1e3 * calls * (machine.launch + framework.kernel / machine.host_speed)).epsilon(1e-6));
 }
 
 TEST_CASE("a pipeline and replicas over the network are slower than within a node") {
