@@ -36,7 +36,7 @@ void check_latent(const ModelSpec& m, const std::string& where) {
   if (m.kv_heads != 0 && m.kv_heads != m.heads)
     fail(ErrorKind::bad_input, where + ".kv_heads",
          "with attention_form latent, got {}, need {}, as many as heads", m.kv_heads, m.heads);
-  if (m.parts().position == PositionKind::rotary) check_even(m.qk_rope_head_dim, where + ".qk_rope_head_dim");
+  check_even(m.qk_rope_head_dim, where + ".qk_rope_head_dim");
 }
 
 }  // namespace
