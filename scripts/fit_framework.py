@@ -21,7 +21,7 @@ import tempfile
 
 import published_errors
 
-HOST = ("kernel", "collective", "message", "micro_batch", "recompute_region", "step", "masked_token", "mixture", "parameter")
+HOST = ("kernel", "fill", "product", "collective", "message", "micro_batch", "recompute_region", "step", "masked_token", "mixture", "parameter")
 
 
 def constants_of(framework, fixed):

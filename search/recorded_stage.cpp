@@ -54,7 +54,7 @@ Busy busy_of(const Tape& tape, const HostTimes& times) {
     switch (e.kind) {
       case ClockEvent::Kind::kernel:
         stream.kernel(e.seconds);
-        busy.host += times.launch;
+        busy.host += times.launch * e.times;
         break;
       case ClockEvent::Kind::collective:
         stream.collective(e);

@@ -52,6 +52,15 @@ MaybeRefusal why_not_unfused(const Point& p) {
   return std::nullopt;
 }
 
+// A real device runs the engine's kernels, whatever PyTorch would choose.
+MaybeRefusal why_not_deterministic(const Point& p) {
+  if (p.graph != Graph::megatron_core)
+    return infeasible("deterministic true with graph {}, need graph megatron_core or deterministic false", name_of(p.graph));
+  if (!p.simulated())
+    return not_built_in(fmt::format("deterministic true on {}", p.device), "deterministic false, or device sim:");
+  return std::nullopt;
+}
+
 MaybeRefusal why_no_overlap(const Point& p) {
   if (!p.simulated())
     return not_built_in(fmt::format("tp_comm_overlap true on {}", p.device), "tp_comm_overlap false, or device sim:");
@@ -66,6 +75,8 @@ MaybeRefusal refuse(const Point& p) {
     if (auto why = why_not_captured(p)) return why;
   if (p.tp_comm_overlap)
     if (auto why = why_no_overlap(p)) return why;
+  if (p.deterministic)
+    if (auto why = why_not_deterministic(p)) return why;
   if (p.graph == Graph::megatron_core) return p.rope_fusion ? std::nullopt : why_not_unfused(p);
   if (auto why = why_not_chosen(p)) return why;
   if (p.cross_entropy_fusion != CrossEntropyFusion::te)
@@ -91,7 +102,7 @@ void write(const Point& p, Plan& plan) {
 Strategy graph() {
   return {"graph",
           {"graph", "cross_entropy_fusion", "gradient_accumulation_fusion", "grouped_experts", "mask_in_batch",
-           "transformer_engine", "rope_fusion", "tp_comm_overlap", "attention", "capture"},
+           "transformer_engine", "rope_fusion", "deterministic", "tp_comm_overlap", "attention", "capture"},
           refuse,
           nullptr,
           write};

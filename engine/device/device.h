@@ -31,7 +31,9 @@ class Device {
   std::size_t library_bytes() const { return memory_.library_peak(); }
   Meter& meter() { return meter_; }
   Tensor empty(const Shape& shape, DType dtype, Category category, std::string_view what) {
-    return Tensor(memory_, shape, dtype, category, what);
+    Tensor made(memory_, shape, dtype, category, what);
+    taken(made);
+    return made;
   }
 
   virtual OpTable& ops() = 0;
@@ -80,6 +82,8 @@ class Device {
   }
 
  protected:
+  // A tensor has been given to whoever asked for it; there is nothing in it yet.
+  virtual void taken(const Tensor&) {}
   // Unsupported, unless a device says otherwise.
   virtual std::unique_ptr<Device> open_host();
   // What start_copy() has checked and counted. Where ops have ended when their calls return, so has this.

@@ -65,6 +65,7 @@ Tensor Linear::forward(Context& c, const Tensor& x, Saved& saved) const {
 }
 
 Tensor Linear::forward(Context& c, const Tensor& x, Saved& saved, const Epilogue& epilogue) const {
+  if (!table_) c.device.host_work(HostWork::product);
   if (fp8_) return forward_in_fp8(c, x, saved);
   saved.x = x;
   const Tensor whole = communicate_briefly(c, input_.forward, x);
@@ -86,6 +87,7 @@ Tensor Linear::forward_with_bias(Context& c, const Tensor& x, Saved& saved) cons
 }
 
 Tensor Linear::backward(Context& c, Tensor dy, Saved& saved, Tensor gelu_input) const {
+  if (!table_) c.device.host_work(HostWork::product, 2);
   if (fp8_) return backward_in_fp8(c, std::move(dy), saved);
   // The bias belongs to the output: what the weight's gradient sees of it is the same only if nothing
   // travelled.

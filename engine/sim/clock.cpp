@@ -10,6 +10,8 @@ double HostTimes::of(HostWork work) const {
       return recompute;
     case HostWork::mixture:
       return mixture;
+    case HostWork::product:
+      return product;
     case HostWork::call:
       return launch;
     case HostWork::parameter:
@@ -50,9 +52,9 @@ void VirtualClock::host_work(HostWork work, int times) {
 
 // Here and not inline, so that every caller gets the same bits: what a compiler joins to a fused multiply-add depends on what
 // stands around it.
-Interval VirtualClock::kernel(double seconds, TimePart part) {
+Interval VirtualClock::kernel(double seconds, TimePart part, bool called) {
   const double before = now();
-  host_ += together_ ? times_.launch_together : times_.launch;
+  if (called) host_ += together_ ? times_.launch_together : times_.launch;
   charge(TimePart::host, before);
   const double begin = now();
   const double beside = std::min(begin + seconds, beside_.end) - std::max(begin, beside_.begin);

@@ -32,6 +32,7 @@ struct HostTimes {
   double micro_batch = 0;       // fetching and unpacking one
   double recompute = 0;         // a checkpointed region
   double mixture = 0;           // of experts, its forward or its backward, beside what the engine counts as ops
+  double product = 0;           // of a layer's weight, beside the kernel, where a module of the framework's makes it
   double step = 0;              // an optimizer step's bookkeeping
   double parameter = 0;         // a weight tensor in an optimizer step
   double loader = 0;            // time of the loader, which works beside the host, for a micro batch
@@ -69,8 +70,8 @@ class VirtualClock {
   // Where the time goes; to nowhere if null.
   void charge_to(TimeByPart* spent) { spent_ = spent; }
 
-  // A kernel of that device time.
-  Interval kernel(double seconds, TimePart part);
+  // A kernel of that device time; `called`: by a call of its own.
+  Interval kernel(double seconds, TimePart part, bool called = true);
   // A stream for the collectives of a group; its number.
   int add_stream(std::string_view group) {
     streams_.push_back({{Track::communication, group}});

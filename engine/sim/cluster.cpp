@@ -20,16 +20,18 @@ namespace {
 
 HostTimes estimated_times(const Point& p, const Machine& m, const Framework& f) {
   HostTimes t;
-  t.launch = m.launch + f.kernel / m.host_speed;
+  const double kernel = f.kernel + (p.deterministic ? f.fill : 0);
+  t.launch = m.launch + kernel / m.host_speed;
   // Python's interpreter runs one thread at a time; backward is C++'s, a thread for each device.
   const bool locked = p.replicas == Replicas::single_process && f.interpreter_lock;
-  t.launch_together = m.launch + f.kernel / m.host_speed * static_cast<double>(locked ? p.dp : 1);
+  t.launch_together = m.launch + kernel / m.host_speed * static_cast<double>(locked ? p.dp : 1);
   t.collective = m.launch + f.collective / m.host_speed;
   t.message = m.launch + f.message / m.host_speed;
   t.synchronize = m.synchronize;
   t.micro_batch = f.micro_batch / m.host_speed;
   t.recompute = f.recompute / m.host_speed;
   t.mixture = f.mixture / m.host_speed;
+  t.product = p.transformer_engine ? f.product / m.host_speed : 0;
   t.parameter = f.parameter / m.host_speed;
   t.step = f.step / m.host_speed;
   // Who makes samples of masked words decides for each token whether to mask it: workers, beside all else, or the step itself.
@@ -51,7 +53,7 @@ HostTimes estimated_times(const Point& p, const Machine& m, const Framework& f) 
   // A replayed step is one call of the framework's; what is left of its ops is the driver's, or, where the host is the
   // device, a call each.
   t.launch = t.launch_together = t.collective = t.message = m.immediate ? m.launch : m.graph_node;
-  t.recompute = t.mixture = t.parameter = 0;
+  t.recompute = t.mixture = t.product = t.parameter = 0;
   t.step += m.graph_launch;
   t.messages_block = t.loss_blocks = false;
   return t;
@@ -62,7 +64,7 @@ HostTimes estimated_times(const Point& p, const Machine& m, const Framework& f) 
 HostTimes host_times(const Point& p, const Machine& m, const Framework& f) {
   HostTimes t = estimated_times(p, m, f);
   for (double* time : {&t.launch, &t.launch_together, &t.collective, &t.message, &t.synchronize, &t.micro_batch,
-                       &t.recompute, &t.mixture, &t.step, &t.parameter, &t.loader})
+                       &t.recompute, &t.mixture, &t.product, &t.step, &t.parameter, &t.loader})
     *time = whole_ticks(*time);
   return t;
 }
@@ -86,7 +88,8 @@ std::unique_ptr<sim::CostModel> costs_of(const Point& point, const Machine& mach
   // The ranks of a node share its processor where that is the device.
   const int ranks_on_node = std::min<int>(static_cast<int>(point.world()), machine.devices_per_node);
   const double share = machine.immediate ? 1.0 / ranks_on_node : 1;
-  return std::make_unique<sim::CostModel>(machine, framework, share, point.precision, ranks_on_node);
+  return std::make_unique<sim::CostModel>(machine, framework, share, point.precision, ranks_on_node,
+                                          point.deterministic);
 }
 
 namespace {

@@ -11,10 +11,11 @@
 namespace mbench::sim {
 
 CostModel::CostModel(const Machine& machine, const Framework& framework, double share, Precision precision,
-                     int ranks_on_node)
+                     int ranks_on_node, bool fills)
     : machine_(machine),
       share_(share),
       ranks_on_node_(ranks_on_node),
+      fills_(fills),
       tf32_(precision == Precision::tf32),
       precision_(precision),
       bandwidth_(machine.memory_bandwidth * machine.memory_efficiency * share),

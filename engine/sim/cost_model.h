@@ -36,9 +36,10 @@ class CostModel {
  public:
   // `share`: the part of the device that one rank has (1 but on a machine whose ranks share one processor).
   // `framework`: whose kernels run. `precision`: with tf32, products of f32 run on the units for that.
+  // `fills`: whether new tensors are filled before they are written.
   // `ranks_on_node`: among how many a node's host memory and processors are divided.
   CostModel(const Machine& machine, const Framework& framework, double share,
-            Precision precision = Precision::f32, int ranks_on_node = 1);
+            Precision precision = Precision::f32, int ranks_on_node = 1, bool fills = false);
 
   double product_seconds(const ProductSize& size, const Cost& cost);
   // What an epilogue adds to its product; `cost` is that of the ops it stands for. On a GPU its arithmetic,
@@ -47,6 +48,8 @@ class CostModel {
   double epilogue_seconds(const Cost& cost) const;
   double attention_seconds(const AttentionSize& size, const Cost& cost, DType dtype, bool backward) const;
   double streaming_seconds(const Cost& cost) const;
+  double fill_seconds(double bytes) const { return traffic(bytes) + machine_.kernel_latency; }
+  bool fills() const { return fills_; }
   bool measures_ops() const { return tables_ && !tables_->ops.empty(); }
   // What tables say of an op of that name; nothing where they do not have it.
   std::optional<double> measured_seconds(std::string_view op, const Cost& cost) const;
@@ -72,6 +75,7 @@ class CostModel {
   Machine machine_;
   double share_;
   int ranks_on_node_;
+  bool fills_;
   bool tf32_;
   Precision precision_;
   const RankTables* tables_ = nullptr;  // of so many ranks on a node, or null; their times are that much longer

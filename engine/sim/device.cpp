@@ -108,6 +108,15 @@ void SimDevice::do_copy(const Tensor& from, const Tensor& to) {
   charge(ops::Copy{from, to});
 }
 
+void SimDevice::taken(const Tensor& made) {
+  if (!costs_ || !costs_->fills() || made.bytes() == 0) return;
+  const double seconds = whole_ticks(costs_->fill_seconds(static_cast<double>(made.bytes())));
+  if (tape_) return record_kernel(seconds, {}, TimePart::elementwise, false);
+  if (!clock_) return;
+  const Interval span = clock_->kernel(seconds, TimePart::elementwise, false);
+  if (timeline()) timeline()->add(Track::compute, "fill", span.begin, span.end);
+}
+
 std::unique_ptr<Device> SimDevice::open_host() {
   return std::unique_ptr<Device>(new SimDevice(*this, costs_ ? costs_->host_memory() : 0));
 }
@@ -164,9 +173,10 @@ std::unique_ptr<HostCopy> SimDevice::do_start_copy(CopyWay way, const Tensor& fr
   return std::make_unique<Copy>(*this, 0, span.end);
 }
 
-void SimDevice::record_kernel(double seconds, const Cost& cost, TimePart part) {
+void SimDevice::record_kernel(double seconds, const Cost& cost, TimePart part, bool called) {
   ClockEvent event{ClockEvent::Kind::kernel, part};
   event.seconds = seconds;
+  event.times = called ? 1 : 0;
   if (cost.matmul) event.flops = cost.flops - cost.epilogue;
   (*tape_)->clock.push_back(event);
 }

@@ -44,6 +44,8 @@ class SimDevice final : public Device {
  protected:
   // Takes what the op of that name takes: a launch, and its bytes at the memory's bandwidth.
   void do_copy(const Tensor& from, const Tensor& to) override;
+  // Where new tensors are filled, the time of that; its call is part of those of ops.
+  void taken(const Tensor& made) override;
   std::unique_ptr<Device> open_host() override;
   std::unique_ptr<HostCopy> do_start_copy(CopyWay way, const Tensor& from, const Tensor& to) override;
 
@@ -56,7 +58,7 @@ class SimDevice final : public Device {
   friend void compute(SimDevice& device, const Op& op);
   template <class Op>
   void charge(const Op& op);
-  void record_kernel(double seconds, const Cost& cost, TimePart part);
+  void record_kernel(double seconds, const Cost& cost, TimePart part, bool called = true);
   void charge_host(const Cost& cost, TimePart part, std::string_view name);
 
   std::string name_;

@@ -355,6 +355,8 @@ Framework framework_from_json(const ordered_json& root, const std::string& file)
   w.message = f.get("message", kMicro);
   w.micro_batch = f.get("micro_batch", kMicro);
   w.recompute = f.get("recompute_region", kMicro);
+  w.fill = f.get_or("fill", 0, kMicro);
+  w.product = f.get_or("product", 0, kMicro);
   w.mixture = f.get_or("mixture", 0, kMicro);
   w.step = f.get("step", kMicro);
   w.parameter = f.get_or("parameter", 0, kMicro);

@@ -98,6 +98,8 @@ struct Framework {
   std::string name, description;
   double kernel = 0, collective = 0, message = 0;  // seconds, besides the driver's launch
   double micro_batch = 0, recompute = 0, step = 0;
+  double fill = 0;         // what an op more costs where every tensor that it makes is filled first
+  double product = 0;      // of a layer's weight by a module of Transformer Engine's, besides the kernel
   double mixture = 0;      // of experts, its forward or its backward, besides what the engine counts as kernels
   double parameter = 0;    // a weight tensor in an optimizer step
   double masked_token = 0;      // a loader's work for a token of masked language modelling, beside the host's

@@ -15,7 +15,7 @@ Repeats::Action Repeats::look_at(const Tape& tape, const StepTapes& tapes) const
   for (const ClockEvent& e : tape.clock) {
     switch (e.kind) {
       case Kind::kernel:
-        work(times_.launch);
+        work(times_.launch * e.times);
         break;
       case Kind::host_work:
         if (HostTimes::changes_clock(e.work)) return {};

@@ -167,9 +167,9 @@ class Replay {
     VirtualClock& clock = a.clock;
     switch (e.kind) {
       case Kind::kernel:
-        clock.kernel(e.seconds, e.part);
+        clock.kernel(e.seconds, e.part, e.times > 0);
         a.time.matmul_flops += e.flops;
-        ++a.time.launches;
+        a.time.launches += e.times;
         return true;
       case Kind::collective:
       case Kind::start:

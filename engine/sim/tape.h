@@ -16,7 +16,7 @@ namespace mbench::sim {
 
 struct ClockEvent {
   enum class Kind : std::uint8_t {
-    kernel,       // seconds, flops
+    kernel,       // seconds, flops; times: 0 where another's call makes it
     collective,   // group, seconds: the stream waits for it
     start,        // group, seconds, pending: it does not yet
     wait,         // pending

@@ -285,6 +285,7 @@ const std::vector<Field>& fields() {
       field("mask_in_batch", layout, &P::mask_in_batch, flag()),
       field("transformer_engine", layout, &P::transformer_engine, flag()),
       field("rope_fusion", layout, &P::rope_fusion, flag()),
+      field("deterministic", layout, &P::deterministic, flag()),
       field("tp_comm_overlap", place, &P::tp_comm_overlap, flag()),
       field("capture", layout, &P::capture, flag()),
       told(field("data", training, &P::data, matching(read_data, "^(synthetic|(text|tokens):(.|\\n)+)$"))),

@@ -79,6 +79,7 @@ struct Point {
   bool mask_in_batch = true;
   bool transformer_engine = true;
   bool rope_fusion = true;
+  bool deterministic = false;  // simulation: PyTorch's deterministic algorithms, which fill every new tensor
   bool tp_comm_overlap = false;  // simulation: Transformer Engine's Userbuffers, of which its memory is counted
   bool capture = false;  // the step is recorded once and replayed, as a CUDA graph is
   std::string data = "synthetic";

@@ -187,6 +187,15 @@ TEST_CASE("layouts that cannot be are told with what could") {
         "rope_fusion false on cpu is not built into this binary, need rope_fusion true, or device sim:");
   unfused.device = "sim:8xH100-SXM5-80GB";
   CHECK_FALSE(strategies::why_not(unfused));
+  CHECK(why([](Point& p) { p.deterministic = true; }) ==
+        "deterministic true with graph fused, need graph megatron_core or deterministic false");
+  Point filled = tiny();
+  filled.graph = Graph::megatron_core, filled.deterministic = true;
+  REQUIRE(strategies::why_not(filled));
+  CHECK(strategies::why_not(filled)->reason ==
+        "deterministic true on cpu is not built into this binary, need deterministic false, or device sim:");
+  filled.device = "sim:8xH100-SXM5-80GB";
+  CHECK_FALSE(strategies::why_not(filled));
   Point overlapped = tiny();
   overlapped.tp_comm_overlap = true;
   const auto refusal = strategies::why_not(overlapped);

@@ -181,6 +181,54 @@ TEST_CASE("rotary positions without a kernel cost a host-bound step the calls of
         Approx(1e3 * calls * (machine.launch + framework.kernel / machine.host_speed)).epsilon(1e-6));
 }
 
+TEST_CASE("deterministic algorithms cost a host-bound step a share of each op, and a device-bound one the filling of new tensors") {
+  const Machine machine = find_machine("H100-SXM5-80GB", "test");
+  const Framework framework = find_framework("megatron_core", "test");
+  REQUIRE(framework.fill > 0);
+  Framework free_of_host = framework;
+  free_of_host.kernel = free_of_host.fill = free_of_host.product = 0;
+  const auto both = [&](Point p, const Framework& f) {
+    const Simulation plain = simulated(p, machine, f);
+    p.deterministic = true;
+    const Simulation filled = simulated(p, machine, f);
+    CHECK(filled.peak_by_stage[0].total == plain.peak_by_stage[0].total);
+    return std::pair(step_ms(plain), step_ms(filled));
+  };
+  Point small = gpt(1, 1, 1);
+  small.graph = Graph::megatron_core, small.device = "sim:1xH100-SXM5-80GB", small.precision = Precision::bf16;
+  Point large = small;
+  small.model.hidden = 64, small.model.heads = 4, small.model.ffn = 256;
+  small.seq = 64, small.micro_batch = small.global_batch = 1;
+  large.model.layers = 4, large.model.hidden = 8192, large.model.heads = 64, large.model.ffn = 32768;
+  large.seq = 1024, large.micro_batch = 4, large.global_batch = 4;
+  // Every op of the small step is a call more expensive; what else its host does is not.
+  const auto [called, called_more] = both(small, framework);
+  Framework dearer = framework;
+  dearer.kernel += framework.fill;
+  const double as_dearer = step_ms(simulated(small, machine, dearer));
+  CHECK(called_more > 1.05 * called);
+  CHECK(called_more == Approx(as_dearer).epsilon(0.01));
+  // Tensors of a layer forward and backward are some hundred bytes a value of its input: 5 GiB at 3 TB/s of 4 x 1024 x 8192.
+  const auto [streams, fills] = both(large, free_of_host);
+  CHECK(fills > 1.01 * streams);
+  CHECK(fills < 1.15 * streams);
+}
+
+TEST_CASE("a layer of Transformer Engine's costs the host more for each of its products than a local one") {
+  const Machine machine = find_machine("H100-SXM5-80GB", "test");
+  const Framework framework = find_framework("megatron_core", "test");
+  Point p = gpt(1, 1, 1);
+  p.model.hidden = 64, p.model.heads = 4, p.model.ffn = 256, p.seq = 64;
+  p.global_batch = p.micro_batch;
+  p.graph = Graph::megatron_core, p.device = "sim:1xH100-SXM5-80GB", p.precision = Precision::bf16;
+  const double engine = step_ms(simulated(p, machine, framework, 1));
+  p.transformer_engine = false;
+  const double local = step_ms(simulated(p, machine, framework, 1));
+  // Four linears of each layer: one product forward, two backward.
+  const double products = 4.0 * 3 * static_cast<double>(p.model.layers);
+  CHECK(engine - local == Approx(1e3 * products * framework.product / machine.host_speed).epsilon(1e-6));
+}
+
 TEST_CASE("a pipeline and replicas over the network are slower than within a node") {
   for (const Point& p : {gpt(1, 4, 1), gpt(1, 1, 4)}) {
     Machine machine = find_machine(kV100, "test");
