@@ -30,7 +30,7 @@ HostTimes estimated_times(const Point& p, const Machine& m, const Framework& f) 
   t.synchronize = m.synchronize;
   t.micro_batch = f.micro_batch / m.host_speed;
   t.recompute = f.recompute / m.host_speed;
-  t.mixture = f.mixture / m.host_speed;
+  t.mixture = p.transformer_engine ? f.mixture / m.host_speed : 0;
   t.product = p.transformer_engine ? f.product / m.host_speed : 0;
   t.parameter = f.parameter / m.host_speed;
   t.step = f.step / m.host_speed;

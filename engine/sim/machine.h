@@ -100,7 +100,7 @@ struct Framework {
   double micro_batch = 0, recompute = 0, step = 0;
   double fill = 0;         // what an op more costs where every tensor that it makes is filled first
   double product = 0;      // of a layer's weight by a module of Transformer Engine's, besides the kernel
-  double mixture = 0;      // of experts, its forward or its backward, besides what the engine counts as kernels
+  double mixture = 0;      // of experts in modules of Transformer Engine's, its forward or its backward, besides kernels and products
   double parameter = 0;    // a weight tensor in an optimizer step
   double masked_token = 0;      // a loader's work for a token of masked language modelling, beside the host's
   MessagesBlock messages_block = MessagesBlock::never;  // whether the host waits for the device at every message
