@@ -21,7 +21,10 @@ CostModel::CostModel(const Machine& machine, const Framework& framework, double 
       bandwidth_(machine.memory_bandwidth * machine.memory_efficiency * share),
       streaming_(bandwidth_ * framework.traffic_efficiency),
       f32_flops_(machine.peak_flops[static_cast<std::size_t>(Precision::f32)] * share),
-      attention2_(framework.flash_attention_2) {
+      flash_attention_(framework.flash_attention) {
+  check(flash_attention_ != 1 || machine.attention1_forward * machine.attention1_backward > 0, "sim",
+        "machine {} has no attention.forward_flash_attention_1 and backward_flash_attention_1, which framework {} runs on, need another "
+        "framework or a machine file that has them", machine.name, framework.name);
   if (machine_.measured) std::tie(tables_, longer_) = machine_.measured->tables(ranks_on_node);
 }
 
@@ -98,9 +101,11 @@ double CostModel::epilogue_seconds(const Cost& cost) const {
 
 double CostModel::attention_seconds(const AttentionSize& size, const Cost& cost, DType dtype, bool backward) const {
   const Machine& m = machine_;
-  const AttentionRates& rates = attention2_ ? m.attention2_rates : m.attention_rates;
-  const double reached = backward ? (attention2_ ? m.attention2_backward : m.attention_backward) * rates.backward(size)
-                                  : (attention2_ ? m.attention2_forward : m.attention_forward) * rates.forward(size);
+  static const AttentionRates kAnyShape;
+  const AttentionRates& rates = flash_attention_ == 2 ? m.attention2_rates : flash_attention_ == 1 ? kAnyShape : m.attention_rates;
+  const double forward[] = {m.attention_forward, m.attention1_forward, m.attention2_forward},
+               back[] = {m.attention_backward, m.attention1_backward, m.attention2_backward};
+  const double reached = backward ? back[flash_attention_] * rates.backward(size) : forward[flash_attention_] * rates.forward(size);
   const double flops = m.peak_flops[static_cast<std::size_t>(units_of(dtype))] * share_ * m.power_share * reached;
   return std::max(cost.flops / flops, traffic(cost.bytes)) + machine_.kernel_latency;
 }

@@ -295,6 +295,8 @@ Machine machine_from_json(const ordered_json& root, const std::string& file) {
     m.attention_backward = f.share("backward");
     m.attention2_forward = f.get_or("forward_flash_attention_2", m.attention_forward, 1, 1);
     m.attention2_backward = f.get_or("backward_flash_attention_2", m.attention_backward, 1, 1);
+    m.attention1_forward = f.get_or("forward_flash_attention_1", 0, 1, 1);
+    m.attention1_backward = f.get_or("backward_flash_attention_1", 0, 1, 1);
     const auto rates = [&](const char* key, const sim::AttentionRates& otherwise) {
       const json* curves = f.object().find(key);
       return curves ? sim::AttentionRates::from_json(*curves, f.path(key)) : otherwise;
@@ -367,8 +369,8 @@ Framework framework_from_json(const ordered_json& root, const std::string& file)
   kernels.end();
   if (const json* block = top.find("tensor_collectives_block"))
     w.tensor_collectives_block = read_bool(*block, top.path("tensor_collectives_block"));
-  if (const json* flash = top.find("flash_attention_2"))
-    w.flash_attention_2 = read_bool(*flash, top.path("flash_attention_2"));
+  if (const json* flash = top.find("flash_attention"))
+    w.flash_attention = static_cast<int>(read_int(*flash, top.path("flash_attention"), 1, 2));
   if (const json* block = top.find("loss_blocks")) w.loss_blocks = read_bool(*block, top.path("loss_blocks"));
   if (const json* lock = top.find("interpreter_lock"))
     w.interpreter_lock = read_bool(*lock, top.path("interpreter_lock"));

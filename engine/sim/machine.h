@@ -57,6 +57,7 @@ struct Machine {
   double attention_forward = 0, attention_backward = 0;
   sim::AttentionRates attention_rates;
   double attention2_forward = 0, attention2_backward = 0;  // the same of FlashAttention-2's kernels
+  double attention1_forward = 0, attention1_backward = 0;  // and of the first FlashAttention's, whatever the shape; 0: not known
   sim::AttentionRates attention2_rates;
 
   double launch = 0, synchronize = 0;
@@ -108,7 +109,7 @@ struct Framework {
   bool interpreter_lock = false;  // of the threads of a process one at a time runs host code, but in backward
   bool tensor_collectives_block = false;  // kernels wait for every collective over tp: none runs beside them
   double traffic_efficiency = 1;  // of its memory-bound kernels, relative to the machine's
-  bool flash_attention_2 = false;  // attention runs on those kernels, not on the best that the device has
+  int flash_attention = 0;  // attention runs on the kernels of that FlashAttention, 1 or 2; 0: on the best that the device has
   // Bytes that libraries take from its allocator for good: PyTorch's; Transformer Engine's, its streams' for products of
   // experts in groups, and those beside which its tensor parallelism overlaps.
   std::uint64_t library_memory = 0, layer_library_memory = 0, grouped_products_memory = 0, tp_overlap_memory = 0;

@@ -159,7 +159,7 @@ TEST_CASE("attention of a framework that runs FlashAttention-2 takes that one's 
   Machine machine = round_machine();
   machine.attention2_forward = 0.4, machine.attention2_backward = 0.2;
   Framework framework = plain_framework();
-  framework.flash_attention_2 = true;
+  framework.flash_attention = 2;
   CostModel model(machine, framework, 1);
   CHECK(model.attention_seconds({}, {1e12, 1e6, true}, DType::f16, false) == Approx(1e12 / (0.4 * kFlops) + kLatency));
   CHECK(model.attention_seconds({}, {1e12, 1e6, true}, DType::f16, true) == Approx(1e12 / (0.2 * kFlops) + kLatency));
