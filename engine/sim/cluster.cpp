@@ -29,6 +29,9 @@ HostTimes estimated_times(const Point& p, const Machine& m, const Framework& f) 
   t.message = m.launch + f.message / m.host_speed;
   t.synchronize = m.synchronize;
   t.micro_batch = f.micro_batch / m.host_speed;
+  // Tokens and their positions go to the first stage, labels and the loss's mask to the last, the mask of attention to both. The stages
+  // between get none, but are no slower than those for what they are charged here.
+  if (p.tp > 1 && f.broadcasts > 0) t.micro_batch += t.collective * (p.pp == 1 ? f.broadcasts : (f.broadcasts + 1) / 2);
   t.recompute = f.recompute / m.host_speed;
   t.mixture = p.transformer_engine ? f.mixture / m.host_speed : 0;
   t.product = p.transformer_engine ? f.product / m.host_speed : 0;

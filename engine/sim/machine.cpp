@@ -369,6 +369,8 @@ Framework framework_from_json(const ordered_json& root, const std::string& file)
   kernels.end();
   if (const json* block = top.find("tensor_collectives_block"))
     w.tensor_collectives_block = read_bool(*block, top.path("tensor_collectives_block"));
+  if (const json* broadcasts = top.find("batch_broadcasts"))
+    w.broadcasts = static_cast<int>(read_int(*broadcasts, top.path("batch_broadcasts"), 0, 100));
   if (const json* flash = top.find("flash_attention"))
     w.flash_attention = static_cast<int>(read_int(*flash, top.path("flash_attention"), 1, 2));
   if (const json* block = top.find("loss_blocks")) w.loss_blocks = read_bool(*block, top.path("loss_blocks"));

@@ -99,8 +99,9 @@ struct Framework {
   std::string name, description;
   double kernel = 0, collective = 0, message = 0;  // seconds, besides the driver's launch
   double micro_batch = 0, recompute = 0, step = 0;
+  int broadcasts = 0;      // over tp, of what a micro batch has: where one stage has all of it
   double fill = 0;         // what an op more costs where every tensor that it makes is filled first
-  double product = 0;      // of a layer's weight by a module of Transformer Engine's, besides the kernel
+  double product = 0;      // of a weight that is no table of words by a module of Transformer Engine's, besides the kernel
   double mixture = 0;      // of experts in modules of Transformer Engine's, its forward or its backward, besides kernels and products
   double parameter = 0;    // a weight tensor in an optimizer step
   double masked_token = 0;      // a loader's work for a token of masked language modelling, beside the host's

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "engine/base/error.h"
 #include "test/catch.h"
 
 using namespace mbench;
@@ -167,6 +168,18 @@ TEST_CASE("attention of a framework that runs FlashAttention-2 takes that one's 
   const Machine v100 = find_machine("V100-SXM2-16GB", "test");
   CHECK(v100.attention2_forward == v100.attention_forward);
   CHECK(find_machine("H100-SXM5-80GB", "test").attention2_forward < find_machine("H100-SXM5-80GB", "test").attention_forward);
+}
+
+TEST_CASE("attention of a framework that runs the first FlashAttention takes that one's shares, and a machine without them is refused") {
+  Machine machine = round_machine();
+  machine.attention1_forward = 0.25, machine.attention1_backward = 0.125;
+  Framework framework = plain_framework();
+  framework.flash_attention = 1;
+  CostModel model(machine, framework, 1);
+  CHECK(model.attention_seconds({}, {1e12, 1e6, true}, DType::f16, false) == Approx(1e12 / (0.25 * kFlops) + kLatency));
+  CHECK(model.attention_seconds({}, {1e12, 1e6, true}, DType::f16, true) == Approx(1e12 / (0.125 * kFlops) + kLatency));
+  machine.attention1_backward = 0;
+  CHECK_THROWS_AS(CostModel(machine, framework, 1), Error);
 }
 
 TEST_CASE("fused attention is slower by its shape, as far as the machine's curves say") {

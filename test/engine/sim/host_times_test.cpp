@@ -1,4 +1,7 @@
 // What a framework's host does besides launching ops: where it is charged, and how often.
+#include <tuple>
+
+#include "engine/sim/cluster.h"
 #include "engine/spec/architecture.h"
 #include "test/catch.h"
 #include "test/engine/sim/simulated_run.h"
@@ -70,6 +73,35 @@ TEST_CASE("a mixture of experts is charged in each layer of each micro batch, fo
   CHECK(times(gpt(), &Framework::mixture) == 0);
   p.recompute = Recompute::full;
   CHECK(times(p, &Framework::mixture) == 3 * 8 * 8);
+}
+
+TEST_CASE("layers that are not Transformer Engine's are charged neither its mixtures nor its products") {
+  Point p = mixture();
+  p.graph = Graph::megatron_core, p.device = "sim:1";
+  // Two linears of attention, the router and two products of the experts as groups in each layer, and the logits: one product forward,
+  // two backward.
+  CHECK(times(p, &Framework::product) == ((2 + 1 + 2) * 8 + 1) * 3 * 8);
+  p.grouped_experts = false;
+  CHECK(times(p, &Framework::product) == ((2 + 1 + 2 * 4) * 8 + 1) * 3 * 8);
+  CHECK(times(p, &Framework::mixture) == 2 * 8 * 8);
+  p.transformer_engine = false;
+  CHECK(times(p, &Framework::product) == 0);
+  CHECK(times(p, &Framework::mixture) == 0);
+}
+
+TEST_CASE("a micro batch is broadcast over tp, to the stages of a pipeline that need it") {
+  Framework framework = ideal_framework();
+  framework.collective = 1e-3;
+  const auto micro_batch = [&](int tp, int pp, int broadcasts) {
+    Point p = gpt();
+    p.tp = tp, p.pp = pp;
+    framework.broadcasts = broadcasts;
+    return host_times(p, ideal_machine(), framework);
+  };
+  for (const auto& [tp, pp, times] : {std::tuple(1, 1, 0), {2, 1, 5}, {2, 2, 3}}) {
+    const HostTimes t = micro_batch(tp, pp, 5);
+    CHECK(t.micro_batch - micro_batch(tp, pp, 0).micro_batch == Approx(times * t.collective).epsilon(1e-9));
+  }
 }
 
 TEST_CASE("a replayed step charges neither tensors nor mixtures") {

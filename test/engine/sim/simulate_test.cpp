@@ -214,21 +214,6 @@ TEST_CASE("deterministic algorithms cost a host-bound step a share of each op, a
   CHECK(fills < 1.15 * streams);
 }
 
-TEST_CASE("a layer of Transformer Engine's costs the host more for each of its products than a local one") {
-  const Machine machine = find_machine("H100-SXM5-80GB", "test");
-  const Framework framework = find_framework("megatron_core", "test");
-  Point p = gpt(1, 1, 1);
-  p.model.hidden = 64, p.model.heads = 4, p.model.ffn = 256, p.seq = 64;
-  p.global_batch = p.micro_batch;
-  p.graph = Graph::megatron_core, p.device = "sim:1xH100-SXM5-80GB", p.precision = Precision::bf16;
-  const double engine = step_ms(simulated(p, machine, framework, 1));
-  p.transformer_engine = false;
-  const double local = step_ms(simulated(p, machine, framework, 1));
-  // Four linears of each layer: one product forward, two backward.
-  const double products = 4.0 * 3 * static_cast<double>(p.model.layers);
-  CHECK(engine - local == Approx(1e3 * products * framework.product / machine.host_speed).epsilon(1e-6));
-}
-
 TEST_CASE("a pipeline and replicas over the network are slower than within a node") {
   for (const Point& p : {gpt(1, 4, 1), gpt(1, 1, 4)}) {
     Machine machine = find_machine(kV100, "test");
