@@ -52,13 +52,13 @@ void for_each_expert(const ExpertRows& rows, std::int64_t experts, const F& f) {
 }
 
 // The framework's module makes the products of experts in groups in one call.
-void make_products(Context& c, const Tensor& weights) {
-  c.device.host_work(HostWork::product, c.graph().grouped_experts ? 1 : static_cast<int>(weights.shape()[0]));
+void charge_products(Context& c, const Tensor& weights, int times = 1) {
+  c.device.host_work(HostWork::product, c.graph().grouped_experts ? times : times * static_cast<int>(weights.shape()[0]));
 }
 
 void multiply(Context& c, Product product, const Tensor& x, const Tensor& w, const Tensor& y,
               const ExpertRows& rows, float beta = 0) {
-  make_products(c, w);
+  charge_products(c, w);
   if (!c.graph().grouped_experts)
     return for_each_expert(rows, w.shape()[0], [&](std::int64_t e, std::int64_t first, std::int64_t count) {
       ops::Matmul m = batched(product, x.slice(first, count), w.slice(e, 1), y.slice(first, count), count);
@@ -74,7 +74,7 @@ void multiply(Context& c, Product product, const Tensor& x, const Tensor& w, con
 void add_weight_gradient(Context& c, const Tensor& x, Parameter& weight, const Tensor& y,
                          const ExpertRows& rows) {
   if (!c.graph().grouped_experts) {
-    make_products(c, weight.gradient);
+    charge_products(c, weight.gradient);
     return for_each_expert(rows, weight.gradient.shape()[0], [&](std::int64_t e, std::int64_t first, std::int64_t count) {
       WeightGradient made(c, weight, weight.gradient.slice(e, 1), false);
       ops::Matmul m = batched(Product::weight_gradient, x.slice(first, count), made.target(), y.slice(first, count), count);
@@ -184,7 +184,7 @@ namespace {
 std::vector<ops::Fp8Operand> multiply_in_fp8(Context& c, const Fp8Products& products, const Tensor& x,
                                              const Tensor& w, const Tensor& y, std::int64_t rows) {
   std::vector<ops::Fp8Operand> kept;
-  make_products(c, w);
+  charge_products(c, w);
   for (std::int64_t e = 0; e < w.shape()[0]; ++e) {
     const Tensor weight = w.slice(e, 1).view({w.shape()[1], w.shape()[2]});
     const Fp8Tensor in = products.input(c, x.slice(e * rows, rows), Fp8Ways::both);
@@ -201,8 +201,7 @@ void gradients_in_fp8(Context& c, const Fp8Products& products, const Tensor& dy,
   const Tensor& w = parameter.value;
   WeightGradient made(c, parameter, parameter.gradient, false);
   const Shape one{w.shape()[1], w.shape()[2]};
-  make_products(c, w);
-  make_products(c, w);
+  charge_products(c, w, 2);
   for (std::int64_t e = 0; e < w.shape()[0]; ++e) {
     const Fp8Tensor out = products.gradient(c, dy.slice(e * rows, rows));
     const Tensor weight = w.slice(e, 1).view(one);
