@@ -187,7 +187,7 @@ struct Bounds::Memo {
 
   // A dense layer has no experts, whatever the ranks that have those of others.
   static void without_experts(Point& p, bool dense) {
-    if (dense) p.ep = 1, p.etp = 0;
+    if (dense) p.ep = 1, p.etp = 0, p.ep_communication = EpCommunication::all_to_all;
   }
 
   // What a micro batch meets does not depend on pp and on dp, but where experts need so many ranks, nor on how state is

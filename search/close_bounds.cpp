@@ -205,7 +205,7 @@ struct CloseBounds::Memo {
     if (p.model.experts == 0 || dense) {
       p.dp *= p.cp;
       p.cp = 1;
-      p.ep = 1, p.etp = 0;
+      p.ep = 1, p.etp = 0, p.ep_communication = EpCommunication::all_to_all;
     }
     p.global_batch = p.dp * 3;
     return once(traffics, fmt::format("{} {}", dense, key_of(p)), [&] { return record_traffic(p, dense); });

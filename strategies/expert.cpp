@@ -1,7 +1,9 @@
 // Mixtures of experts: how tokens find them, whole experts on different ranks (expert parallelism, ep) and parts of one
 // expert on several (etp). Both fold over tp x cp x dp (Liu et al. 2025, "MoE Parallel Folding"): with etp = tp the tokens
 // of a tensor-parallel group go through the same parts of experts together, as through a dense block; with etp 1 every
-// rank sends its own; between the two, the tokens of etp neighbouring ranks are gathered and go together.
+// rank sends its own; between the two, the tokens of etp neighbouring ranks are gathered and go together. Over ep rows are sent to
+// their experts, or all tokens are gathered, each rank computes what its experts have to do with them, and the sums are
+// reduce-scattered (Megatron-Core's dispatchers `alltoall` and `allgather`).
 #include <numeric>
 
 #include "strategies/strategies.h"
@@ -65,6 +67,8 @@ MaybeRefusal refuse(const Point& p) {
   if (m.experts == 0) {
     if (p.ep > 1) return infeasible("ep {} of a model without experts, need ep 1", p.ep);
     if (p.etp > 1) return infeasible("etp {} of a model without experts, need etp 0 or 1", p.etp);
+    if (p.ep_communication != EpCommunication::all_to_all)
+      return infeasible("ep_communication {} of a model without experts, need ep_communication all_to_all", name_of(p.ep_communication));
     return std::nullopt;
   }
   if (const MaybeRefusal refusal = refuse_sizes(p)) return refusal;
@@ -76,6 +80,9 @@ MaybeRefusal refuse(const Point& p) {
         "multiple of "
         "{} tokens, got {} of a sample, need {}, or router learned",
         m.experts, m.active_experts, run, seq, nearest_multiples(seq, run));
+  if (p.ep_communication == EpCommunication::all_gather && p.router.routing == Routing::capacity)
+    return infeasible("ep_communication all_gather with router {}, whose capacity is of the tokens that a rank sends, need router balanced or "
+                      "learned, or ep_communication all_to_all", str(p.router));
   if (m.parts().bias)
     return not_built_in(fmt::format("bias true with experts (model {})", m.name), "bias false");
   return std::nullopt;
@@ -102,14 +109,18 @@ std::vector<Choice> choices(const Point& p, std::int64_t) {
 void write(const Point& p, Plan& plan) {
   if (p.model.experts == 0) return;
   plan.router = p.router;
+  plan.ep_communication = p.ep_communication;
   plan.mesh.resize(Axis::etp, static_cast<int>(p.expert_tp()));
   plan.mesh.resize(Axis::ep, static_cast<int>(p.ep));
   // Tokens arrive as a dense block's would where their experts are cut as it is; else those of the ranks that share an expert are
   // gathered: of etp neighbours of tp, each of which has its part of the sequence.
   const Axis gathered = p.expert_tp() == p.tp ? Axis::tp : Axis::etp;
-  const Flow hidden = gathered == Axis::tp ? plan.hidden : plan.hidden.with(Axis::etp, shard(0), shard(0));
-  const Flow tokens = hidden.with(gathered, replicate, partial),
-             sums = hidden.with(gathered, partial, replicate);
+  Flow hidden = gathered == Axis::tp ? plan.hidden : plan.hidden.with(Axis::etp, shard(0), shard(0));
+  // Which tokens a rank of ep has is no matter here: they are put one after the other.
+  const bool gathers = p.ep_communication == EpCommunication::all_gather;
+  if (gathers) hidden = hidden.with(Axis::ep, shard(0), shard(0));
+  Flow tokens = hidden.with(gathered, replicate, partial), sums = hidden.with(gathered, partial, replicate);
+  if (gathers) tokens = tokens.with(Axis::ep, replicate, partial), sums = sums.with(Axis::ep, partial, replicate);
   const Spread by_expert(Axis::ep, shard(0));
   const auto role = [&](Role r) -> LinearPlan& { return plan.linear[static_cast<std::size_t>(r)]; };
   role(Role::expert_column) = {by_expert.with(Axis::etp, shard(1)), hidden, tokens, tokens, tokens};
@@ -119,7 +130,7 @@ void write(const Point& p, Plan& plan) {
 }  // namespace
 
 Strategy expert() {
-  return {"expert", {"ep", "etp", "router"}, refuse, choices, write};
+  return {"expert", {"ep", "etp", "ep_communication", "router"}, refuse, choices, write};
 }
 
 }  // namespace mbench::strategies

@@ -45,6 +45,15 @@ MaybeRefusal why_not_chosen(const Point& p) {
   return std::nullopt;
 }
 
+MaybeRefusal why_not_that_loss(const Point& p) {
+  const CrossEntropyFusion fusion = p.cross_entropy_fusion;
+  if (fusion == CrossEntropyFusion::te) return std::nullopt;
+  const Graph needed = fusion == CrossEntropyFusion::torch ? Graph::fused : Graph::megatron_core;
+  if (p.graph == needed) return std::nullopt;
+  return infeasible("cross_entropy_fusion {} with graph {}, need graph {} or cross_entropy_fusion te", name_of(fusion),
+                    name_of(p.graph), name_of(needed));
+}
+
 // The engine's own kernel turns them in one.
 MaybeRefusal why_not_unfused(const Point& p) {
   if (!p.simulated())
@@ -77,12 +86,9 @@ MaybeRefusal refuse(const Point& p) {
     if (auto why = why_no_overlap(p)) return why;
   if (p.deterministic)
     if (auto why = why_not_deterministic(p)) return why;
+  if (auto why = why_not_that_loss(p)) return why;
   if (p.graph == Graph::megatron_core) return p.rope_fusion ? std::nullopt : why_not_unfused(p);
   if (auto why = why_not_chosen(p)) return why;
-  if (p.cross_entropy_fusion != CrossEntropyFusion::te)
-    return infeasible(
-        "cross_entropy_fusion {} with graph {}, need graph megatron_core or cross_entropy_fusion te",
-        name_of(p.cross_entropy_fusion), name_of(p.graph));
   if (!p.gradient_accumulation_fusion)
     return infeasible(
         "gradient_accumulation_fusion false with graph {}, need graph megatron_core or "

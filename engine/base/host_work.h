@@ -13,7 +13,7 @@ enum class HostWork : std::uint8_t {
   step,         // an optimizer step begins
   next_step,    // a step has ended, and the inputs of the next are waited for
   loss,         // the loss of a micro batch has been computed
-  mixture,      // a mixture of experts begins its forward or its backward
+  mixture,      // a mixture of experts to which rows are sent begins its forward or its backward
   product,      // of a layer's weight, by the framework's own module
   call,         // a small op that the framework enqueues where the engine has none
   parameter     // a weight tensor of those that are about to be updated

@@ -46,7 +46,8 @@ void CrossEntropy::compute(Context& c, Tensor logits, const Targets& t, const Te
   const auto row_values = [&](const char* what) {
     return c.device.empty({rows}, DType::f32, Category::activations, what);
   };
-  const bool keep_exp = c.graph().logits_in_f32;
+  const LogitsGradient style = c.graph().logits_gradient;
+  const bool keep_exp = style != LogitsGradient::in_place;
   if (keep_exp && logits.dtype() != DType::f32) {
     const Tensor copy = c.device.empty(logits.shape(), DType::f32, Category::activations, "logits in f32");
     run(c.device, ops::Copy{logits, copy});
@@ -60,7 +61,7 @@ void CrossEntropy::compute(Context& c, Tensor logits, const Targets& t, const Te
   Group& others = c.groups.over(split_);
   others.all_reduce(max, ReduceOp::max);
   if (keep_exp)
-    saved.exp = c.graph().exponentials_in_copy
+    saved.exp = style == LogitsGradient::exponentials_in_copy
                     ? logits
                     : c.device.empty(logits.shape(), DType::f32, Category::activations, "exponentials");
   run(c.device, ops::ExpSum{logits, max, t.labels, first, valid, saved.sum, target, saved.exp});
@@ -78,14 +79,28 @@ Tensor CrossEntropy::compute_gradient(Context& c, const Targets& t, Saved& saved
   if (saved.dlogits) return std::exchange(saved.dlogits, Tensor());
   const std::int64_t n = saved.exp.shape().cols(), first = first_column(c, n);
   const std::int64_t valid = std::clamp<std::int64_t>(columns_ - first, 0, n);
-  run(c.device, ops::CrossEntropyGrad{Tensor(), saved.exp, Tensor(), saved.sum, t.labels, t.weights,
-                                      t.gradient_scale * t.inv_weight_sum, first, valid, saved.exp, t.gradient_factor()});
-  Tensor dlogits = saved.exp;
-  if (c.dtype() != DType::f32) {
-    dlogits = c.activation(saved.exp.shape(), "logits gradient");
-    run(c.device, ops::Copy{saved.exp, dlogits});
+  Tensor gradient = saved.exp, of_loss, exp_again;
+  if (c.graph().logits_gradient == LogitsGradient::gradients_apart) {
+    const auto f32_logits = [&](const char* what) {
+      return c.device.empty(saved.exp.shape(), DType::f32, Category::activations, what);
+    };
+    // What autograd makes and fills on its way from the loss; the op below takes its one value a row from the targets.
+    of_loss = f32_logits("gradient of log-probabilities");
+    run(c.device, ops::Fill{of_loss, 0});
+    // Of split columns PyTorch keeps the logarithms alone and takes their exponentials again (DTensor's loss_parallel).
+    if (!split_.empty()) {
+      exp_again = f32_logits("exponentials again");
+      run(c.device, ops::Copy{saved.exp, exp_again});
+    }
+    gradient = f32_logits("logits gradient in f32");
   }
+  run(c.device, ops::CrossEntropyGrad{Tensor(), saved.exp, Tensor(), saved.sum, t.labels, t.weights,
+                                      t.gradient_scale * t.inv_weight_sum, first, valid, gradient, t.gradient_factor()});
+  of_loss.reset(), exp_again.reset();
   saved = {};
+  if (c.dtype() == DType::f32) return gradient;
+  const Tensor dlogits = c.activation(gradient.shape(), "logits gradient");
+  run(c.device, ops::Copy{gradient, dlogits});
   return dlogits;
 }
 

@@ -58,10 +58,11 @@ ExpertWay way_of(Device& device, const std::vector<std::int64_t>& counts, std::v
                  ExpertRows& rows);
 
 // Between rows by expert of all experts, on the rank whose tokens they are, and rows by expert of this rank's experts. One
-// rank has nothing to exchange: both are the same tensor.
+// rank has nothing to exchange, nor have ranks that gather all tokens: both are the same tensor.
 class ExpertExchange {
  public:
-  explicit ExpertExchange(const Plan& plan) : ranks_(plan.mesh.size(Axis::ep)) {}
+  explicit ExpertExchange(const Plan& plan)
+      : ranks_(plan.ep_communication == EpCommunication::all_gather ? 1 : plan.mesh.size(Axis::ep)) {}
 
   // Under way: overlaps with what is enqueued until finish().
   class Travelling {

@@ -35,11 +35,12 @@ Moe::Moe(ParameterStore& store, const Plan& plan, const MoeSpec& spec, Regions d
     : experts_number_(spec.experts),
       active_(spec.active),
       mode_(plan.router),
+      gathers_(plan.ep_communication == EpCommunication::all_gather),
       tokens_(Transition::between(plan.role(spec.expert.fc1.role).input,
                                   plan.role(spec.expert.fc1.role).consumed, plan.mesh)),
       sums_(Transition::between(plan.role(spec.expert.fc2.role).product,
                                 plan.role(spec.expert.fc2.role).output, plan.mesh)),
-      counted_apart_(sequence_axes(plan.role(spec.expert.fc1.role).consumed.value, plan.mesh)),
+      counted_apart_(sequence_axes(gathers_ ? plan.hidden.value : plan.role(spec.expert.fc1.role).consumed.value, plan.mesh)),
       router_(store, plan, spec),
       experts_(store, plan, spec.expert),
       exchange_(plan) {
@@ -50,30 +51,51 @@ void Moe::plan_dispatch(Context& c, const Tensor& experts, Saved& saved) const {
   const auto integers = [&](const Shape& shape, std::string_view what) {
     return c.device.empty(shape, DType::i64, Category::activations, what);
   };
-  const std::int64_t tokens = experts.shape().rows();
+  const std::int64_t tokens = experts.shape().rows(), here = gathers_ ? experts_.count() : experts_number_;
   ops::DispatchPlan plan;
   plan.experts = experts;
   plan.capacity = capacity_of(mode_, tokens, active_, experts_number_);
   plan.rows = saved.rows = integers(experts.shape(), "rows of tokens");
-  plan.counts = integers({experts_number_}, "tokens of experts");
-  plan.offsets = integers({experts_number_ + 1}, "first rows of experts");
-  plan.pairs = saved.pairs =
-      integers({plan.capacity > 0 ? experts_number_ * plan.capacity : tokens * active_}, "tokens of rows");
+  plan.counts = integers({here}, "tokens of experts");
+  plan.offsets = integers({here + 1}, "first rows of experts");
+  plan.pairs = saved.pairs = integers({plan.capacity > 0 ? here * plan.capacity : tokens * active_}, "tokens of rows");
+  if (gathers_) plan.first = c.groups.over({Axis::ep}).rank() * here;
   run(c.device, plan);
-  saved.sizes = {plan.capacity * c.plan.mesh.size(Axis::ep), {}};
+  saved.sizes = {plan.capacity * (gathers_ ? 1 : c.plan.mesh.size(Axis::ep)), {}};
   if (plan.capacity == 0)
     read_sizes(c, plan.counts, tokens * active_, saved);
   else if (c.graph().reads_expert_rows && mode_.routing == Routing::balanced && !c.plan.capture)
     wait_for_sizes(c, plan.counts);
   if (!router_.balances()) return;
+  const Tensor counts = gathers_ ? counts_of_own(c, saved) : plan.counts;
+  const std::int64_t own = gathers_ ? saved.router.experts.shape().rows() : tokens;
   Group& together = c.groups.over(counted_apart_);
-  if (together.size() > 1) together.all_reduce(plan.counts);
-  router_.count(c, plan.counts, tokens * together.size(), saved.router);
+  if (together.size() > 1) together.all_reduce(counts);
+  router_.count(c, counts, own * together.size(), saved.router);
+}
+
+Tensor Moe::counts_of_own(Context& c, const Saved& saved) const {
+  const auto integers = [&](const Shape& shape, std::string_view what) {
+    return c.device.empty(shape, DType::i64, Category::activations, what);
+  };
+  ops::DispatchPlan plan;
+  plan.experts = saved.router.experts;
+  plan.rows = integers(plan.experts.shape(), "rows of own tokens");
+  plan.pairs = integers({plan.experts.numel()}, "own tokens of rows");
+  plan.offsets = integers({experts_number_ + 1}, "first rows of own tokens");
+  plan.counts = integers({experts_number_}, "own tokens of experts");
+  run(c.device, plan);
+  return plan.counts;
 }
 
 void Moe::read_sizes(Context& c, const Tensor& counts, std::int64_t pairs, Saved& saved) const {
   const std::int64_t ranks = c.plan.mesh.size(Axis::ep), local = experts_number_ / ranks;
   const auto number = static_cast<std::size_t>(experts_number_);
+  Tensor all = counts;
+  if (gathers_ && ranks > 1) {
+    all = c.device.empty({experts_number_}, DType::i64, Category::activations, "tokens of all experts");
+    c.groups.over({Axis::ep}).all_gather(counts, all);
+  }
   // Without values it is as if every expert had its share, and is waited for as it is for real.
   const auto read = [&](const Tensor& t, auto&& share) {
     std::vector<std::int64_t> values(number);
@@ -88,11 +110,15 @@ void Moe::read_sizes(Context& c, const Tensor& counts, std::int64_t pairs, Saved
     }
     return values;
   };
-  const std::vector<std::int64_t> mine = read(counts, [](std::int64_t e) { return e; });
+  const std::vector<std::int64_t> mine = read(all, [](std::int64_t e) { return e; });
   if (c.device.real()) c.router_load.add(mine);
-  if (ranks == 1) {
+  if (gathers_ || ranks == 1) {
+    const std::int64_t first = gathers_ ? c.groups.over({Axis::ep}).rank() * local : 0;
     saved.sizes.offsets.assign(1, 0);
-    for (const std::int64_t n : mine) saved.sizes.offsets.push_back(saved.sizes.offsets.back() + n);
+    for (std::int64_t e = first; e < first + local; ++e)
+      saved.sizes.offsets.push_back(saved.sizes.offsets.back() + mine[static_cast<std::size_t>(e)]);
+    // Only so many of the pairs are of experts here; at least one row, though it be padding.
+    saved.pairs = saved.pairs.slice(0, std::max<std::int64_t>(saved.sizes.offsets.back(), 1));
     return;
   }
   Group& peers = c.groups.over({Axis::ep});
@@ -108,7 +134,7 @@ void Moe::read_sizes(Context& c, const Tensor& counts, std::int64_t pairs, Saved
 // As read_sizes(), where all are known beforehand: what a graph that drops no token waits for, whatever the routing.
 void Moe::wait_for_sizes(Context& c, const Tensor& counts) const {
   Tensor rows = counts;
-  if (Group& peers = c.groups.over({Axis::ep}); peers.size() > 1) {
+  if (Group& peers = c.groups.over({Axis::ep}); peers.size() > 1 && !gathers_) {
     rows = c.device.empty(counts.shape(), DType::i64, Category::activations, "rows that come from each rank");
     peers.all_to_all(counts, rows);
   }
@@ -116,7 +142,7 @@ void Moe::wait_for_sizes(Context& c, const Tensor& counts) const {
     c.device.read(rows, 0);
     return;
   }
-  std::vector<std::int64_t> values(static_cast<std::size_t>(experts_number_));
+  std::vector<std::int64_t> values(static_cast<std::size_t>(rows.numel()));
   c.device.read(rows, std::as_writable_bytes(std::span(values)));
 }
 
@@ -132,7 +158,7 @@ Tensor Moe::forward(Context& c, const MicroBatch& batch, Tensor x,
   auto owned = std::make_unique<Saved>();
   Saved& saved = *owned;
   keep = std::move(owned);
-  c.device.host_work(HostWork::mixture);
+  if (!gathers_) c.device.host_work(HostWork::mixture);
   const Tensor own_weights = router_.forward(c, batch, x, saved.router);
   saved.weights = communicate(c, tokens_.forward, own_weights);
   plan_dispatch(c, communicate(c, tokens_.forward, saved.router.experts), saved);
@@ -170,7 +196,7 @@ Tensor Moe::forward(Context& c, const MicroBatch& batch, Tensor x,
 Tensor Moe::backward(Context& c, const MicroBatch& batch, Tensor dy,
                      std::unique_ptr<Mixer::Saved>& kept) const {
   Saved& saved = static_cast<Saved&>(*kept);
-  c.device.host_work(HostWork::mixture);
+  if (!gathers_) c.device.host_work(HostWork::mixture);
   const Tensor dsum = communicate(c, sums_.backward, dy);
   const Shape whole = dsum.shape();
   const bool within = c.graph().weights_within_experts;

@@ -1,6 +1,7 @@
 // A mixture of experts: each token goes to the experts that the router chose for it, their outputs come back and are
 // summed by weight; the shared expert, if there is one, sees all tokens. Where the graph has weights within experts, they go to
-// the experts with the rows, and what comes back is summed as it is.
+// the experts with the rows, and what comes back is summed as it is. Where tokens are gathered over ep, no row travels: each rank
+// sums what its own experts make of all tokens, and the sums are reduce-scattered.
 #pragma once
 #include <optional>
 
@@ -43,11 +44,14 @@ class Moe final : public Mixer {
   // The same for sizes that follow the data, from the plan's counts: the host waits for them.
   void read_sizes(Context& context, const Tensor& counts, std::int64_t pairs, Saved& saved) const;
   void wait_for_sizes(Context& context, const Tensor& counts) const;
+  // How many of this rank's own tokens chose each expert, where `counts` of a plan are of gathered tokens and of its own experts.
+  Tensor counts_of_own(Context& context, const Saved& saved) const;
   // Those of the tokens' pairs, which are kept no longer, by the rows in which they go out: [rows, 1] f32, zero in padding.
   Tensor weights_of_rows(Context& context, Saved& saved) const;
 
   std::int64_t experts_number_, active_;
   RouterMode mode_;
+  bool gathers_;  // all tokens of ep come to each of its ranks, whose plan is of its own experts alone
   Transition tokens_, sums_;  // hidden activations to where they are dispatched; summed outputs back
   Axes counted_apart_;  // along which other ranks dispatch tokens that are balanced together with this rank's
   Router router_;

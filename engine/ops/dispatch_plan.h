@@ -12,13 +12,14 @@ namespace mbench::ops {
 
 struct DispatchPlan {
   static constexpr std::string_view name = "dispatch_plan";
-  Tensor experts;  // [tokens, k] i64; outside [0, number of experts) where a pair has none: it gets no row
+  Tensor experts;  // [tokens, k] i64; outside [first, first + number of experts) where a pair has none here: it gets no row
   Tensor rows;     // [tokens, k] i64: each pair's row; -1 where it has none
   Tensor pairs;    // [rows] i64: each row's pair; -1 where it is padding
   Tensor counts;   // [experts] i64: the pairs that chose each expert, dropped ones among them
   Tensor offsets;  // [experts + 1] i64: the first row of each expert; the last is the end of the rows in use
   std::int64_t capacity = 0;  // rows of an expert, or 0: as many as chose it
   std::int64_t multiple = 1;  // without a capacity: rows of an expert are padded to one of it
+  std::int64_t first = 0;     // of all experts, that which comes first here
 
   std::int64_t number() const { return counts.numel(); }  // of experts
   // What `pairs` has to hold, whatever the tokens choose.
@@ -35,6 +36,7 @@ struct DispatchPlan {
     need_dtype(name, "pairs", pairs, DType::i64);
     mbench::check(number() > 0, name, "experts, got none, need at least 1");
     mbench::check(capacity >= 0, name, "capacity, got {}, need at least 0", capacity);
+    mbench::check(first >= 0, name, "first expert, got {}, need at least 0", first);
     mbench::check(multiple >= 1 && (capacity == 0 || multiple == 1), name,
                   "multiple, got {} with capacity {}, need at least 1, and 1 with a capacity", multiple,
                   capacity);

@@ -1,6 +1,19 @@
 #include "engine/plan/plan.h"
 
 namespace mbench {
+namespace {
+
+LogitsGradient logits_gradient(CrossEntropyFusion fusion) {
+  switch (fusion) {
+    case CrossEntropyFusion::none: return LogitsGradient::exponentials_in_copy;
+    case CrossEntropyFusion::native: return LogitsGradient::exponentials_apart;
+    case CrossEntropyFusion::torch: return LogitsGradient::gradients_apart;
+    case CrossEntropyFusion::te: break;
+  }
+  return LogitsGradient::in_place;
+}
+
+}  // namespace
 
 GraphStyle graph_style(const Point& p) {
   if (p.graph == Graph::megatron_core)
@@ -8,8 +21,7 @@ GraphStyle graph_style(const Point& p) {
             .stored_masks = true,
             .attention_mask = false,
             .global_buffer = !p.transformer_engine,
-            .logits_in_f32 = p.cross_entropy_fusion != CrossEntropyFusion::te,
-            .exponentials_in_copy = p.cross_entropy_fusion == CrossEntropyFusion::none,
+            .logits_gradient = logits_gradient(p.cross_entropy_fusion),
             .gradient_copy_in_f32 = true,
             .fused_residual_grad = false,
             .fused_epilogues = false,
@@ -27,8 +39,7 @@ GraphStyle graph_style(const Point& p) {
             .stored_masks = true,
             .attention_mask = true,
             .global_buffer = true,
-            .logits_in_f32 = true,
-            .exponentials_in_copy = false,
+            .logits_gradient = LogitsGradient::exponentials_apart,
             .gradient_copy_in_f32 = true,
             .fused_residual_grad = false,
             .fused_epilogues = false,
@@ -39,8 +50,7 @@ GraphStyle graph_style(const Point& p) {
           .stored_masks = false,
           .attention_mask = false,
           .global_buffer = false,
-          .logits_in_f32 = false,
-          .exponentials_in_copy = false,
+          .logits_gradient = logits_gradient(p.cross_entropy_fusion),
           .gradient_copy_in_f32 = false,
           .fused_residual_grad = true,
           .fused_epilogues = true,

@@ -49,6 +49,15 @@ enum class WeightGradients {
   apart  // in a tensor of its own in the model's dtype, which is then added to the buffer
 };
 
+// What cross entropy makes of the logits, and keeps of it for backward beside the sums of their exponentials.
+enum class LogitsGradient {
+  in_place,              // the gradient, in forward, in their place
+  exponentials_in_copy,  // exponentials, in place of an f32 copy that outlives the logits
+  exponentials_apart,    // exponentials beside that copy, which goes after forward
+  gradients_apart        // as before; in backward the loss's gradient by log-probability, zeros but for the targets', and that by
+                         // logit beside the exponentials, all in f32, and these twice where columns are split over ranks
+};
+
 // What graphs do differently, all of it. Eager keeps and materialises what Megatron-LM on PyTorch did in 2022, megatron_core
 // what Megatron-Core with Transformer Engine does, so that their peak memory is comparable with published runs; fused keeps
 // less and runs faster.
@@ -57,8 +66,7 @@ struct GraphStyle {
   bool stored_masks;     // dropout masks kept, 1 byte an element / drawn again from their counters
   bool attention_mask;   // a [seq, seq] mask tensor kept for every micro batch / hidden keys known by rule
   bool global_buffer;    // Megatron's persistent buffer for scores and gathered activations
-  bool logits_in_f32;    // cross entropy on an f32 copy, exponentials kept / gradient in place of the logits
-  bool exponentials_in_copy;  // these take the place of that copy / a tensor of their own
+  LogitsGradient logits_gradient;
   bool gradient_copy_in_f32;  // 16-bit gradients copied to f32 before the optimizer / read as they are
   bool fused_residual_grad;   // residual gradient added inside the norm's gradient / by an op of its own
   bool fused_epilogues;       // bias, GELU and their gradients in the matrix products / ops of their own
@@ -102,6 +110,7 @@ struct Plan {
   GraphStyle graph{};
   AttentionKind attention = AttentionKind::core;
   CpCommunication cp_communication = CpCommunication::ring;
+  EpCommunication ep_communication = EpCommunication::all_to_all;
   PrecisionPlan precision;
   RouterMode router;  // where the model has experts
 

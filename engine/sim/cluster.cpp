@@ -33,7 +33,7 @@ HostTimes estimated_times(const Point& p, const Machine& m, const Framework& f) 
   // between get none, but are no slower than those for what they are charged here.
   if (p.tp > 1 && f.broadcasts > 0) t.micro_batch += t.collective * (p.pp == 1 ? f.broadcasts : (f.broadcasts + 1) / 2);
   t.recompute = f.recompute / m.host_speed;
-  t.mixture = p.transformer_engine ? f.mixture / m.host_speed : 0;
+  t.mixture = f.mixture / m.host_speed;
   t.product = p.transformer_engine ? f.product / m.host_speed : 0;
   t.parameter = f.parameter / m.host_speed;
   t.step = f.step / m.host_speed;

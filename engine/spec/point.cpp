@@ -35,12 +35,15 @@ constexpr Choices<AttentionKind, 2> kAttentions = {
 constexpr Choices<CpCommunication, 3> kCpCommunications = {{{"all_gather", CpCommunication::all_gather},
                                                             {"ring", CpCommunication::ring},
                                                             {"all_to_all", CpCommunication::all_to_all}}};
+constexpr Choices<EpCommunication, 2> kEpCommunications = {
+    {{"all_to_all", EpCommunication::all_to_all}, {"all_gather", EpCommunication::all_gather}}};
 constexpr Choices<Graph, 3> kGraphs = {{{"eager", Graph::eager},
                                         {"fused", Graph::fused},
                                         {"megatron_core", Graph::megatron_core}}};
-constexpr Choices<CrossEntropyFusion, 3> kCrossEntropyFusions = {{{"none", CrossEntropyFusion::none},
+constexpr Choices<CrossEntropyFusion, 4> kCrossEntropyFusions = {{{"none", CrossEntropyFusion::none},
                                                                   {"native", CrossEntropyFusion::native},
-                                                                  {"te", CrossEntropyFusion::te}}};
+                                                                  {"te", CrossEntropyFusion::te},
+                                                                  {"torch", CrossEntropyFusion::torch}}};
 constexpr Choices<Replicas, 2> kReplicas = {
     {{"ranks", Replicas::ranks}, {"single_process", Replicas::single_process}}};
 constexpr Choices<Offload, 3> kOffloads = {
@@ -257,6 +260,7 @@ const std::vector<Field>& fields() {
       field("cp_communication", layout, &P::cp_communication, choice(kCpCommunications)),
       field("ep", layout, &P::ep, count(1, kMaxAxis)),
       field("etp", layout, &P::etp, count(0, kMaxAxis)),
+      field("ep_communication", layout, &P::ep_communication, choice(kEpCommunications)),
       field("router", training, &P::router,
             matching([](const json& value, const std::string& where) { return read_router(read_string(value, where), where); },
                      "^(balanced|learned|capacity:.+)$")),
@@ -335,6 +339,9 @@ std::string_view name_of(AttentionKind v) {
 }
 std::string_view name_of(CpCommunication v) {
   return choice_name(v, kCpCommunications);
+}
+std::string_view name_of(EpCommunication v) {
+  return choice_name(v, kEpCommunications);
 }
 std::string_view name_of(Graph v) {
   return choice_name(v, kGraphs);

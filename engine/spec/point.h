@@ -24,8 +24,9 @@ enum class AttentionKind { core, flash };
 // How the ranks of cp meet in attention: keys and values gathered; passed round from rank to rank; or all of the sequence for
 // some of the heads.
 enum class CpCommunication { all_gather, ring, all_to_all };
+enum class EpCommunication { all_to_all, all_gather };
 enum class Graph { eager, fused, megatron_core };
-enum class CrossEntropyFusion { none, native, te };  // of graph megatron_core
+enum class CrossEntropyFusion { none, native, te, torch };  // torch: of graph fused, the others of megatron_core
 enum class Replicas { ranks, single_process };
 // ZeRO's stages; FairScale's and PyTorch's names for what they have of them. Written 0 to 3, "oss", "oss+sdp", "fsdp".
 enum class Zero { none, stage_1, stage_2, stage_3, oss, oss_sdp, fsdp };
@@ -43,6 +44,7 @@ struct Point {
 
   std::int64_t tp = 1, pp = 1, dp = 1, cp = 1;
   CpCommunication cp_communication = CpCommunication::ring;
+  EpCommunication ep_communication = EpCommunication::all_to_all;
   // Of experts, folded over tp x cp x dp: ranks that have different ones, and ranks that have parts of one; 0: as many as tp.
   std::int64_t ep = 1, etp = 0;
   RouterMode router;                    // where the model has experts
@@ -160,6 +162,7 @@ std::string_view name_of(Fp8Recipe);
 std::string_view name_of(OptimizerKind);
 std::string_view name_of(AttentionKind);
 std::string_view name_of(CpCommunication);
+std::string_view name_of(EpCommunication);
 std::string_view name_of(Graph);
 std::string_view name_of(CrossEntropyFusion);
 std::string_view name_of(Replicas);

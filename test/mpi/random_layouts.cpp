@@ -33,6 +33,7 @@ const json& choices() {
     "cp_communication": ["ring", "all_gather", "all_to_all"],
     "ep": [1, 2, 4],
     "etp": [0, 1, 2],
+    "ep_communication": ["all_to_all", "all_gather"],
     "router": ["balanced", "balanced", "learned"]
   })");
   return table;
@@ -72,7 +73,7 @@ std::vector<Layout> random_layouts(std::uint64_t seed, std::size_t count) {
     const json& model = one_of(models());
     fields["model"].merge_patch(model);
     for (const auto& [key, values] : choices().items())
-      if (model.contains("experts") || (key != "ep" && key != "etp" && key != "router"))
+      if (model.contains("experts") || (key != "ep" && key != "etp" && key != "ep_communication" && key != "router"))
         text[key] = one_of(values);
     fields.merge_patch(text);
     const Point point = point_from_json(fields, "random layout: $");

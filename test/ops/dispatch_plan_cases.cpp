@@ -18,7 +18,7 @@ void reference(const ops::DispatchPlan& op, Doubles& v) {
     offsets[e] = static_cast<double>(first);
     counts[e] = 0;
     for (std::size_t i = 0; i < experts.size(); ++i) {
-      if (experts[i] != static_cast<double>(e)) continue;
+      if (experts[i] != static_cast<double>(op.first + e)) continue;
       ++counts[e];
       if (op.capacity > 0 && row == first + op.capacity) continue;
       pairs[row] = static_cast<double>(i);
@@ -33,6 +33,7 @@ void reference(const ops::DispatchPlan& op, Doubles& v) {
 struct Sizes {
   std::int64_t tokens, k, experts;
   std::int64_t capacity = 0, more = 0, multiple = 1;  // `more` rows than are needed
+  std::int64_t first = 0;
 };
 
 ops::DispatchPlan make(Tensors& t, const Sizes& z, const Tensor& experts) {
@@ -44,24 +45,25 @@ ops::DispatchPlan make(Tensors& t, const Sizes& z, const Tensor& experts) {
           t.out({z.experts}, DType::i64),
           t.out({z.experts + 1}, DType::i64),
           z.capacity,
-          z.multiple};
+          z.multiple,
+          z.first};
 }
 
 // Some experts are beyond the last: those pairs have none.
 ops::DispatchPlan make(Tensors& t, const Sizes& z) {
-  return make(t, z, t.ids({z.tokens, z.k}, z.experts + z.experts / 3));
+  return make(t, z, t.ids({z.tokens, z.k}, z.first + z.experts + z.experts / 3));
 }
 
 const Cases<ops::DispatchPlan> dispatch_plan(reference, [](CaseList<ops::DispatchPlan>& cases) {
   const Within exact{.cpu = kExact, .kernel = kExact};
   const auto name = [](const Sizes& z) {
-    return fmt::format("{} x {} of {}, capacity {}, {} more rows, multiples of {}", z.tokens, z.k, z.experts,
+    return fmt::format("{} x {} of {} from {}, capacity {}, {} more rows, multiples of {}", z.tokens, z.k, z.experts, z.first,
                        z.capacity, z.more, z.multiple);
   };
   for (const Sizes& z : {Sizes{0, 2, 3}, Sizes{1, 1, 1}, Sizes{1, 1, 1, 3}, Sizes{7, 2, 4},
                          Sizes{7, 2, 4, 2, 5}, Sizes{128, 2, 8}, Sizes{129, 2, 8, 0, 40},
                          Sizes{129, 2, 8, 0, 0, 16}, Sizes{50, 3, 70, 0, 9, 8}, Sizes{300, 2, 8, 80},
-                         Sizes{70, 8, 64}, Sizes{70, 8, 64, 9}, Sizes{33, 3, 300}, Sizes{100, 3, 33, 7, 300}})
+                         Sizes{70, 8, 64}, Sizes{129, 2, 4, 0, 0, 1, 8}, Sizes{300, 3, 8, 20, 0, 1, 16}, Sizes{70, 8, 64, 9}, Sizes{33, 3, 300}, Sizes{100, 3, 33, 7, 300}})
     cases.add(
         name(z), [=](Tensors& t) { return make(t, z); }, exact);
   cases.add(

@@ -300,6 +300,30 @@ TEST_CASE("gradients are reduced where a weight is whole and tokens are split") 
   CHECK(hidden_over() == Axes{Axis::tp});
 }
 
+TEST_CASE("tokens of a mixture are gathered over ep where no rows are sent, and sums scattered") {
+  Point p = layout(2, 1, 4);
+  p.model.family = "mixtral";
+  p.model.experts = 8, p.model.active_experts = 2;
+  p.ep = 4;
+  const auto along_ep = [](const Exchanges& list) {
+    std::vector<Collective> found;
+    for (const Exchange& e : list)
+      if (e.axis == Axis::ep) found.push_back(e.what);
+    return found;
+  };
+  const auto exchanges = [&](EpCommunication how) {
+    p.ep_communication = how;
+    const Plan plan = make_plan(p);
+    const LinearPlan &column = plan.role(Role::expert_column), &row = plan.role(Role::expert_row);
+    const Transition tokens = Transition::between(column.input, column.consumed, plan.mesh),
+                     sums = Transition::between(row.product, row.output, plan.mesh);
+    return std::vector{along_ep(tokens.forward), along_ep(tokens.backward), along_ep(sums.forward), along_ep(sums.backward)};
+  };
+  using Found = std::vector<std::vector<Collective>>;
+  CHECK(exchanges(EpCommunication::all_to_all) == Found{{}, {}, {}, {}});
+  CHECK(exchanges(EpCommunication::all_gather) == Found{{gather}, {scatter}, {scatter}, {gather}});
+}
+
 TEST_CASE("sharded state: from the optimizer's to the weights, stage by stage") {
   const auto state = [](Zero zero, bool no_sync = false) {
     Point point = layout(1, 1, 4);

@@ -79,6 +79,14 @@ TEST_CASE("layouts that cannot be are told with what could") {
   CHECK(mixture([](Point& p) { p.tp = 2, p.model.expert_ffn = 33; }) ==
         "etp 2 does not divide expert_ffn 33, need etp 1 or 3");
   CHECK(mixture([](Point& p) { p.tp = 4, p.model.expert_ffn = 36, p.model.shared_experts = 1; }) == "");
+  CHECK(mixture([](Point& p) { p.ep = 2, p.dp = p.global_batch = 2, p.ep_communication = EpCommunication::all_gather; }) == "");
+  CHECK_THAT(mixture([](Point& p) {
+               p.ep = 2, p.dp = p.global_batch = 2, p.ep_communication = EpCommunication::all_gather;
+               p.router = {Routing::capacity, 2};
+             }),
+             Contains("ep_communication all_gather with router capacity:2, whose capacity is of the tokens that a rank sends"));
+  CHECK(why([](Point& p) { p.ep_communication = EpCommunication::all_gather; }) ==
+        "ep_communication all_gather of a model without experts, need ep_communication all_to_all");
   CHECK_THAT(mixture([](Point& p) { p.seq = 64; }),
              Contains("a multiple of 3 tokens, got 64 of a sample, need 63 or 66, or router learned"));
   CHECK(mixture([](Point& p) { p.seq = 64, p.router.routing = Routing::learned; }) == "");
@@ -155,6 +163,9 @@ TEST_CASE("layouts that cannot be are told with what could") {
   CHECK(why([](Point& p) { p.zero = Zero::fsdp, p.fsdp_no_sync = true; }) == "");
   CHECK(why([](Point& p) { p.cross_entropy_fusion = CrossEntropyFusion::none; }) ==
         "cross_entropy_fusion none with graph fused, need graph megatron_core or cross_entropy_fusion te");
+  CHECK(why([](Point& p) { p.graph = Graph::megatron_core, p.cross_entropy_fusion = CrossEntropyFusion::torch; }) ==
+        "cross_entropy_fusion torch with graph megatron_core, need graph fused or cross_entropy_fusion te");
+  CHECK(why([](Point& p) { p.cross_entropy_fusion = CrossEntropyFusion::torch; }) == "");
   CHECK(why([](Point& p) { p.graph = Graph::eager, p.gradient_accumulation_fusion = false; }) ==
         "gradient_accumulation_fusion false with graph eager, need graph megatron_core or "
         "gradient_accumulation_fusion true");

@@ -28,6 +28,7 @@ struct DispatchPlanArguments {
   std::int64_t most_rows;  // elements of `pairs`
   std::int64_t capacity;   // 0: none
   std::int64_t multiple;
+  std::int64_t first;  // of all experts, that which comes first here
 };
 
 // f(i, expert, how many of the tile's pairs before i have its expert, whether none after i has) for every pair of the
@@ -41,7 +42,7 @@ __device__ inline void for_pairs(const DispatchPlanArguments& a, SharedArray<int
     const std::int64_t i = first + lane;
     int expert = -1;
     if (i < end) {
-      const std::int64_t e = a.experts[i];
+      const std::int64_t e = a.experts[i] - a.first;
       if (e >= 0 && e < a.number) expert = static_cast<int>(e);
     }
     __syncthreads();  // the last tile has been read
@@ -148,7 +149,8 @@ void enqueue(Stream& stream, const ops::DispatchPlan& op) {
                                 op.number(),
                                 op.pairs.numel(),
                                 op.capacity,
-                                op.multiple};
+                                op.multiple,
+                                op.first};
   Launch runs;
   runs.grid_x = static_cast<unsigned>(blocks);
   runs.block_x = kPairTile;
