@@ -37,6 +37,21 @@ void read_where(const json& value, const std::string& where, PublishedRow& row) 
   }
 }
 
+std::vector<double> read_runs(const json& value, const std::string& where) {
+  if (!value.is_array() || value.size() < 2)
+    fail(ErrorKind::bad_input, where, "got {}, need an array of two figures or more", short_json(value));
+  std::vector<double> runs;
+  for (std::size_t i = 0; i < value.size(); ++i)
+    runs.push_back(read_number(value[i], fmt::format("{}[{}]", where, i)));
+  std::sort(runs.begin(), runs.end());
+  return runs;
+}
+
+double median(const std::vector<double>& ascending) {
+  const std::size_t n = ascending.size();
+  return (ascending[(n - 1) / 2] + ascending[n / 2]) / 2;
+}
+
 PublishedFigure read_figure(const std::string& metric, const json& value, const std::string& where) {
   PublishedFigure figure;
   figure.metric = metric;
@@ -45,6 +60,12 @@ PublishedFigure read_figure(const std::string& metric, const json& value, const 
     return figure;
   }
   ObjectReader object(value, where);
+  if (const json* runs = object.find("runs")) {
+    object.refuse_unknown();
+    figure.runs = read_runs(*runs, where + ".runs");
+    figure.mean = median(figure.runs);
+    return figure;
+  }
   figure.mean = read_number(object.require("mean", "a number"), where + ".mean");
   if (const json* stddev = object.find("stddev")) figure.stddev = read_number(*stddev, where + ".stddev");
   object.refuse_unknown();

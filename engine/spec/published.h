@@ -8,7 +8,8 @@
 //   }
 //
 // `where` names fields of a point, as many as it takes to pick one. A figure has the name of a number of the
-// result file and is a number or {"mean", "stddev"}. "outcome": "oom" says that the point did not fit.
+// result file and is a number, {"mean", "stddev"}, or {"runs": [...]} where it was published of several runs of the same:
+// their median is compared. "outcome": "oom" says that the point did not fit.
 // "doubt" says why a row cannot be right, or, as {"mfu": "why"}, why one of its figures cannot.
 #pragma once
 #include <nlohmann/json.hpp>
@@ -23,8 +24,9 @@ namespace mbench {
 
 struct PublishedFigure {
   std::string metric;
-  double mean = 0;
+  double mean = 0;  // of several runs their median
   std::optional<double> stddev;
+  std::vector<double> runs;  // two or more, ascending; empty: one figure
   std::string doubt;  // empty: none
 };
 

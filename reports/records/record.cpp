@@ -234,7 +234,7 @@ void Record::publish(const Published& published, std::optional<std::size_t> row)
   json_["error"] = Json::object();
   Json &theirs = json_["published"], &errors = json_["error"];
   for (const std::string& metric : published.metrics) {
-    theirs[metric] = {{"mean", nullptr}, {"stddev", nullptr}};
+    theirs[metric] = {{"mean", nullptr}, {"stddev", nullptr}, {"least", nullptr}, {"most", nullptr}};
     errors[metric] = nullptr;
   }
   if (!row) return;
@@ -247,6 +247,10 @@ void Record::publish(const Published& published, std::optional<std::size_t> row)
   for (const PublishedFigure& figure : found.figures) {
     theirs[figure.metric]["mean"] = figure.mean;
     if (figure.stddev) theirs[figure.metric]["stddev"] = *figure.stddev;
+    if (!figure.runs.empty()) {
+      theirs[figure.metric]["least"] = figure.runs.front();
+      theirs[figure.metric]["most"] = figure.runs.back();
+    }
     if (!figure.doubt.empty()) remarks_["published." + figure.metric] = figure.doubt;
     const Json ours = value(figure.metric);
     if (ours.is_number() && figure.mean != 0 && (outcome_ == Outcome::ok || figure.metric == "parameters"))

@@ -46,9 +46,11 @@ Format format_of(const std::string& metric, const Published& published) {
   if (scale == 100) format.header += " (%)";
   for (const PublishedRow& row : published.rows)
     for (const PublishedFigure& figure : row.figures)
-      if (figure.metric == metric)
-        format.decimals = std::max({format.decimals, decimals_of(figure.mean * scale),
-                                    figure.stddev ? decimals_of(*figure.stddev * scale) : 0});
+      if (figure.metric == metric) {
+        format.decimals = std::max(format.decimals, figure.stddev ? decimals_of(*figure.stddev * scale) : 0);
+        for (const double run : figure.runs.empty() ? std::vector{figure.mean} : figure.runs)
+          format.decimals = std::max(format.decimals, decimals_of(run * scale));
+      }
   return format;
 }
 
@@ -112,8 +114,9 @@ TableDeclaration published_table(const Published& published, const std::vector<c
       return fmt::format("{{{}{}:{}{}}}", name, f.scale, f.thousands ? "," : "", f.decimals);
     };
     const auto spread = [&](const std::string& name) { return "[ +/- " + value(name + ".stddev") + "]"; };
+    const auto range = [&](const std::string& name) { return "[ (" + value(name + ".least") + " to " + value(name + ".most") + ")]"; };
     const std::string theirs = "published." + metric;
-    declaration.columns.push_back(column(f.header + ": published", theirs, value(theirs) + spread(theirs)));
+    declaration.columns.push_back(column(f.header + ": published", theirs, value(theirs) + spread(theirs) + range(theirs)));
     // A simulated step takes the same time again and again: its spread says nothing.
     const bool has_spread = ours == "measured" && (metric == "iteration_ms" || metric == "samples_per_s");
     const std::string header = metric == "parameters" ? "counted" : ours;

@@ -104,6 +104,9 @@ TEST_CASE("what is wrong with published figures is said with its path") {
   CHECK_THAT(row(good + R"(, "mfu": -1)"), Contains("rows[0].mfu] out of range, got -1"));
   CHECK_THAT(row(good + R"(, "mfu": {"stddev": 1})"), Contains("rows[0].mfu] \"mean\" is missing"));
   CHECK_THAT(row(good + R"(, "mfu": {"mean": 1, "sigma": 1})"), Contains("rows[0].mfu.sigma] unknown key"));
+  CHECK_THAT(row(good + R"(, "mfu": {"runs": [1]})"), Contains("rows[0].mfu.runs] got [1], need an array of two figures or more"));
+  CHECK_THAT(row(good + R"(, "mfu": {"runs": [1, "2"]})"), Contains("rows[0].mfu.runs[1]] wrong type, got \"2\""));
+  CHECK_THAT(row(good + R"(, "mfu": {"runs": [1, 2], "mean": 1})"), Contains("rows[0].mfu.mean] unknown key"));
   CHECK_THAT(row(good + R"(, "outcome": "crashed")"), Contains("rows[0].outcome] no such choice"));
   CHECK_THAT(row(good + R"(, "outcome": "oom", "mfu": 1)"),
              Contains("rows[0]] an outcome and figures too, got outcome \"oom\" and mfu"));

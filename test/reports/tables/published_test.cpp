@@ -49,6 +49,20 @@ std::vector<const Record*> pointers(const std::vector<Record>& records) {
 
 }  // namespace
 
+TEST_CASE("of a figure that was published of several runs the median is compared, and the range printed") {
+  ResultFile file = sample_file();
+  file.spec["published"]["rows"][0]["iteration_ms"] = {{"runs", {330, 280.5, 300, 290}}};
+  const std::vector<Record> records = records_of(file);
+  const Record& first = records.front();  // 288 * 1.02
+  CHECK(first.value("published.iteration_ms") == 295);
+  CHECK(first.value("published.iteration_ms.least") == 280.5);
+  CHECK(first.value("published.iteration_ms.most") == 330);
+  CHECK(first.value("error.iteration_ms") == Approx((288 * 1.02 - 295) / 295));
+  CHECK(records[1].value("published.iteration_ms.least").is_null());
+  const std::string text = render_report(file, {});
+  CHECK_THAT(text, Contains("| 295.0 (280.5 to 330.0) |") && Contains("|                  340.0 |"));
+}
+
 TEST_CASE("a record has its published figures and its errors by name") {
   ResultFile file = sample_file();
   file.spec["published"]["rows"][0]["iteration_ms"] = {{"mean", 300}, {"stddev", 1.5}};
