@@ -407,6 +407,7 @@ TEST_CASE("copies of sharded state: of state that is sharded, by divisors of dp 
           values.push_back(value);
           Point other = p;
           other.optimizer_instances = value;
+          INFO(model << " " << fields << ", optimizer_instances " << value.dump());
           CHECK_FALSE(strategies::why_not(other));
         }
     return values;
@@ -418,7 +419,7 @@ TEST_CASE("copies of sharded state: of state that is sharded, by divisors of dp 
   CHECK(offered(R"("dp": 128, "zero": "fsdp")") == Values{1, 2, 16});
   CHECK(offered(R"("dp": 8, "cp": 2, "attention": "flash", "zero": 3)") == Values{1, 2});
   CHECK(offered(R"("dp": 16, "tp": 2, "zero": 2)") == Values{1, 4});
-  CHECK(offered(R"("dp": 4, "tp": 8, "zero": 2)") == Values{1});  // of 8 no copy would be sharded
+  CHECK(offered(R"("dp": 4, "tp": 8, "zero": 2)", "gpt2-345m") == Values{1});  // of 8 no copy would be sharded
   CHECK(offered(R"("dp": 6, "zero": 1)") == Values{1});
   CHECK(offered(R"("dp": 16, "zero": 1, "ep": 4)", kExperts) == Values{1, 2});
   CHECK(offered(R"("dp": 16, "zero": 1, "ep": 8)", kExperts) == Values{1, 2});
