@@ -169,7 +169,7 @@ std::vector<Scope> scopes_of(int ranks, const std::vector<Mesh>& meshes) {
   for (const Mesh& mesh : meshes) {
     if (mesh.world() > ranks) continue;
     for (const Axes axes : {Axes{Axis::tp}, Axes{Axis::cp}, Axes{Axis::dp}, Axes{Axis::cp, Axis::dp}, Axes{Axis::pp},
-                            Axes{Axis::etp}, Axes{Axis::ep}, Axes{Axis::edp}}) {
+                            Axes{Axis::dp_replicate}, Axes{Axis::etp}, Axes{Axis::ep}, Axes{Axis::edp}}) {
       // Where experts lie as everything else does, there are no groups of theirs.
       const bool of_experts = axes == Axes{Axis::etp} || axes == Axes{Axis::ep} || axes == Axes{Axis::edp};
       if (of_experts && mesh.size(Axis::etp) == 1 && mesh.size(Axis::ep) == 1) continue;

@@ -52,7 +52,7 @@ struct Options {
 
 constexpr std::int64_t kMostRanks = 1 << 20;  // as of --ranks
 
-constexpr Axis kMeshAxes[] = {Axis::tp, Axis::cp, Axis::dp, Axis::pp, Axis::etp, Axis::ep};
+constexpr Axis kMeshAxes[] = {Axis::tp, Axis::cp, Axis::dp, Axis::pp, Axis::etp, Axis::ep, Axis::dp_replicate};
 
 std::string text_of(const Mesh& mesh) {
   std::string text;
@@ -81,12 +81,12 @@ Mesh read_mesh(const std::string& text) {
     at = end + 1;
   }
   std::int64_t ranks = 1, experts = 1;
-  for (const Axis axis : {Axis::tp, Axis::cp, Axis::dp, Axis::pp}) ranks = std::min(ranks * mesh.size(axis), kMostRanks + 1);
-  for (const Axis axis : {Axis::etp, Axis::ep, Axis::pp}) experts = std::min(experts * mesh.size(axis), kMostRanks + 1);
+  for (const Axis axis : kDenseAxes.list()) ranks = std::min(ranks * mesh.size(axis), kMostRanks + 1);
+  for (const Axis axis : {Axis::etp, Axis::ep, Axis::dp_replicate, Axis::pp}) experts = std::min(experts * mesh.size(axis), kMostRanks + 1);
   if (ranks > kMostRanks || experts > kMostRanks)
     fail(ErrorKind::bad_input, "--mesh", "more ranks than a job has, got \"{}\", need {} at most", text, kMostRanks);
-  if (mesh.world() % (mesh.size(Axis::etp) * mesh.size(Axis::ep) * mesh.size(Axis::pp)) != 0)
-    fail(ErrorKind::bad_input, "--mesh", "etp x ep x pp must divide the ranks, got \"{}\"", text);
+  if (mesh.world() % mesh.size({Axis::etp, Axis::ep, Axis::dp_replicate, Axis::pp}) != 0)
+    fail(ErrorKind::bad_input, "--mesh", "etp x ep x dp_replicate x pp must divide the ranks, got \"{}\"", text);
   return mesh;
 }
 

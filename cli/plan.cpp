@@ -60,6 +60,11 @@ std::string kept(const Plan& plan) {
   return fmt::format("everything but {}{}", name_of(dropped), where);
 }
 
+std::string copies_of(const Plan& plan) {
+  const int copies = plan.mesh.size(Axis::dp_replicate);
+  return copies > 1 ? fmt::format(", {} copies", copies) : "";
+}
+
 void print_layout(const Point& p, const Plan& plan) {
   fmt::print("  ranks        {} = tp {}{} x dp {} x pp {} (tp innermost)\n", plan.mesh.world(), p.tp,
              p.cp > 1 ? fmt::format(" x cp {}", p.cp) : "", p.dp, p.pp);
@@ -78,11 +83,11 @@ void print_layout(const Point& p, const Plan& plan) {
              name_of(p.graph));
   fmt::print("  activations  [seq, batch, hidden]: {}\n", str(plan.hidden.value, plan.mesh));
   if (plan.state.sharded())
-    fmt::print("  state        zero {}: weights {}, gradients {}, optimizer state {}, over {} ranks\n",
+    fmt::print("  state        zero {}: weights {}, gradients {}, optimizer state {}, over {} ranks{}\n",
                name_of(p.zero), str(plan.state.weights), str(plan.state.gradients), str(plan.state.optimizer),
-               plan.mesh.size({Axis::cp, Axis::dp}));
+               plan.mesh.size({Axis::cp, Axis::dp}), copies_of(plan));
   if (plan.state.sharded() && p.model.experts > 0)
-    fmt::print("               of experts over {} ranks\n", plan.mesh.size(Axis::edp));
+    fmt::print("               of experts over {} ranks{}\n", plan.mesh.size(Axis::edp), copies_of(plan));
   if (plan.state.optimizer_at == Residence::host)
     fmt::print("  offload      {} in host memory, updated there\n",
                plan.state.weights_at == Residence::host ? "weights and optimizer state" : "optimizer state");

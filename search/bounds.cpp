@@ -64,7 +64,7 @@ class Recent {
     static thread_local std::vector<Place> places(kPlaces);
     std::uint64_t hash = owner;
     const auto add = [&](std::int64_t n) { hash = (hash ^ static_cast<std::uint64_t>(n)) * 0x9E3779B97F4A7C15u; };
-    for (const std::int64_t n : {p.tp, p.pp, p.dp, p.cp, p.ep, p.etp, p.micro_batch, p.virtual_stages, other}) add(n);
+    for (const std::int64_t n : {p.tp, p.pp, p.dp, p.cp, p.ep, p.etp, p.micro_batch, p.virtual_stages, p.optimizer_instances, other}) add(n);
     for (const bool on : {p.sequence_parallel, p.fsdp_no_sync}) add(on);
     add(static_cast<std::int64_t>(p.cp_communication));
     add(static_cast<std::int64_t>(p.zero));
@@ -195,6 +195,7 @@ struct Bounds::Memo {
   const std::optional<Probe>& probe(const Point& point, bool dense) {
     Point p = small_model(point, 2, 2, dense);
     p.zero = Zero::none;
+    p.optimizer_instances = 1;
     p.fsdp_no_sync = false;
     p.offload = Offload::none;
     without_experts(p, dense);
@@ -261,6 +262,7 @@ struct Bounds::Memo {
   Bytes layer_state(const Point& point, bool dense) {
     Point whole = point;
     whole.zero = Zero::none;
+    whole.optimizer_instances = 1;
     whole.fsdp_no_sync = false;
     whole.offload = Offload::none;
     const auto& found = state(whole, dense);
@@ -276,7 +278,7 @@ struct Bounds::Memo {
     for (int k = 0; k < 2; ++k)
       if (kinds[static_cast<std::size_t>(k)])
         least = std::min(least, layer_state(p, k == 0)[static_cast<std::size_t>(Category::weights)]);
-    const double sharers = static_cast<double>(p.dp * p.cp) / (p.model.experts > 0 ? static_cast<double>(p.ep) : 1.0);
+    const double sharers = static_cast<double>(p.dp * p.cp / p.optimizer_instances) / (p.model.experts > 0 ? static_cast<double>(p.ep) : 1.0);
     return least * std::max(0.0, 1 - 1 / sharers) * (1 - kSlack);
   }
 

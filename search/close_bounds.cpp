@@ -282,7 +282,7 @@ Floor CloseBounds::floor(const Point& point, const Floor& floor) const {
 Floor CloseBounds::Memo::closer(const Point& point, const Floor& floor, bool alone, bool whole_step) {
   if (!stands_for(point)) return floor;
   Point as = point;
-  if (!alone) as.zero = Zero::none, as.offload = Offload::none;  // whose actions others do too, and reduce and update besides
+  if (!alone) as.zero = Zero::none, as.optimizer_instances = 1, as.offload = Offload::none;  // whose actions others do too, and reduce and update besides
   const std::int64_t chunks = point.pp * point.virtual_stages, stages = std::min<std::int64_t>(chunks, 3);
   const std::array<bool, 2> kinds = kinds_of(point);
   const auto& plan = bounds.chunks_of(point);

@@ -25,6 +25,7 @@ double MeshBounds::seconds(const Point& mesh) const {
   p.recompute = Recompute::none;
   p.recompute_layers = 0;
   p.zero = Zero::none;
+  p.optimizer_instances = 1;
   p.fsdp_no_sync = false;
   p.offload = Offload::none;
   p.micro_batch = mesh.global_batch;

@@ -17,14 +17,24 @@ using sim::Tape;
 class Alone {
  public:
   explicit Alone(const Tape& tape, bool progress_in_calls) : progress_in_calls_(progress_in_calls) {
-    for (const ClockEvent& e : tape.clock)
-      if (e.kind == ClockEvent::Kind::wait) waited_for_.insert(e.pending);
+    for (auto e = tape.clock.rbegin(); e != tape.clock.rend(); ++e) {
+      if (e->kind == ClockEvent::Kind::wait) waited_for_.insert(e->pending);
+      // By what begins behind it, too.
+      const bool behind = e->kind == ClockEvent::Kind::start && e->after != ClockEvent::kNone;
+      if (behind && waited_for_.contains(e->pending)) waited_for_.insert(e->after);
+    }
   }
   double now() const { return now_; }
   void kernel(double seconds) { now_ += seconds; }
   void collective(const ClockEvent& e) { now_ = occupy(e); }
   void start(const ClockEvent& e) {
     if (!waited_for_.contains(e.pending)) return;  // by a later action, which may find it done
+    const auto before = pending_.find(e.after);
+    if (before != pending_.end() && progress_in_calls_) now_ += before->second;
+    if (before != pending_.end() && !progress_in_calls_) {
+      double& free = free_[e.group];
+      free = std::max(free, before->second);
+    }
     // What makes progress in calls alone takes its time where it is waited for.
     pending_[e.pending] = progress_in_calls_ ? e.seconds : occupy(e);
   }

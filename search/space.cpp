@@ -28,7 +28,7 @@ using strategies::Strategy;
 const std::vector<std::string> kAxisFields = {"tp", "pp", "cp", "dp"};
 
 // Fields that a mesh leaves open: what a sample costs at least on it does not depend on them (mesh_bounds.h).
-const std::vector<std::string> kWithinMesh = {"micro_batch", "zero",     "fsdp_no_sync",   "offload",
+const std::vector<std::string> kWithinMesh = {"micro_batch", "zero",     "fsdp_no_sync",   "optimizer_instances", "offload",
                                               "recompute",   "schedule", "virtual_stages", "recompute_layers"};
 
 // Every choice that strategies offer for a point of this model, axes first.
@@ -362,7 +362,8 @@ void set_field(Point& point, const std::string& field, const json& value, const 
   static const std::map<std::string, std::int64_t Point::*> counts = {
       {"tp", &Point::tp}, {"pp", &Point::pp},   {"dp", &Point::dp},
       {"cp", &Point::cp}, {"ep", &Point::ep},   {"etp", &Point::etp},
-      {"micro_batch", &Point::micro_batch},     {"virtual_stages", &Point::virtual_stages}};
+      {"micro_batch", &Point::micro_batch},     {"virtual_stages", &Point::virtual_stages},
+      {"optimizer_instances", &Point::optimizer_instances}};
   if (const auto count = counts.find(field); count != counts.end() && value.is_number_integer() && value > 0) {
     point.*count->second = value.get<std::int64_t>();
     return;

@@ -43,8 +43,10 @@ std::vector<Choice> choices(const Point& p, std::int64_t devices) {
 }
 
 void write(const Point& point, Plan& plan) {
-  plan.mesh.resize(Axis::dp, static_cast<int>(point.dp));
-  plan.hidden = plan.hidden.with(Axis::dp, shard(1), shard(1));
+  // Two axes where there are several copies of sharded state (sharded_state.cpp): samples are split along both.
+  plan.mesh.resize(Axis::dp, static_cast<int>(point.dp / point.optimizer_instances));
+  plan.mesh.resize(Axis::dp_replicate, static_cast<int>(point.optimizer_instances));
+  for (const Axis axis : kBatchAxes.list()) plan.hidden = plan.hidden.with(axis, shard(1), shard(1));
   plan.loader = {static_cast<int>(point.loader_workers), point.pinned};
   plan.single_process = point.replicas == Replicas::single_process;
   // PyTorch DDP's default of 25 MiB: large enough to amortise a collective's latency, small enough to start

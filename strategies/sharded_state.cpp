@@ -1,5 +1,7 @@
 // Where weights, gradients and optimizer state lie over the ranks that replicate them (ZeRO: Rajbhandari et al. 2020), and
-// on the device or the host.
+// on the device or the host. They may be sharded over a part of those ranks and replicated over the rest (optimizer_instances:
+// PyTorch's HSDP, Megatron-Core's --num-distributed-optimizer-instances, Zhang et al. 2022, "MiCS"): the axis of the mesh that the
+// copies lie along is written with data parallelism, which it is a part of.
 #include "strategies/strategies.h"
 
 namespace mbench::strategies {
@@ -27,7 +29,31 @@ bool weights_are_sharded(const Point& p) {
   return plan_of(p).weights.sharded();
 }
 
+// The ranks that have the same experts; 0 where the experts' axes do not fit the others, which their strategy says.
+std::int64_t ranks_of_experts(const Point& p) {
+  const std::int64_t stage = p.tp * p.cp * p.dp, experts = p.expert_tp() * p.ep;
+  return stage % experts == 0 ? stage / experts : 0;
+}
+
+MaybeRefusal refuse_instances(const Point& p) {
+  const std::int64_t n = p.optimizer_instances, edp = ranks_of_experts(p);
+  if (n == 1) return std::nullopt;
+  if (p.replicas == Replicas::single_process)
+    return infeasible("optimizer_instances {} with replicas single_process, whose first replica has all state, need replicas ranks, or "
+                      "optimizer_instances 1", n);
+  if (!plan_of(p).sharded())
+    return infeasible("optimizer_instances {} with zero {}, of which every rank has a copy, need zero 1, 2, 3, fsdp, oss or oss+sdp, or "
+                      "optimizer_instances 1", n, name_of(p.zero));
+  if (p.dp % n != 0)
+    return infeasible("optimizer_instances {} does not divide dp {}, need {}", n, p.dp, nearest_divisors(n, p.dp));
+  if (p.model.experts > 0 && edp % n != 0)
+    return infeasible("optimizer_instances {} does not divide the {} ranks that have the same experts (tp {} x cp {} x dp {} / etp {} / ep "
+                      "{}), need {}", n, edp, p.tp, p.cp, p.dp, p.expert_tp(), p.ep, nearest_divisors(n, edp));
+  return std::nullopt;
+}
+
 MaybeRefusal refuse(const Point& p) {
+  if (const MaybeRefusal refusal = refuse_instances(p)) return refusal;
   if (p.fsdp_no_sync && p.zero != Zero::fsdp)
     return infeasible("fsdp_no_sync with zero {}, need zero fsdp or fsdp_no_sync false", name_of(p.zero));
   if (!p.overlap_grad_reduce && (plan_of(p).gradients.sharded() || p.replicas == Replicas::single_process))
@@ -50,7 +76,8 @@ MaybeRefusal refuse(const Point& p) {
 }
 
 // Where no rank replicates another's weights there is nothing to shard, and every stage is stage 0. fsdp without no_sync is
-// stage 3.
+// stage 3. Of copies those are offered that are a node of today each, or a rack of them: every divisor of dp would make a search five
+// times as long. A copy has two ranks of data at least.
 std::vector<Choice> choices(const Point& p, std::int64_t) {
   using nlohmann::json;
   Choice zero{"zero,fsdp_no_sync", {}};
@@ -60,9 +87,17 @@ std::vector<Choice> choices(const Point& p, std::int64_t) {
       zero.values.push_back(json::array({stage, false}));
     zero.values.push_back(json::array({"fsdp", true}));
   }
+  Choice instances{"optimizer_instances", {1}};
+  if (p.replicas == Replicas::ranks && plan_of(p).sharded())
+    for (const std::int64_t neighbours : {64, 8}) {
+      const std::int64_t stage = p.tp * p.cp * p.dp, n = stage / neighbours;
+      if (stage % neighbours != 0 || n <= 1 || p.dp % n != 0 || n > p.dp * p.cp / 2) continue;
+      const bool divides_experts = p.model.experts == 0 || (ranks_of_experts(p) > 0 && ranks_of_experts(p) % n == 0);
+      if (divides_experts) instances.values.push_back(n);
+    }
   Choice offload{"offload", {"none", "optimizer"}};
   if (weights_are_sharded(p)) offload.values.push_back("all");
-  return {zero, offload};
+  return {zero, instances, offload};
 }
 
 void write(const Point& p, Plan& plan) {
@@ -80,7 +115,7 @@ void write(const Point& p, Plan& plan) {
 }  // namespace
 
 Strategy sharded_state() {
-  return {"sharded state", {"zero", "overlap_grad_reduce", "overlap_param_gather", "fsdp_no_sync", "offload"}, refuse, choices, write};
+  return {"sharded state", {"zero", "optimizer_instances", "overlap_grad_reduce", "overlap_param_gather", "fsdp_no_sync", "offload"}, refuse, choices, write};
 }
 
 }  // namespace mbench::strategies

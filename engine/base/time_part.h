@@ -16,7 +16,7 @@ enum class TimePart : std::uint8_t {
   copies,       // moved or filled, not computed
   host,         // the device waits for its host
   bubble,       // for a neighbouring stage
-  // Exposed communication by axis; of experts' etp with tp, of their edp with dp. Messages between stages and what the ends
+  // Exposed communication by axis; of experts' etp with tp, of their edp with dp, of dp_replicate too. Messages between stages and what the ends
   // of a pipeline share are pp's. Sets of several axes, such as those of the gradient's norm, are the last.
   communication_tp,
   communication_cp,
@@ -41,7 +41,7 @@ constexpr std::string_view name_of(TimePart part) {
 constexpr TimePart communication_of(std::string_view group) {
   if (group == "tp" || group == "etp") return TimePart::communication_tp;
   if (group == "cp") return TimePart::communication_cp;
-  if (group == "dp" || group == "edp" || group == "cp x dp") return TimePart::communication_dp;
+  if (group == "dp" || group == "edp" || group == "cp x dp" || group.ends_with("dp_replicate")) return TimePart::communication_dp;
   if (group == "ep") return TimePart::communication_ep;
   if (group == "pp" || group == "first and last stage") return TimePart::communication_pp;
   return TimePart::communication_other;

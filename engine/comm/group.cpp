@@ -42,6 +42,7 @@ class TimedPending final : public Pending {
     Stopwatch watch(device_, seconds_, part_, group_, what_);
     inner_->wait();
   }
+  Pending& made() override { return inner_->made(); }
 
  private:
   std::unique_ptr<Pending> inner_;
@@ -64,6 +65,8 @@ void enqueue(Device& device, const Call& call) {
   call();
 }
 
+using Cell = std::shared_ptr<std::unique_ptr<Pending>>;
+
 // What is under way in a step that is recorded: what starts it anew in a replay leaves it here for what waits for it.
 class RecordedPending final : public Pending {
  public:
@@ -74,11 +77,18 @@ class RecordedPending final : public Pending {
   void wait() override {
     enqueue(device_, [cell = cell_] { std::exchange(*cell, nullptr)->wait(); });
   }
+  const Cell& cell() const { return cell_; }
 
  private:
   Device& device_;
-  std::shared_ptr<std::unique_ptr<Pending>> cell_ = std::make_shared<std::unique_ptr<Pending>>();
+  Cell cell_ = std::make_shared<std::unique_ptr<Pending>>();
 };
+
+// Where a replay finds anew what it has started.
+Cell cell_of(std::unique_ptr<Pending> pending) {
+  if (const auto* recorded = dynamic_cast<const RecordedPending*>(pending.get())) return recorded->cell();
+  return std::make_shared<std::unique_ptr<Pending>>(std::move(pending));
+}
 
 template <class Start>
 std::unique_ptr<Pending> begin(Device& device, const Start& start) {
@@ -119,6 +129,20 @@ void Group::all_reduce(const Tensor& x, ReduceOp op) {
 std::unique_ptr<Pending> Group::start_all_reduce(const Tensor& x) {
   if (size_ == 1) return std::make_unique<NothingPending>();
   return started("start all_reduce", "wait all_reduce", x.bytes(), [this, x] { return do_start_all_reduce(x); });
+}
+
+std::unique_ptr<Pending> Group::start_all_reduce_after(std::unique_ptr<Pending> before, const Tensor& x) {
+  if (size_ == 1) return before;
+  return started("start all_reduce", "wait all_reduce", x.bytes(), [this, x, cell = cell_of(std::move(before))] {
+    // What was no communication is nothing to wait for in a replay either.
+    auto first = std::exchange(*cell, nullptr);
+    return first ? do_start_all_reduce_after(std::move(first), x) : do_start_all_reduce(x);
+  });
+}
+
+std::unique_ptr<Pending> Group::do_start_all_reduce_after(std::unique_ptr<Pending> before, const Tensor& x) {
+  before->made().wait();  // as a part of this call, which is timed
+  return do_start_all_reduce(x);
 }
 
 // `part` is apart from `whole`, or this rank's place in it.

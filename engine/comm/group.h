@@ -33,6 +33,8 @@ class Pending {
  public:
   virtual ~Pending() = default;
   virtual void wait() = 0;
+  // What is under way, of one that adds to another: what a backend made.
+  virtual Pending& made() { return *this; }
 };
 
 // Of host_gather: all ranks get what was gathered.
@@ -61,6 +63,9 @@ class Group {
   // x = op over ranks of x.
   void all_reduce(const Tensor& x, ReduceOp op = ReduceOp::sum);
   std::unique_ptr<Pending> start_all_reduce(const Tensor& x);
+  // The same of what is still under way: begins when `before` has ended, which need not be waited for any more. A backend that
+  // cannot order the two by itself waits for it here.
+  std::unique_ptr<Pending> start_all_reduce_after(std::unique_ptr<Pending> before, const Tensor& x);
   // out = the ranks' `in`, one after the other along dim 0. `in` may be this rank's part of `out`.
   void all_gather(const Tensor& in, const Tensor& out);
   std::unique_ptr<Pending> start_all_gather(const Tensor& in, const Tensor& out);
@@ -114,6 +119,7 @@ class Group {
   virtual bool device_waits() const { return device_.immediate(); }
   virtual void do_all_reduce(const Tensor& x, ReduceOp op) = 0;
   virtual std::unique_ptr<Pending> do_start_all_reduce(const Tensor& x) = 0;
+  virtual std::unique_ptr<Pending> do_start_all_reduce_after(std::unique_ptr<Pending> before, const Tensor& x);
   virtual void do_all_gather(const Tensor& in, const Tensor& out) = 0;
   virtual void do_reduce_scatter(const Tensor& in, const Tensor& out) = 0;
   virtual void do_all_to_all(const Tensor& in, const Tensor& out, const Rows& rows) = 0;

@@ -89,8 +89,10 @@ void add_weight_gradient(Context& c, const Tensor& x, Parameter& weight, const T
 }
 
 // What every expert's tokens are split over, whatever their way: the ranks that have the same experts.
+constexpr Spread kTokensOfExperts = Spread(Axis::edp, shard(0)).with(Axis::dp_replicate, shard(0));
+
 Parameter* add(ParameterStore& store, const Plan& plan, const LinearSpec& linear) {
-  return store.add(weight_of(linear), plan.role(linear.role).weight, Spread(Axis::edp, shard(0)));
+  return store.add(weight_of(linear), plan.role(linear.role).weight, kTokensOfExperts);
 }
 
 // [outer, inner, n] -> [inner, outer, n], of blocks of n elements.

@@ -24,7 +24,7 @@ void ScaleHistory::end_step(Device& device, const Groups& groups, std::int64_t s
   for (OfType& t : types_) {
     if (t.count == 0) continue;
     groups.over({Axis::tp}).all_reduce(t.amax, ReduceOp::max);
-    groups.over({Axis::cp, Axis::dp}).all_reduce(t.amax, ReduceOp::max);
+    groups.over(Axes{Axis::cp} | kBatchAxes).all_reduce(t.amax, ReduceOp::max);
     run(device, ops::UpdateScales{t.amax, t.history, t.scale, t.inverse, step % kSteps,
                                   &t == &types_[0] ? DType::e4m3 : DType::e5m2});
   }

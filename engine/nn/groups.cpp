@@ -9,17 +9,21 @@ namespace {
 
 // What training talks over. Every rank makes all of them, whatever its stage: making a group is collective.
 constexpr Axes kSets[] = {
-    {},                    // a group of one
-    {Axis::tp},            // activations
-    {Axis::cp},            // activations; gradients
-    {Axis::tp, Axis::cp},  // a sequence split over both
-    {Axis::dp},            // gradients
-    {Axis::cp, Axis::dp},  // gradients
-    {Axis::pp},            // activations between stages
-    {Axis::tp, Axis::pp},  // the norm of the gradient
-    {Axis::etp},           // experts
+    {},                                        // a group of one
+    {Axis::tp},                                // activations
+    {Axis::cp},                                // activations; gradients
+    {Axis::tp, Axis::cp},                      // a sequence split over both
+    {Axis::dp},                                // gradients
+    {Axis::cp, Axis::dp},                      // gradients
+    {Axis::dp_replicate},                      // gradients, between copies of sharded state
+    {Axis::dp, Axis::dp_replicate},            // what all samples of a step decide
+    {Axis::cp, Axis::dp, Axis::dp_replicate},  // gradients that are whole
+    {Axis::pp},                                // activations between stages
+    {Axis::tp, Axis::pp},                      // the norm of the gradient
+    {Axis::etp},                               // experts
     {Axis::ep},
     {Axis::edp},
+    {Axis::edp, Axis::dp_replicate},
 };
 
 }  // namespace

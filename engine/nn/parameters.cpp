@@ -60,7 +60,7 @@ void ParameterStore::lay_out() {
       static_cast<std::int64_t>(plan_.gradient_bucket_bytes / size_of(plan_.precision.gradients));
   layout_ = StateLayout(state(), items, {unit_count(), chunk_starts_}, bucket_elements,
                         plan_.optimizer.alignment(), [&](Axes data) {
-                          const Group& group = groups_.over(data);
+                          const Group& group = groups_.over(data & kStateAxes);
                           return StateLayout::Peers{group.rank(), group.size()};
                         });
   for (const auto& p : parameters_) p->offset = layout_.range(p->index).begin;
@@ -171,7 +171,7 @@ void ParameterStore::fetch(int b) {
   wait_for_copy(b);
   const StateLayout::Bucket& all = layout_.buckets()[static_cast<std::size_t>(b)];
   mine.weights = device_.empty({all.size()}, own.dtype(), Category::weights, "gathered weights of a unit");
-  mine.arriving.push_back(groups_.over(all.data).start_all_gather(own, mine.weights));
+  mine.arriving.push_back(groups_.over(all.sharers()).start_all_gather(own, mine.weights));
 }
 
 void ParameterStore::fetch_updated() {
@@ -179,7 +179,7 @@ void ParameterStore::fetch_updated() {
   for (int b = 0; b < static_cast<int>(buckets_.size()); ++b) {
     if (alone(b)) continue;
     const StateLayout::Bucket& all = layout_.buckets()[static_cast<std::size_t>(b)];
-    Group& peers = groups_.over(all.data);
+    Group& peers = groups_.over(all.sharers());
     auto& arriving = bucket(b).arriving;
     for (const StateLayout::Part& part : all.parts) {
       const Tensor weights = weights_.part(part.begin, {part.size()});

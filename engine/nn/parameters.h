@@ -131,7 +131,8 @@ class ParameterStore {
   // for them until they are dropped, and zero to begin with; what is reduced of them goes to own_gradients().
   Tensor bucket_gradients(int bucket) const;
   void drop_gradients(int bucket) { buckets_[static_cast<std::size_t>(bucket)].gradients.reset(); }
-  // Whether this rank alone has a bucket's parameters: nothing of it travels, and its own part is all of it.
+  // Whether this rank alone has a bucket's parameters in its copy of the state: its own part is all of it, and nothing travels but
+  // between copies.
   bool alone(int bucket) const { return layout_.buckets()[static_cast<std::size_t>(bucket)].peers == 1; }
 
  private:

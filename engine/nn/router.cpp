@@ -62,7 +62,7 @@ void Router::count(Context& c, const Tensor& counts, std::int64_t tokens, Saved&
 
 void Router::after_step(Context& c) const {
   if (!correction_) return;
-  Group& replicas = c.groups.over(Axes{Axis::dp});
+  Group& replicas = c.groups.over(kBatchAxes);
   replicas.all_reduce(load_);
   const std::int64_t pairs = std::exchange(counted_, 0) * replicas.size() * active_;
   const auto mean = static_cast<double>(pairs) / static_cast<double>(load_.numel());

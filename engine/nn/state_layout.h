@@ -6,6 +6,9 @@
 // multiple of its ranks, and the i-th part is the i-th rank's. By whole parameters each has an owner, the rank that had
 // least when its turn came, as in FairScale; tensors of what is owned are as large on every rank as on the one with most.
 // Or all of it is the first rank's, and the others own nothing.
+//
+// The ranks of data that a bucket is cut over are those of one copy of the state (kStateAxes of plan/mesh.h); the ranks of another
+// copy that stand where this one does own the same.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -22,7 +25,7 @@ class StateLayout {
  public:
   struct Item {  // a parameter
     std::int64_t elements = 0;
-    Axes data;           // of cp, dp and edp: where the weight is replicated and its gradient partial
+    Axes data;           // of kDataAxes: where the weight is replicated and its gradient partial
     int unit = 0;        // ascending
     bool apart = false;  // a bucket of its own: another stage has it too, beside other neighbours
   };
@@ -30,7 +33,7 @@ class StateLayout {
     int count = 0;
     std::vector<int> chunk_starts;  // ascending: no bucket has units on both sides of one
   };
-  // The ranks that a set of axes spans, and which of them this is.
+  // The ranks that a set of axes of data spans within a copy of the state, and which of them this is.
   struct Peers {
     int rank = 0, size = 1;
   };
@@ -49,6 +52,8 @@ class StateLayout {
   };
   struct Bucket : Range {
     Axes data;
+    Axes sharers() const { return data & kStateAxes; }  // that it is cut over
+    Axes copies() const { return data - kStateAxes; }   // between which what is cut is the same
     int peers = 1;
     std::vector<int> units;   // whose items are in it, ascending
     std::vector<Part> parts;  // all of it, in order; empty where it is cut evenly

@@ -5,11 +5,11 @@
 namespace mbench {
 namespace {
 
-constexpr Axis kDenseOrder[] = {Axis::tp, Axis::cp, Axis::dp, Axis::pp};
-constexpr Axis kExpertOrder[] = {Axis::etp, Axis::ep, Axis::edp, Axis::pp};
+constexpr Axis kDenseOrder[] = {Axis::tp, Axis::cp, Axis::dp, Axis::dp_replicate, Axis::pp};
+constexpr Axis kExpertOrder[] = {Axis::etp, Axis::ep, Axis::edp, Axis::dp_replicate, Axis::pp};
 
 // The factorisation that has all of the axes, innermost first.
-const Axis (&order_of(Axes axes))[4] {
+const Axis (&order_of(Axes axes))[5] {
   if ((axes - kDenseAxes).empty()) return kDenseOrder;
   if ((axes - kExpertAxes).empty()) return kExpertOrder;
   fail(ErrorKind::internal, "mesh", "axes of two factorisations in one set: {}", str(axes));
@@ -18,7 +18,7 @@ const Axis (&order_of(Axes axes))[4] {
 }  // namespace
 
 std::string_view name_of(Axis axis) {
-  static constexpr std::string_view names[kAxes] = {"tp", "cp", "dp", "pp", "etp", "ep", "edp"};
+  static constexpr std::string_view names[kAxes] = {"tp", "cp", "dp", "etp", "ep", "edp", "dp_replicate", "pp"};
   return names[static_cast<int>(axis)];
 }
 
@@ -35,11 +35,11 @@ std::string str(Axes axes) {
   return text.empty() ? "none" : text;
 }
 
-Mesh::Mesh(int tp, int cp, int dp, int pp, int etp, int ep) : sizes_{tp, cp, dp, pp, etp, ep, 0} {}
+Mesh::Mesh(int tp, int cp, int dp, int pp, int etp, int ep) : sizes_{tp, cp, dp, etp, ep, 0, 1, pp} {}
 
 int Mesh::size(Axis axis) const {
   if (axis != Axis::edp) return sizes_[static_cast<int>(axis)];
-  const int stage = sizes_[0] * sizes_[1] * sizes_[2], experts = size(Axis::etp) * size(Axis::ep);
+  const int stage = size({Axis::tp, Axis::cp, Axis::dp}), experts = size(Axis::etp) * size(Axis::ep);
   check(stage % experts == 0, "mesh", "etp {} x ep {} does not divide tp x cp x dp = {}", size(Axis::etp),
         size(Axis::ep), stage);
   return stage / experts;

@@ -2,6 +2,10 @@
 // over tp x cp x dp x pp, experts over etp x ep x edp x pp: within a stage the same ranks, folded another way
 // (Megatron-Core's parallel folding), so that ep 64 fits tp 2 x dp 32. Rank order is Megatron's: the first axis of
 // a factorisation is innermost, its neighbours adjacent; pipeline stages are furthest apart.
+//
+// Where there are several copies of sharded state, ranks of data are two axes: dp (edp of experts) within a copy and, outside
+// it, dp_replicate between copies, PyTorch's name for it. A copy is a run of neighbouring ranks of a stage, and so
+// dp_replicate is the same axis in both factorisations.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -12,8 +16,9 @@
 
 namespace mbench {
 
-enum class Axis : std::uint8_t { tp, cp, dp, pp, etp, ep, edp };
-inline constexpr int kAxes = 7;
+// Of a factorisation innermost first.
+enum class Axis : std::uint8_t { tp, cp, dp, etp, ep, edp, dp_replicate, pp };
+inline constexpr int kAxes = 8;
 std::string_view name_of(Axis axis);
 
 // A set of axes.
@@ -38,10 +43,14 @@ class Axes {
   static constexpr unsigned bit(Axis a) { return 1u << static_cast<unsigned>(a); }
   unsigned bits_ = 0;
 };
-inline constexpr Axes kDenseAxes{Axis::tp, Axis::cp, Axis::dp, Axis::pp};
-inline constexpr Axes kExpertAxes{Axis::etp, Axis::ep, Axis::edp, Axis::pp};
+inline constexpr Axes kDenseAxes{Axis::tp, Axis::cp, Axis::dp, Axis::dp_replicate, Axis::pp};
+inline constexpr Axes kExpertAxes{Axis::etp, Axis::ep, Axis::edp, Axis::dp_replicate, Axis::pp};
+// Along which the samples of a step are split.
+inline constexpr Axes kBatchAxes{Axis::dp, Axis::dp_replicate};
 // Along which the tokens of a step are split, and no weight.
-inline constexpr Axes kDataAxes{Axis::cp, Axis::dp, Axis::edp};
+inline constexpr Axes kDataAxes{Axis::cp, Axis::dp, Axis::edp, Axis::dp_replicate};
+// Of those, the ones over which model state may be sharded; along the other there are copies of it.
+inline constexpr Axes kStateAxes{Axis::cp, Axis::dp, Axis::edp};
 std::string str(Axes axes);  // "tp x pp"; "none"
 
 class Mesh {
@@ -63,7 +72,7 @@ class Mesh {
   Axes real(Axes axes) const;
 
  private:
-  std::array<int, kAxes> sizes_{1, 1, 1, 1, 1, 1, 0};
+  std::array<int, kAxes> sizes_{1, 1, 1, 1, 1, 0, 1, 1};  // edp is none of its own
 };
 
 }  // namespace mbench

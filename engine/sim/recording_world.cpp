@@ -16,6 +16,7 @@ class RecordedPending final : public Pending {
     event.pending = number_;
     recorded_.now->clock.push_back(event);
   }
+  std::uint32_t number() const { return number_; }
 
  private:
   RecordedGroups& recorded_;
@@ -58,6 +59,13 @@ class RecordingGroup final : public Group {
  protected:
   void do_all_reduce(const Tensor& x, ReduceOp) override { add(Kind::collective, spent(Call::all_reduce, x)); }
   std::unique_ptr<Pending> do_start_all_reduce(const Tensor& x) override { return start(spent(Call::start_all_reduce, x)); }
+  std::unique_ptr<Pending> do_start_all_reduce_after(std::unique_ptr<Pending> before, const Tensor& x) override {
+    const auto* first = dynamic_cast<const RecordedPending*>(&before->made());
+    if (!first) return Group::do_start_all_reduce_after(std::move(before), x);
+    auto pending = start(spent(Call::start_all_reduce, x));
+    recorded_.now->clock.back().after = first->number();
+    return pending;
+  }
   void do_all_gather(const Tensor&, const Tensor& out) override { add(Kind::collective, spent(Call::all_gather, out)); }
   void do_reduce_scatter(const Tensor& in, const Tensor&) override { add(Kind::collective, spent(Call::reduce_scatter, in)); }
   std::unique_ptr<Pending> do_start_all_gather(const Tensor&, const Tensor& out) override {

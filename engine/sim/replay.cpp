@@ -231,16 +231,20 @@ class Replay {
   bool collective(Actor& a, const ClockEvent& e) {
     VirtualClock& clock = a.clock;
     double ready = 0, begin = 0;
+    const Interval* before = e.after == ClockEvent::kNone ? nullptr : &a.pendings[e.after];
     if (!a.met) {
       a.before = clock.now();
+      // What makes progress in calls alone is waited for before another call begins.
+      if (before && clock.times().progress_in_calls) clock.wait_for(*before, e.part);
       ready = clock.enqueue(e.group);
+      if (before && !clock.times().progress_in_calls) ready = std::max(ready, before->end);
     }
     if (!meet(a, e.group, ready, begin)) return false;
     const double end = clock.occupy(e.group, begin, e.seconds).end;
     const bool blocks = clock.times().tensor_collectives_block && a.tapes.groups[e.group].name == "tp";
     if (e.kind == Kind::start) a.pendings[e.pending] = {end - e.seconds, end};
     if (e.kind == Kind::start && !blocks) {
-      clock.overlap({end - e.seconds, end});
+      clock.overlap({before && !clock.times().progress_in_calls ? before->begin : end - e.seconds, end});
     } else {
       if (a.tapes.groups[e.group].classes.size() > 1) clock.wait_until(end - e.seconds, TimePart::bubble);
       clock.wait_until(end, e.part);
@@ -323,10 +327,16 @@ double alone(const StepTapes& tapes, std::initializer_list<const Tape*> in_turn,
         case Kind::collective:
         case Kind::start: {
           if (tapes.groups[e.group].classes.size() > 1) break;
-          const double begin = clock.enqueue(e.group), end = clock.occupy(e.group, begin, e.seconds).end;
+          const Interval* before = e.after == ClockEvent::kNone ? nullptr : &pendings[e.after];
+          if (before && times.progress_in_calls) {
+            clock.wait_for(*before, e.part);
+            before = nullptr;
+          }
+          const double begin = std::max(clock.enqueue(e.group), before ? before->end : 0),
+                       end = clock.occupy(e.group, begin, e.seconds).end;
           const bool blocks = times.tensor_collectives_block && tapes.groups[e.group].name == "tp";
           if (e.kind == Kind::start) pendings[e.pending] = {begin, end};
-          e.kind == Kind::start && !blocks ? clock.overlap({begin, end}) : clock.wait_until(end, e.part);
+          e.kind == Kind::start && !blocks ? clock.overlap({before ? before->begin : begin, end}) : clock.wait_until(end, e.part);
           break;
         }
         case Kind::wait:

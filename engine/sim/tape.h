@@ -18,7 +18,7 @@ struct ClockEvent {
   enum class Kind : std::uint8_t {
     kernel,       // seconds, flops; times: 0 where another's call makes it
     collective,   // group, seconds: the stream waits for it
-    start,        // group, seconds, pending: it does not yet
+    start,        // group, seconds, pending: it does not yet; after
     wait,         // pending
     send,         // a message of the action
     receive,      // bytes; the message of the action
@@ -37,6 +37,9 @@ struct ClockEvent {
   double flops = 0;  // of a kernel, those of matrix products; of a receive, the bytes
   HostWork work{};
   std::uint32_t times = 1;
+  // Of a start: the pending of a collective that it begins behind.
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  std::uint32_t after = kNone;
   bool operator==(const ClockEvent&) const = default;
 };
 

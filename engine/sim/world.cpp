@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <optional>
 
 namespace mbench {
 namespace {
@@ -48,6 +49,7 @@ class SimPending final : public Pending {
  public:
   SimPending(VirtualClock& clock, Interval span, TimePart part) : clock_(clock), span_(span), part_(part) {}
   void wait() override { clock_.wait_for(span_, part_); }
+  const Interval& span() const { return span_; }
 
  private:
   VirtualClock& clock_;
@@ -78,6 +80,12 @@ class SimGroup final : public Group {
   }
   std::unique_ptr<Pending> do_start_all_reduce(const Tensor& x) override {
     return started("all_reduce", spent(sim::Call::start_all_reduce, x));
+  }
+  std::unique_ptr<Pending> do_start_all_reduce_after(std::unique_ptr<Pending> before, const Tensor& x) override {
+    const auto* first = dynamic_cast<const SimPending*>(&before->made());
+    // What makes progress in calls alone is waited for before another call begins.
+    if (!first || clock_.times().progress_in_calls) return Group::do_start_all_reduce_after(std::move(before), x);
+    return started("all_reduce", spent(sim::Call::start_all_reduce, x), first->span());
   }
   void do_all_gather(const Tensor&, const Tensor& out) override {
     blocking("all_gather", spent(sim::Call::all_gather, out));
@@ -212,21 +220,22 @@ class SimGroup final : public Group {
     wait_for(end);
   }
 
-  // Enqueues a collective and returns when it ends: all members have got there, and the group's stream is
-  // free.
-  double collective(std::string_view what, double seconds) {
-    const Interval span = clock_.occupy(stream_, do_host_max(clock_.enqueue(stream_)), seconds);
+  // Enqueues a collective and returns when it ends: all members have got there, the group's stream is free, and what it waits
+  // for has ended.
+  double collective(std::string_view what, double seconds, double after = 0) {
+    const double ready = std::max(clock_.enqueue(stream_), after);
+    const Interval span = clock_.occupy(stream_, do_host_max(ready), seconds);
     trace(what, span.begin, span.end);
     return span.end;
   }
 
-  // A collective that the compute stream does not wait for yet.
-  std::unique_ptr<Pending> started(std::string_view what, double seconds) {
-    const double end = collective(what, seconds);
+  // A collective that the compute stream does not wait for yet; what it comes after and itself run beside the kernels to come.
+  std::unique_ptr<Pending> started(std::string_view what, double seconds, std::optional<Interval> before = std::nullopt) {
+    const double end = collective(what, seconds, before ? before->end : 0);
     if (clock_.times().tensor_collectives_block && name() == "tp")
       wait_for(end);
     else
-      clock_.overlap({end - seconds, end});
+      clock_.overlap({before ? before->begin : end - seconds, end});
     return std::make_unique<SimPending>(clock_, Interval{end - seconds, end}, part_);
   }
 

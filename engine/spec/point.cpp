@@ -272,6 +272,7 @@ const std::vector<Field>& fields() {
       field("schedule", layout, &P::schedule, choice(kSchedules)),
       field("virtual_stages", layout, &P::virtual_stages, count(1, 16384)),
       field("zero", layout, &P::zero, Described{read_zero, any_of(range_schema("integer", 0, 3), names_schema(kNamedZeros))}),
+      field("optimizer_instances", layout, &P::optimizer_instances, count(1, kMaxAxis)),
       field("overlap_grad_reduce", layout, &P::overlap_grad_reduce, flag()),
       field("overlap_param_gather", layout, &P::overlap_param_gather, flag()),
       field("fsdp_no_sync", layout, &P::fsdp_no_sync, flag()),

@@ -58,6 +58,8 @@ struct Point {
   Zero zero = Zero::none;           // how model state is sharded over the ranks that replicate it
   // Gradients are reduced beside the last backward, and updated weights fetched beside the next forward; or alone.
   bool overlap_grad_reduce = true, overlap_param_gather = true;
+  // Copies of sharded state: it is sharded within as many groups of neighbouring ranks, and replicated between them.
+  std::int64_t optimizer_instances = 1;
   bool fsdp_no_sync = false;  // fsdp: gradients accumulate whole over micro batches and are reduced once
   Offload offload = Offload::none;
 

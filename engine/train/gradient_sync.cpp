@@ -35,7 +35,7 @@ void GradientSync::ready(int unit, bool last) {
 void GradientSync::reduce(int unit, bool last) {
   if (store_.state().gradients.sharded() || (store_.state().sharded() && last)) {
     const std::vector<int>& buckets = store_.layout().buckets_of(unit);
-    for (auto b = buckets.rbegin(); b != buckets.rend(); ++b) fill(*b);
+    for (auto b = buckets.rbegin(); b != buckets.rend(); ++b) fill(*b, last);
   } else if (last) {
     add_runs(unit);
   }
@@ -61,32 +61,36 @@ void GradientSync::add_runs(int unit) {
 }
 
 // One more of the bucket's units is ready.
-void GradientSync::fill(int bucket) {
+void GradientSync::fill(int bucket, bool last) {
   std::size_t& left = units_left_[static_cast<std::size_t>(bucket)];
   if (--left > 0) return;
   left = store_.layout().buckets()[static_cast<std::size_t>(bucket)].units.size();
   if (store_.alone(bucket)) {
     store_.drop_gradients(bucket);
+    if (last) reduce_between_copies(bucket);
     return;
   }
-  start(bucket);
+  start(bucket, last);
   if (store_.state().gradients.sharded())
     while (travelling_.size() > 1) settle_oldest();
 }
 
-void GradientSync::start(int bucket) {
+void GradientSync::start(int bucket, bool last) {
   const StateLayout::Bucket& all = store_.layout().buckets()[static_cast<std::size_t>(bucket)];
   const Tensor gradients = store_.bucket_gradients(bucket);
-  Group& peers = groups_.over(all.data);
-  Travelling& travelling = travelling_.emplace_back(Travelling{bucket, {}});
+  Group& peers = groups_.over(all.sharers());
+  Travelling& travelling = travelling_.emplace_back(Travelling{bucket, last, {}});
   const auto within = [&](const StateLayout::Range& range) {
     return gradients.part(range.begin - all.begin, {range.size()});
   };
-  if (all.parts.empty())
-    travelling.parts.push_back(
-        peers.start_reduce_scatter(gradients, within(store_.layout().own_of(bucket).front())));
-  else if (!store_.state().gradients.sharded())
-    travelling.parts.push_back(peers.start_all_reduce(gradients));
+  if (all.parts.empty()) {
+    const Tensor own = within(store_.layout().own_of(bucket).front());
+    auto reduced = peers.start_reduce_scatter(gradients, own);
+    if (!store_.state().gradients.sharded())
+      reduced = groups_.over(all.copies()).start_all_reduce_after(std::move(reduced), own);
+    travelling.parts.push_back(std::move(reduced));
+  } else if (!store_.state().gradients.sharded())
+    travelling.parts.push_back(groups_.over(all.data).start_all_reduce(gradients));
   else
     for (const StateLayout::Part& part : all.parts)
       travelling.parts.push_back(peers.start_reduce(within(part), part.owner));
@@ -104,6 +108,13 @@ void GradientSync::settle_oldest() {
     run(device_, ops::Add{sum, gradients.part(own.begin - all.begin, {own.size()}), sum});
   }
   store_.drop_gradients(oldest.bucket);
+  if (oldest.last) reduce_between_copies(oldest.bucket);
+}
+
+void GradientSync::reduce_between_copies(int bucket) {
+  Group& copies = groups_.over(store_.layout().buckets()[static_cast<std::size_t>(bucket)].copies());
+  for (const StateLayout::Own& own : store_.layout().own_of(bucket))
+    pending_.push_back(copies.start_all_reduce(store_.own_gradients(own)));
 }
 
 // What the others have is lost then: their next backward begins anew.
@@ -111,7 +122,7 @@ void GradientSync::reduce_to_first() {
   bool first = true;
   for (int b = static_cast<int>(store_.layout().buckets().size()); b-- > 0;) {
     if (store_.alone(b)) continue;
-    Group& peers = groups_.over(store_.layout().buckets()[static_cast<std::size_t>(b)].data);
+    Group& peers = groups_.over(store_.layout().buckets()[static_cast<std::size_t>(b)].sharers());
     first = peers.rank() == 0;
     peers.reduce(store_.bucket_gradients(b), 0);
   }
@@ -153,9 +164,9 @@ void GradientSync::reduce_packed(Axes axes) {
 void GradientSync::finish() {
   for (const int unit : std::exchange(later_, {})) reduce(unit, true);
   flush();
+  while (!travelling_.empty()) settle_oldest();
   for (auto& p : pending_) p->wait();
   pending_.clear();
-  while (!travelling_.empty()) settle_oldest();
   std::set<Axes> sets;
   for (const auto& p : store_.all())
     if (const Axes axes = p->reduce_over & kModelAxes; !axes.empty()) sets.insert(axes);

@@ -1,5 +1,5 @@
 // Sums the gradients that are partial when backward ends, by one rule: each parameter's over the axes that its placement
-// and the tokens' say (reduce_over of plan/placement.h). Over ranks of data (cp, dp, edp) in buckets that start as soon as
+// and the tokens' say (reduce_over of plan/placement.h). Over ranks of data (kDataAxes) in buckets that start as soon as
 // backward has filled them; over tp, where a rank saw only a part of the sequence, at the end; and a table that the first
 // and the last stage share between those.
 //
@@ -9,6 +9,10 @@
 // this rank's part; of those that travel one bucket at a time is held beside the one that is filled. By whole parameters
 // (FairScale) whole gradients are all-reduced, as beside an optimizer that knows nothing of it, and sharded ones reduced to
 // their owners. Where all state is the first rank's, whole gradients are reduced to it after every backward, and beside none.
+//
+// Between copies of sharded state (dp_replicate) each rank's own part is all-reduced besides, once a step, when all of it is
+// there: of gradients that are reduced in the last backward as the second half of one journey, of those that every micro batch
+// adds to after the last one has. Whole gradients by whole parameters are all-reduced over all ranks of data at once.
 #pragma once
 #include <deque>
 #include <memory>
@@ -37,9 +41,11 @@ class GradientSync {
   void add_runs(int unit);
   void flush();
   // Of what is.
-  void fill(int bucket);
-  void start(int bucket);
+  void fill(int bucket, bool last);
+  void start(int bucket, bool last);
   void settle_oldest();
+  // What this rank owns of a bucket, whose sums of this copy of the state are complete.
+  void reduce_between_copies(int bucket);
   // Of what is all the first rank's.
   void reduce_to_first();
 
@@ -56,6 +62,7 @@ class GradientSync {
 
   struct Travelling {
     int bucket;
+    bool last;
     std::vector<std::unique_ptr<Pending>> parts;
   };
   std::vector<std::size_t> units_left_;  // [bucket]: that will become ready before it is complete

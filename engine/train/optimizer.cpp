@@ -163,9 +163,9 @@ std::int64_t Optimizer::most_owned(StateExtent extent) const {
 // Whether this rank counts what it owns of a parameter: of the ranks that own the same, the first does.
 bool Optimizer::counts(const Parameter& p) const {
   if (!p.counted) return false;
-  constexpr Axes kDense{Axis::tp, Axis::cp, Axis::dp}, kExperts{Axis::etp, Axis::ep, Axis::edp};
+  constexpr Axes kDense = kDenseAxes - Axes{Axis::pp}, kExperts = kExpertAxes - Axes{Axis::pp};
   Axes copies = !everyone_ ? Axes{Axis::tp} : is_expert(p.spec.role) ? kExperts : kDense;
-  if (store_.state().sharded()) copies = copies - (p.reduce_over & kDataAxes);
+  if (store_.state().sharded()) copies = copies - (p.reduce_over & kStateAxes);
   for (const Axis axis : copies.list())
     if (groups_.coordinate(axis) > 0 && !p.placement[axis].sharded()) return false;
   return true;

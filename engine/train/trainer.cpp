@@ -66,7 +66,7 @@ Trainer::Trainer(const Plan& plan, Device& device, World& world, const TokenSour
       groups_(device, world, plan.mesh, plan.model.experts > 0),
       pipeline_(groups_.over({Axis::pp})),
       stage_(groups_.coordinate(Axis::pp)),
-      dp_rank_(groups_.coordinate(Axis::dp)),
+      dp_rank_(groups_.over(kBatchAxes).rank()),
       context_{device, plan, groups_, {}, 0},
       store_(device, plan, groups_) {
   Parameter* word = nullptr;
@@ -107,7 +107,7 @@ void Trainer::open_loader(const TokenSource* data) {
         };
         if (!replicated) return make(first_sample(micro));
         std::vector<HostBatch> of_replicas;
-        for (int r = 0; r < plan_.mesh.size(Axis::dp); ++r)
+        for (int r = 0; r < plan_.mesh.size(kBatchAxes); ++r)
           of_replicas.push_back(make(first_sample(micro) + r * t.micro_batch));
         return join(of_replicas);
       },
@@ -115,7 +115,7 @@ void Trainer::open_loader(const TokenSource* data) {
 }
 
 std::int64_t Trainer::first_sample(int micro) const {
-  return (static_cast<std::int64_t>(micro) * plan_.mesh.size(Axis::dp) + dp_rank_) * plan_.training.micro_batch;
+  return (static_cast<std::int64_t>(micro) * plan_.mesh.size(kBatchAxes) + dp_rank_) * plan_.training.micro_batch;
 }
 
 MicroBatch Trainer::allocate_inputs(int micro) {
@@ -131,7 +131,7 @@ MicroBatch Trainer::allocate_inputs(int micro) {
   const Shape rows{share.rows(), b};
   // What the loss is computed of: of replicas of one process the first has that of all.
   const bool replicated = is_replicated(context_), has_loss = !replicated || dp_rank_ == 0;
-  const std::int64_t losses = replicated ? plan_.mesh.size(Axis::dp) : 1;
+  const std::int64_t losses = replicated ? plan_.mesh.size(kBatchAxes) : 1;
   batch.tokens = make(rows, DType::i64, "tokens");
   if (has_loss) batch.labels = make({losses * rows[0], b}, DType::i64, "labels");
   batch.positions = make(rows, DType::i64, "positions");
@@ -159,7 +159,7 @@ void Trainer::write_inputs(MicroBatch& batch, int micro) {
   const SequenceShare share = context_.share();
   const std::int64_t b = p.micro_batch;
   batch.gradient_scale =
-      optimizer_->loss_scale() / static_cast<float>(p.micro_batches * plan_.mesh.size(Axis::dp));
+      optimizer_->loss_scale() / static_cast<float>(p.micro_batches * plan_.mesh.size(kBatchAxes));
   // The loss is of the first position alone: along cp it is a sum to which the other ranks add nothing.
   if (batch.order_labels)
     batch.order_inv_weight_sum = share.position(0) == 0 ? 1.0f / static_cast<float>(b) : 0.0f;
@@ -193,7 +193,7 @@ void Trainer::write_inputs(MicroBatch& batch, int micro) {
 
 // The first replica writes what all of them read, and scatters it; what the loss needs stays with it.
 void Trainer::write_of_all(MicroBatch& batch, int micro) {
-  const std::int64_t replicas = plan_.mesh.size(Axis::dp);
+  const std::int64_t replicas = plan_.mesh.size(kBatchAxes);
   HostBatch host;
   if (loader_) host = loader_->take(context_.step, micro);
   const auto share_out = [&](const Tensor& mine, const auto& values, const char* what) {
@@ -343,7 +343,7 @@ float Trainer::mean_loss(std::int64_t depth) {
   double total = 0;
   for (const double v : gather_all(groups_.all(), sum)) total += v;
   return static_cast<float>(total /
-                            static_cast<double>(plan_.training.micro_batches * plan_.mesh.size(Axis::dp)));
+                            static_cast<double>(plan_.training.micro_batches * plan_.mesh.size(kBatchAxes)));
 }
 
 std::optional<float> Trainer::auxiliary_loss() {
@@ -362,7 +362,7 @@ std::optional<float> Trainer::auxiliary_loss() {
   const int split = mesh.size(sequence_axes(plan_.hidden.value, mesh));
   const double same = mesh.size(Axis::tp) * mesh.size(Axis::cp) / split;
   return static_cast<float>(
-      loss + total / same / static_cast<double>(plan_.training.micro_batches * mesh.size(Axis::dp)));
+      loss + total / same / static_cast<double>(plan_.training.micro_batches * mesh.size(kBatchAxes)));
 }
 
 // From fetching weights to summed gradients.

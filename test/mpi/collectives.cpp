@@ -127,6 +127,11 @@ void check_reductions(Device& device, Group& group) {
   put(device, x, all(static_cast<float>(me + 1)));
   group.start_all_reduce(x)->wait();
   CHECK(get<float>(device, x) == all(static_cast<float>(n * (n + 1) / 2)));
+  // Of what is still under way: a rank's part of a sum, summed again.
+  const Tensor parts = empty(device, n), part = parts.slice(me, 1);
+  put(device, parts, std::vector<float>(static_cast<std::size_t>(n * kColumns), static_cast<float>(me + 1)));
+  group.start_all_reduce_after(group.start_reduce_scatter(parts, part), part)->wait();
+  CHECK(get<float>(device, part) == all(static_cast<float>(n * n * (n + 1) / 2)));
   put(device, x, all(static_cast<float>(me + 1)));
   group.all_reduce(x, ReduceOp::max);
   CHECK(get<float>(device, x) == all(static_cast<float>(n)));

@@ -24,6 +24,7 @@ const json& choices() {
     "recompute_layers": [0, 0, 1],
     "zero": [0, 0, 1, 2, 3, "oss", "oss+sdp", "fsdp"],
     "fsdp_no_sync": [false, false, true],
+    "optimizer_instances": [1, 1, 2, 4],
     "offload": ["none", "none", "none", "optimizer", "all"],
     "micro_batch": [1, 1, 2],
     "graph": ["fused", "eager"],

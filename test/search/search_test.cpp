@@ -63,6 +63,13 @@ const Case kCases[] = {
      R"({"model": {"preset": "llama-3-8b", "layers": 14}, "seq": 4096, "global_batch": 32, "precision": "bf16",
          "attention": "flash", "dropout": 0, "tp": [2], "pp": [1, 2, 4], "zero": "any", "offload": "any",
          "recompute": ["none", "full"], "schedule": "any"})"},
+    {"copies of sharded state on two nodes", "A100-SXM4-80GB", 16,
+     R"({"model": {"preset": "llama-3-8b", "layers": 6}, "seq": 2048, "global_batch": 64, "precision": "bf16",
+         "attention": "flash", "dropout": 0, "tp": [1, 2], "pp": [1, 2], "cp": [1, 2], "cp_communication": "all_gather", "zero": "any",
+         "optimizer_instances": [1, 2, 4, 8], "micro_batch": [1, 2]})"},
+    {"copies of a mixture's sharded state", "H100-SXM5-80GB", 16,
+     R"({"model": "mixtral-bytes-4m", "seq": 128, "global_batch": 64, "precision": "bf16", "tp": [1, 2], "ep": [1, 2, 4],
+         "etp": 1, "sequence_parallel": true, "zero": "any", "optimizer_instances": [1, 2, 4]})"},
     {"a CPU", "cpu", 2,
      R"({"model": "gpt-bytes-tiny", "seq": 64, "global_batch": 8, "search": "all"})"},
 };

@@ -343,6 +343,29 @@ TEST_CASE("sharded state: from the optimizer's to the weights, stage by stage") 
   CHECK(state(Zero::fsdp, true) == StatePlan{cut, replicate, cut});
 }
 
+TEST_CASE(
+    "copies of sharded state: data parallelism has two axes, and only gradients go over the outer one") {
+  Point point = layout(1, 1, 8);
+  point.zero = Zero::stage_1;
+  point.optimizer_instances = 4;
+  const Plan plan = make_plan(point);
+  CHECK(plan.mesh.size(Axis::dp) == 2);
+  CHECK(plan.mesh.size(Axis::dp_replicate) == 4);
+  CHECK(plan.mesh.world() == 8);
+  CHECK(plan.hidden.value[Axis::dp] == shard(1));
+  CHECK(plan.hidden.value[Axis::dp_replicate] == shard(1));
+  Point whole = point;
+  whole.optimizer_instances = 1;
+  CHECK(plan.state == make_plan(whole).state);
+  for (const Role role : kDense) {
+    const LinearPlan& linear = plan.role(role);
+    const Axes axes = plan.mesh.real(reduce_over(linear.weight, linear.consumed.value));
+    CHECK(axes == kBatchAxes);
+    CHECK((axes & kStateAxes) == Axes{Axis::dp});
+    CHECK(linear.input.value[Axis::dp_replicate] == linear.output.value[Axis::dp_replicate]);
+  }
+}
+
 TEST_CASE("offload: optimizer state lives with the host, and with all the weights too") {
   Point point = layout(1, 1, 4);
   point.zero = Zero::stage_3;

@@ -46,6 +46,7 @@ class NcclPending final : public Pending {
     device_.end_interval(interval, Track::communication, what_, part_, &seconds_);
     end_.reset();
   }
+  const SharedEvent& end() const { return end_; }
 
  private:
   StreamDevice& device_;
@@ -93,6 +94,12 @@ class NcclGroup final : public Group {
  protected:
   void do_all_reduce(const Tensor& x, ReduceOp op) override { reduce(x, op)->wait(); }
   std::unique_ptr<Pending> do_start_all_reduce(const Tensor& x) override { return reduce(x, ReduceOp::sum); }
+  // The group's stream waits for the other's operation, and the compute stream for neither.
+  std::unique_ptr<Pending> do_start_all_reduce_after(std::unique_ptr<Pending> before, const Tensor& x) override {
+    const auto* first = dynamic_cast<const NcclPending*>(&before->made());
+    if (!first || !first->end()) return Group::do_start_all_reduce_after(std::move(before), x);
+    return reduce(x, ReduceOp::sum, first->end());
+  }
   void do_all_gather(const Tensor& in, const Tensor& out) override { do_start_all_gather(in, out)->wait(); }
   void do_reduce_scatter(const Tensor& in, const Tensor& out) override {
     do_start_reduce_scatter(in, out)->wait();
@@ -157,9 +164,10 @@ class NcclGroup final : public Group {
                        size());
   }
 
-  std::unique_ptr<Pending> reduce(const Tensor& x, ReduceOp op) {
+  std::unique_ptr<Pending> reduce(const Tensor& x, ReduceOp op, const SharedEvent& after = {}) {
     return collective(op == ReduceOp::max ? "max all_reduce" : "all_reduce", x,
                       [&](ncclComm_t comm, cudaStream_t stream) {
+                        if (after) need_cuda(cudaStreamWaitEvent(stream, after.get(), 0), name());
                         return ncclAllReduce(x.data(), x.data(), count(x), type_of(x.dtype()),
                                              op == ReduceOp::max ? ncclMax : ncclSum, comm, stream);
                       });

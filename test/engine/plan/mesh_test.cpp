@@ -37,6 +37,25 @@ TEST_CASE("rank order is Megatron's: tp adjacent, then dp, pp furthest apart") {
   CHECK(mesh.members(3, {Axis::tp, Axis::dp, Axis::pp}).size() == 8);
 }
 
+TEST_CASE("copies of sharded state are runs of neighbouring ranks of a stage, of dense weights and of experts") {
+  Mesh mesh(2, 1, 4, 2, 1, 2);  // edp 4
+  mesh.resize(Axis::dp_replicate, 2);
+  CHECK(mesh.world() == 32);
+  CHECK(mesh.size(Axis::edp) == 4);
+  CHECK(mesh.members(1, {Axis::dp}) == std::vector<int>{1, 3, 5, 7});
+  CHECK(mesh.members(1, {Axis::dp_replicate}) == std::vector<int>{1, 9});
+  CHECK(mesh.members(1, {Axis::pp}) == std::vector<int>{1, 17});
+  CHECK(mesh.members(9, kBatchAxes) == std::vector<int>{1, 3, 5, 7, 9, 11, 13, 15});
+  CHECK(mesh.members(9, {Axis::edp}) == std::vector<int>{9, 11, 13, 15});
+  CHECK(mesh.members(9, {Axis::edp, Axis::dp_replicate}) == std::vector<int>{1, 3, 5, 7, 9, 11, 13, 15});
+  CHECK(str(Axes{Axis::edp, Axis::dp_replicate}) == "edp x dp_replicate");
+  for (int rank = 0; rank < mesh.world(); ++rank) {
+    CHECK(mesh.coordinate(rank, Axis::dp_replicate) == rank / 8 % 2);
+    // A copy is the same ranks, whichever way they are folded.
+    CHECK(mesh.members(rank, {Axis::tp, Axis::dp}) == mesh.members(rank, {Axis::etp, Axis::ep, Axis::edp}));
+  }
+}
+
 TEST_CASE("coordinates name a rank, and the groups of an axis part the ranks") {
   for (const Mesh& mesh : {Mesh(3, 2, 4, 2), Mesh(1, 1, 5, 3), Mesh(4, 1, 1, 1)}) {
     std::set<std::vector<int>> places;

@@ -1,6 +1,8 @@
 // A simulated step: the same in every run, refused where it cannot be, and slower where it has to be.
 #include "engine/sim/simulate.h"
 
+#include <algorithm>
+
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/ops/copy.h"
@@ -221,6 +223,38 @@ TEST_CASE("a pipeline and replicas over the network are slower than within a nod
     const double inside = step_ms(simulated(p, machine, framework));
     machine.devices_per_node = 1;
     CHECK(step_ms(simulated(p, machine, framework)) > 1.1 * inside);
+  }
+}
+
+// Weights are gathered within nodes, and gradients cross them once a step by what a rank owns. Of zero 1 as much crosses either way.
+TEST_CASE("where state is sharded within nodes and replicated between them, less crosses a slow network") {
+  Machine slow = find_machine("A100-SXM4-80GB", "test");
+  slow.network_bandwidth /= 20;
+  const Framework framework = find_framework("mbench", "test");
+  for (const Zero zero : {Zero::stage_1, Zero::stage_2, Zero::stage_3}) {
+    INFO("zero " << name_of(zero));
+    Point p = gpt(1, 1, 16);
+    p.global_batch = 128;
+    p.zero = zero;
+    const Simulation one = simulated(p, slow, framework);
+    p.optimizer_instances = 2;
+    const Simulation two = simulated(p, slow, framework, 16, true);
+    const auto dp = [](const Simulation& s) { return (*s.result.time_anatomy_ms)[TimePart::communication_dp]; };
+    CHECK(dp(two) > 0);
+    if (zero != Zero::stage_1) {
+      CHECK(dp(two) < 0.7 * dp(one));
+      CHECK(step_ms(two) < step_ms(one));
+    }
+    CHECK(*two.result.peak_memory_mib > *one.result.peak_memory_mib);
+    const auto told = [&](const std::string& what) {
+      const auto& spans = two.timeline_by_stage.at(0).spans();
+      return std::any_of(spans.begin(), spans.end(), [&](const auto& s) { return s.name == what; });
+    };
+    CHECK((told("reduce_scatter dp") && told("all_gather dp") && told("all_reduce dp_replicate")));
+    CHECK_FALSE((told("reduce_scatter dp_replicate") || told("all_gather dp_replicate") || told("all_reduce dp")));
+    double sum = 0;
+    for (const double ms : two.result.time_anatomy_ms->ms) sum += ms;
+    CHECK(sum == Approx(step_ms(two)).epsilon(1e-9));
   }
 }
 

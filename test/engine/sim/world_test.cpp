@@ -139,6 +139,34 @@ TEST_CASE("a started all_to_all runs beside what is computed until it is waited 
   }
 }
 
+TEST_CASE("what is reduced behind another collective begins where that ends, and both run beside what is computed") {
+  SimNetwork network(1, 16);
+  Stage s(network, 0, 16);
+  const auto within = s.world.group(s.device, "dp", first(8)), between = s.world.group(s.device, "dp_replicate", {0, 8});
+  const Tensor whole = s.tensor(8 * 4096), part = whole.slice(0, 4096);
+  const double first_half = s.links.all_gather(static_cast<double>(whole.bytes()), {8, 1}),
+               second_half = s.links.all_reduce(static_cast<double>(part.bytes()), {1, 2}), both = first_half + second_half;
+  CHECK(std::min(first_half, second_half) > 3 * kCall);
+  for (const double kernel : {0.1 * first_half, first_half + 0.5 * second_half, 10 * both}) {
+    INFO(kernel / both);
+    const double begin = s.clock.synchronize();
+    const auto pending = between->start_all_reduce_after(within->start_reduce_scatter(whole, part), part);
+    s.compute(kernel);
+    pending->wait();
+    // The host enqueues the second while the first runs.
+    CHECK(s.clock.now() - begin == Approx(kCall + std::max(both, kCall + kLaunch + kernel)));
+  }
+  // Of a group of one there is nothing to come behind.
+  const auto alone = s.world.group(s.device, "alone", {0});
+  const double begin = s.clock.synchronize();
+  alone->start_all_reduce_after(within->start_reduce_scatter(whole, part), part)->wait();
+  CHECK(s.clock.now() - begin == Approx(kCall + first_half));
+  // And what needs nobody else has ended.
+  const double then = s.clock.synchronize();
+  between->start_all_reduce_after(alone->start_reduce_scatter(part, part), part)->wait();
+  CHECK(s.clock.now() - then == Approx(kCall + second_half));
+}
+
 TEST_CASE("a started shift runs beside what is computed until it is waited for") {
   SimNetwork network(1, 4);
   Stage s(network, 0, 4);

@@ -127,6 +127,48 @@ TEST_CASE("stages 1 and 2 send what data parallelism does, stage 3 half as much 
     }
 }
 
+// Of the same: within a copy as of that many ranks, and what a rank owns of the gradients between copies, once a step.
+TEST_CASE(
+    "copies of sharded state are each as that of fewer ranks, and sum what they own of the gradients once a "
+    "step") {
+  constexpr int kCopies = 2, kSharers = kRanks / kCopies;
+  const double norm = 4;
+  for (const Precision precision : kPrecisions)
+    for (const std::int64_t micro_batches : {1, 3})
+      for (const Zero zero :
+           {Zero::stage_1, Zero::stage_2, Zero::stage_3, Zero::fsdp, Zero::oss, Zero::oss_sdp}) {
+        INFO(name_of(precision) << ", " << micro_batches << " micro batches, zero " << name_of(zero));
+        Point p = point_of(precision, zero, micro_batches);
+        p.optimizer_instances = kCopies;
+        const Counted c = count(p, 1), other_copy = count(p, 1 + kSharers);
+        const Bytes bytes = bytes_of(precision);
+        const auto n = static_cast<double>(c.parameters);
+        const double weights = n * static_cast<double>(bytes.weights),
+                     gradients = n * static_cast<double>(bytes.gradients),
+                     times = static_cast<double>(micro_batches), own = gradients / kSharers;
+        CHECK(c.sent == other_copy.sent);
+        CHECK(c.between_steps.by_category == other_copy.between_steps.by_category);
+        if (zero == Zero::stage_1) CHECK(c.sent == gradients + own + weights + norm);
+        if (zero == Zero::stage_2) CHECK(c.sent == times * gradients + own + weights + norm);
+        if (zero == Zero::stage_3 || zero == Zero::fsdp)
+          CHECK(c.sent == times * (gradients + 2 * weights) + own + norm);
+        if (zero == Zero::oss)
+          CHECK(c.sent == gradients + weights + norm);             // gradients over all ranks at once
+        if (zero == Zero::oss || zero == Zero::oss_sdp) continue;  // whose owners have unequal parts
+        const auto held = [&](Category category) {
+          return static_cast<double>(c.between_steps.by_category[static_cast<std::size_t>(category)]);
+        };
+        const double owned = static_cast<double>(bytes.optimizer) * n / kSharers;
+        CHECK(held(Category::optimizer) >= owned);
+        CHECK(held(Category::optimizer) <= owned + 4 * static_cast<double>(Arena::kRounding));
+        const bool sharded_weights = zero == Zero::stage_3 || zero == Zero::fsdp;
+        CHECK(held(Category::weights) ==
+              Approx(sharded_weights ? weights / kSharers : weights).margin(Arena::kRounding));
+        CHECK(held(Category::gradients) ==
+              Approx(zero == Zero::stage_1 ? gradients : own).margin(Arena::kRounding));
+      }
+}
+
 TEST_CASE("a table that embeds words and makes logits is gathered for each, forward and backward") {
   const Point p = point_of(Precision::fp16, Zero::stage_3, 1, true);
   const auto n = static_cast<double>(parameter_count(p.model, 1));
