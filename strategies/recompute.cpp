@@ -2,6 +2,8 @@
 // (Korthikanti et al. 2022): only the attention core, whose scores grow with the square of the sequence, is
 // computed again. Or any regions of a layer (Megatron-Core's --recompute-modules), in all layers or in the first ones of each
 // chunk (Megatron's --recompute-method block).
+#include <algorithm>
+
 #include "strategies/strategies.h"
 
 namespace mbench::strategies {
@@ -11,6 +13,7 @@ namespace {
 bool has_dense(const ModelSpec& m) {
   return m.experts == 0 || m.dense_layers > 0;
 }
+
 
 MaybeRefusal refuse(const Point& p) {
   const Regions& regions = p.recompute.regions;
@@ -34,7 +37,10 @@ MaybeRefusal refuse(const Point& p) {
   if (p.recompute == Recompute::none)
     return infeasible("recompute_layers {} with recompute none, need recompute full, selective or regions",
                       p.recompute_layers);
-  const std::int64_t chunks = p.pp * p.virtual_stages, most = (p.model.layers + chunks - 1) / chunks;
+  // What the pipeline refuses it says itself.
+  if (pipeline().why_not(p)) return std::nullopt;
+  const std::vector<std::int64_t> layers = layers_of_chunks(p);
+  const std::int64_t most = *std::max_element(layers.begin(), layers.end());
   if (p.recompute_layers > most)
     return infeasible("recompute_layers {} of chunks with at most {} layers, need {} or fewer, or 0 for all",
                       p.recompute_layers, most, most);
