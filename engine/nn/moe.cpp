@@ -41,7 +41,7 @@ Moe::Moe(ParameterStore& store, const Plan& plan, const MoeSpec& spec, Regions d
                                 plan.role(spec.expert.fc2.role).output, plan.mesh)),
       counted_apart_(sequence_axes(plan.role(spec.expert.fc1.role).consumed.value, plan.mesh)),
       router_(store, plan, spec),
-      experts_(store, plan, spec.expert),
+      experts_(store, plan, spec.expert, drop),
       exchange_(plan) {
   if (spec.shared) shared_.emplace(store, plan, *spec.shared, drop);
 }

@@ -103,6 +103,8 @@ TEST_CASE("layouts that cannot be are told with what could") {
         "recompute moe of gpt-bytes-tiny without experts, need mlp");
   CHECK(mixture([](Point& p) { p.recompute = {{Region::mlp}}; }) ==
         "recompute mlp of gpt-bytes-tiny without dense layers, need moe");
+  CHECK(why([](Point& p) { p.recompute = {{Region::moe_act}}; }) ==
+        "recompute moe_act of gpt-bytes-tiny without experts, need mlp");
   CHECK(why([](Point& p) { p.recompute = {{Region::mla_up_proj}}; }) ==
         "recompute mla_up_proj of gpt-bytes-tiny without latent attention, need core_attention");
   CHECK(why([](Point& p) { p.recompute_layers = 1; }) ==
@@ -369,10 +371,10 @@ TEST_CASE("each choice that a strategy offers can be, and no divisor is missing"
   CHECK(count.at("zero,fsdp_no_sync") == 7);
   CHECK(count.at("offload") == 2);  // all goes with sharded weights
   CHECK(count.at("schedule,virtual_stages") == 1);  // of a single stage
-  p.dp = 1;
-  CHECK(strategies::sharded_state().choices(p, 8).front().values.size() == 1);
   CHECK(count.at("micro_batch_group") == 1);
   CHECK(count.at("first_stage_layers,last_stage_layers") == 1);
+  p.dp = 1;
+  CHECK(strategies::sharded_state().choices(p, 8).front().values.size() == 1);
   p.zero = Zero::stage_3;
   CHECK(strategies::sharded_state().choices(p, 8).back().values.size() == 3);
 }

@@ -177,7 +177,7 @@ TEST_CASE("what is wrong with a point is said with its path and the nearest choi
         "[p.json: $.sequence_parallel] wrong type, got 1, need true or false");
   CHECK(with(R"("recompute": "ful")") ==
         "[p.json: $.recompute] no such choice, got \"ful\", need one of none, "
-        "selective, full, layer, core_attention, mla_up_proj, mlp, moe, norm; did you mean \"full\"?");
+        "selective, full, layer, core_attention, mla_up_proj, mlp, moe, moe_act, norm, alternate_products; did you mean \"full\"?");
   CHECK(with(R"("recompute": ["mlp", "layer"])") ==
         "[p.json: $.recompute] the region layer holds all others, need it alone, or the others without it");
   CHECK_THAT(with(R"("recompute": ["mpl"])"),
