@@ -57,6 +57,8 @@ std::string kept(const Plan& plan) {
   if (dropped == Recompute::full) return "layer inputs only (full recompute)" + where;
   if (dropped == Recompute::selective)
     return "everything but the attention core (selective recompute)" + where;
+  if (dropped.regions.has(Region::alternate_products))
+    return "layer inputs, what attention gives and every second product" + where;
   return fmt::format("everything but {}{}", name_of(dropped), where);
 }
 

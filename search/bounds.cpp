@@ -102,10 +102,11 @@ struct Bounds::Memo {
   std::mutex mutex = {};  // of the maps
   std::map<std::string, std::optional<Probe>> probes = {};
   std::map<std::string, std::optional<Parts<Bytes>>> states = {};
-  std::map<std::tuple<std::int64_t, std::int64_t, ScheduleKind>, ChunkLayers> chunks = {};
+  std::map<std::tuple<std::int64_t, std::int64_t, ScheduleKind, std::int64_t, std::int64_t>, ChunkLayers> chunks = {};
   // Micro batches, or parts of ones, that a stage holds at once at most.
-  std::map<std::tuple<ScheduleKind, std::int64_t, std::int64_t, std::int64_t, std::int64_t>, int> under_way = {};
-  std::map<std::tuple<ScheduleKind, std::int64_t, std::int64_t, std::int64_t, std::int64_t>, Schedule> starts = {};
+  using Order = std::tuple<ScheduleKind, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
+  std::map<Order, int> under_way = {};
+  std::map<Order, Schedule> starts = {};
 
   // The value of that key, made once; two threads may make one at the same time, to the same.
   template <class Map, class Make>
@@ -282,11 +283,17 @@ struct Bounds::Memo {
     return least * std::max(0.0, 1 - 1 / sharers) * (1 - kSlack);
   }
 
+  // What the order of a stage's actions depends on, which is what an Order is.
+  static Order order_of(const Point& p, int stage) {
+    return {p.schedule, p.pp, stage, p.virtual_stages, p.micro_batches(), p.micro_batch_group};
+  }
+
   // The chunks of each stage, from a plan of as few micro batches as there can be.
   const ChunkLayers& chunks_of(const Point& point) {
-    return once(chunks, std::tuple(point.pp, point.virtual_stages, point.schedule), [&] {
+    return once(chunks, std::tuple(point.pp, point.virtual_stages, point.schedule, point.first_stage_layers, point.last_stage_layers), [&] {
       Point p = point;
       p.global_batch = p.micro_batch * p.dp * p.pp;
+      p.micro_batch_group = 0;
       return strategies::make_plan(p).chunks;
     });
   }
@@ -294,13 +301,14 @@ struct Bounds::Memo {
   // Forwards and backwards until as much is under way as ever will be: those up to the first backward, and two rounds through
   // all chunks more.
   const Schedule& start_of(const Point& p, int stage) {
-    return once(starts, std::tuple(p.schedule, p.pp, std::int64_t{stage}, p.virtual_stages, p.micro_batches()), [&] {
+    return once(starts, order_of(p, stage), [&] {
       Schedule start;
-      std::size_t more = static_cast<std::size_t>(4 * p.pp * p.virtual_stages);
+      std::size_t more = static_cast<std::size_t>(4 * std::max(p.pp, p.micro_batch_group) * p.virtual_stages);
       bool back = false;
       for (const Action& a : strategies::make_schedule(p.schedule, static_cast<int>(p.pp), stage,
                                                        static_cast<int>(p.virtual_stages),
-                                                       static_cast<int>(p.micro_batches()))) {
+                                                       static_cast<int>(p.micro_batches()),
+                                                       static_cast<int>(p.micro_batch_group))) {
         if (a.kind != Action::Kind::forward && a.kind != Action::Kind::backward) continue;
         back = back || a.kind == Action::Kind::backward;
         if (back && more-- == 0) break;
@@ -311,12 +319,11 @@ struct Bounds::Memo {
   }
 
   int most_under_way(const Point& p, int stage) {
-    return once(under_way,
-                std::tuple(p.schedule, p.pp, std::int64_t{stage}, p.virtual_stages, p.micro_batches()), [&] {
+    return once(under_way, order_of(p, stage), [&] {
                   int now = 0, most = 0;
                   for (const Action& a : strategies::make_schedule(
                            p.schedule, static_cast<int>(p.pp), stage, static_cast<int>(p.virtual_stages),
-                           static_cast<int>(p.micro_batches()))) {
+                           static_cast<int>(p.micro_batches()), static_cast<int>(p.micro_batch_group))) {
                     if (a.kind == Action::Kind::forward) most = std::max(most, ++now);
                     if (a.kind == Action::Kind::backward) --now;
                   }

@@ -22,6 +22,7 @@ double MeshBounds::seconds(const Point& mesh) const {
   p.pp = 1;
   p.schedule = ScheduleKind::one_f_one_b;
   p.virtual_stages = 1;
+  p.micro_batch_group = p.first_stage_layers = p.last_stage_layers = 0;
   p.recompute = Recompute::none;
   p.recompute_layers = 0;
   p.zero = Zero::none;

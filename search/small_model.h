@@ -18,6 +18,7 @@ inline Point small_model(const Point& point, std::int64_t layers, std::int64_t s
   p.pp = stages;
   p.schedule = ScheduleKind::one_f_one_b;
   p.virtual_stages = 1;
+  p.micro_batch_group = p.first_stage_layers = p.last_stage_layers = 0;
   p.global_batch = p.micro_batch * p.dp * 2;
   return p;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <set>
 
 #include "engine/base/json_reader.h"
 #include "engine/spec/point_builder.h"
@@ -15,6 +16,7 @@ struct Offered {
   const strategies::Strategy* strategy;
   std::string joined;
   std::vector<std::string> fields;
+  bool by_name = false;  // free only where the spec names one of them
 };
 
 namespace {
@@ -29,7 +31,8 @@ const std::vector<std::string> kAxisFields = {"tp", "pp", "cp", "dp"};
 
 // Fields that a mesh leaves open: what a sample costs at least on it does not depend on them (mesh_bounds.h).
 const std::vector<std::string> kWithinMesh = {"micro_batch", "zero",     "fsdp_no_sync",   "optimizer_instances", "offload",
-                                              "recompute",   "schedule", "virtual_stages", "recompute_layers"};
+                                              "recompute",   "schedule", "virtual_stages", "recompute_layers",
+                                              "micro_batch_group", "first_stage_layers", "last_stage_layers"};
 
 // Every choice that strategies offer for a point of this model, axes first.
 std::vector<Offered> slots_of(const Point& base) {
@@ -38,7 +41,7 @@ std::vector<Offered> slots_of(const Point& base) {
     if (!s.choices) continue;
     for (const Choice& choice : s.choices(base, base.world())) {
       const auto axis = std::find(kAxisFields.begin(), kAxisFields.end(), choice.field);
-      const Offered slot{&s, choice.field, sweeps::split_fields(choice.field)};
+      const Offered slot{&s, choice.field, sweeps::split_fields(choice.field), choice.by_name};
       if (axis == kAxisFields.end())
         others.push_back(slot);
       else
@@ -192,7 +195,9 @@ class Layouts::Walk {
   Walk(const Space& space, std::int64_t devices, bool fill) : space_(space), devices_(devices), fill_(fill) {
     for (const Offered& slot : slots_of(space.base)) {
       const bool wanted =
-          std::any_of(slot.fields.begin(), slot.fields.end(), [&](const auto& f) { return space.is_free(f); });
+          std::any_of(slot.fields.begin(), slot.fields.end(), [&](const auto& f) {
+            return slot.by_name ? space.free.contains(f) : space.is_free(f);
+          });
       if (wanted) slots_.push_back(slot);
     }
     // Lists of fields of which strategies offer no values.
@@ -252,8 +257,10 @@ class Layouts::Walk {
         return settings;
       }
     }
-    for (const Choice& choice : slot.strategy->choices(point, devices_ * point.dp / point.world())) {
+    const std::vector<Choice> choices = slot.strategy->choices(point, devices_ * point.dp / point.world());
+    for (const Choice& choice : choices) {
       if (choice.field != slot.joined) continue;
+      if (slot.by_name && lists(slot)) return crossed(slot, choice);
       for (const json& value : choice.values) {
         std::vector<json> setting;
         if (slot.fields.size() == 1)
@@ -262,6 +269,31 @@ class Layouts::Walk {
           setting.assign(value.begin(), value.end());
         if (allowed(slot, setting)) settings.push_back(std::move(setting));
       }
+    }
+    return settings;
+  }
+
+  // Whether the spec lists values of one of the fields, and not of what is offered alone.
+  bool lists(const Offered& slot) const {
+    return std::any_of(slot.fields.begin(), slot.fields.end(), [&](const auto& f) { return !space_.values(f).empty(); });
+  }
+
+  // All listed values of fields that a search has by name, with those that are given, or else are offered, of the others.
+  std::vector<std::vector<json>> crossed(const Offered& slot, const Choice& offered) const {
+    std::vector<std::vector<json>> settings{{}};
+    for (std::size_t i = 0; i < slot.fields.size(); ++i) {
+      const std::string& field = slot.fields[i];
+      std::set<json> values(space_.values(field).begin(), space_.values(field).end());
+      if (values.empty() && contains(space_.given, field)) values.insert(json(point_to_json(space_.base).at(field)));
+      if (values.empty())
+        for (const json& value : offered.values) values.insert(value.at(i));
+      std::vector<std::vector<json>> longer;
+      for (const std::vector<json>& setting : settings)
+        for (const json& value : values) {
+          longer.push_back(setting);
+          longer.back().push_back(value);
+        }
+      settings = std::move(longer);
     }
     return settings;
   }
@@ -363,7 +395,8 @@ void set_field(Point& point, const std::string& field, const json& value, const 
       {"tp", &Point::tp}, {"pp", &Point::pp},   {"dp", &Point::dp},
       {"cp", &Point::cp}, {"ep", &Point::ep},   {"etp", &Point::etp},
       {"micro_batch", &Point::micro_batch},     {"virtual_stages", &Point::virtual_stages},
-      {"optimizer_instances", &Point::optimizer_instances}};
+      {"optimizer_instances", &Point::optimizer_instances}, {"micro_batch_group", &Point::micro_batch_group},
+      {"first_stage_layers", &Point::first_stage_layers}, {"last_stage_layers", &Point::last_stage_layers}};
   if (const auto count = counts.find(field); count != counts.end() && value.is_number_integer() && value > 0) {
     point.*count->second = value.get<std::int64_t>();
     return;

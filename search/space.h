@@ -3,7 +3,8 @@
 // Top-level keys are the fields of a point, as in a sweep's spec. A field is free where it is "any" (what the strategies
 // offer), or an array (these values), or named in the array `search`; `"search": "all"` frees every field that a strategy
 // offers values of and that is not given. `dp` takes the devices that the other axes leave, unless it is given or a list.
-// Fields that a strategy offers together (schedule and virtual_stages) are free together, but for those that are given.
+// Fields that a strategy offers together (schedule and virtual_stages) are free together, but for those that are given. Some it
+// offers by name alone (Choice::by_name): these `"all"` leaves as they are.
 //
 // Which values a field can have is the strategies' word (strategies.h: choices): a new strategy is found without a change
 // here. Axes of the mesh are chosen first, then the rest in the strategies' own order.

@@ -1,38 +1,48 @@
 // Pipeline parallelism: layers are cut into stages of equal length, or where the layers and two more divide,
 // so that the first and the last hold one layer less for the embedding and the head (as Llama 3 405B, 126
-// layers on 16 stages); micro batches flow through them in the order of a schedule. GPipe (Huang et al.
+// layers on 16 stages), or with as many layers in the first and the last as the point says and equal ones between; micro
+// batches flow through them in the order of a schedule. GPipe (Huang et al.
 // 2019): all forwards, then all backwards. 1F1B (Narayanan et al. 2019): after a warm-up of as many forwards
 // as there are stages behind, one forward and one backward in turn. Interleaved 1F1B (Narayanan et al. 2021):
 // a stage holds several chunks of layers, stage s the chunks s, s + p, s + 2p, ..., which shortens the
-// bubble.
+// bubble; it runs a group of micro batches through one chunk, then through the next.
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 #include "strategies/strategies.h"
 
 namespace mbench::strategies {
 namespace {
 
+using nlohmann::json;
+
 struct Step {  // one forward or backward
   bool forward;
   int chunk, micro;
 };
 
-Step interleaved_step(bool forward, int index, int stages, int chunks) {
-  const int group = stages * chunks;
-  const int chunk = index % group / stages;
-  return {forward, forward ? chunk : chunks - 1 - chunk, index / group * stages + index % stages};
-}
+// The order in which a stage goes through chunks and micro batches, forward; backward the chunks are turned round. The last
+// group has what is left of the micro batches.
+struct InterleavedOrder {
+  int chunks, micro_batches, group;
 
-std::vector<Step> steps_of(ScheduleKind kind, int stages, int stage, int chunks, int micro_batches) {
+  Step at(bool forward, int index) const {
+    const int first = index / (group * chunks) * group, size = std::min(group, micro_batches - first);
+    const int within = index - first * chunks, chunk = within / size;
+    return {forward, forward ? chunk : chunks - 1 - chunk, first + within % size};
+  }
+};
+
+std::vector<Step> steps_of(ScheduleKind kind, int stages, int stage, const InterleavedOrder& order) {
   std::vector<Step> steps;
-  const int total = micro_batches * chunks;
+  const int total = order.micro_batches * order.chunks;
   int warmup = total;  // forwards before the first backward
   if (kind == ScheduleKind::one_f_one_b) warmup = std::min(stages - stage - 1, total);
   if (kind == ScheduleKind::interleaved)
-    warmup = std::min((stages - stage - 1) * 2 + (chunks - 1) * stages, total);
+    warmup = std::min((stages - stage - 1) * 2 + (order.chunks - 1) * order.group, total);
   const auto step = [&](bool forward, int index) {
-    return kind == ScheduleKind::interleaved ? interleaved_step(forward, index, stages, chunks)
-                                             : Step{forward, 0, index};
+    return kind == ScheduleKind::interleaved ? order.at(forward, index) : Step{forward, 0, index};
   };
   for (int i = 0; i < warmup; ++i) steps.push_back(step(true, i));
   for (int i = warmup; i < total; ++i) {
@@ -45,19 +55,39 @@ std::vector<Step> steps_of(ScheduleKind kind, int stages, int stage, int chunks,
 
 }  // namespace
 
-Schedule make_schedule(ScheduleKind kind, int stages, int stage, int chunks, int micro_batches) {
+Schedule make_schedule(ScheduleKind kind, int stages, int stage, int chunks, int micro_batches, int group) {
+  const InterleavedOrder order{chunks, micro_batches, group > 0 ? group : stages};
+  const int last = stages * chunks - 1;
   Schedule schedule;
-  for (const Step& s : steps_of(kind, stages, stage, chunks, micro_batches)) {
-    const int position = s.chunk * stages + stage, last = stages * chunks - 1;
-    const auto add = [&](Action::Kind k) { schedule.push_back({k, s.chunk, s.micro}); };
+  const auto add = [&](Action::Kind k, int chunk, int micro) { schedule.push_back({k, chunk, micro}); };
+  // What goes round from the last stage to the first, and back, is received when it comes: `stages` steps after its sender
+  // began it, before the step that wants it where a group is larger than that. Left with its sender until then, it would hold
+  // up all stages behind each other.
+  const auto receive_round = [&](bool forward, int index) {
+    if (index < stages) return;
+    const Step from = order.at(forward, index - stages);
+    if (forward && from.chunk + 1 < chunks) add(Action::Kind::receive_activation, from.chunk + 1, from.micro);
+    if (!forward && from.chunk > 0) add(Action::Kind::receive_gradient, from.chunk - 1, from.micro);
+  };
+  int forwards = 0, backwards = 0;
+  for (const Step& s : steps_of(kind, stages, stage, order)) {
+    const int position = s.chunk * stages + stage;
     if (s.forward) {
-      if (position > 0) add(Action::Kind::receive_activation);
-      add(Action::Kind::forward);
-      if (position < last) add(Action::Kind::send_activation);
+      if (stage > 0)
+        add(Action::Kind::receive_activation, s.chunk, s.micro);
+      else if (chunks > 1)
+        receive_round(true, forwards);
+      ++forwards;
+      add(Action::Kind::forward, s.chunk, s.micro);
+      if (position < last) add(Action::Kind::send_activation, s.chunk, s.micro);
     } else {
-      if (position < last) add(Action::Kind::receive_gradient);
-      add(Action::Kind::backward);
-      if (position > 0) add(Action::Kind::send_gradient);
+      if (stage < stages - 1)
+        add(Action::Kind::receive_gradient, s.chunk, s.micro);
+      else if (chunks > 1)
+        receive_round(false, backwards);
+      ++backwards;
+      add(Action::Kind::backward, s.chunk, s.micro);
+      if (position > 0) add(Action::Kind::send_gradient, s.chunk, s.micro);
     }
   }
   return schedule;
@@ -73,31 +103,163 @@ bool divides(std::int64_t layers, std::int64_t chunks, bool interleaved) {
   return layers % chunks == 0 || balanced;
 }
 
+bool names_stages(const Point& p) {
+  return p.first_stage_layers > 0 || p.last_stage_layers > 0;
+}
+
+// The stages between those whose layers are named, and what is left for them.
+struct Between {
+  std::int64_t stages, layers;
+  bool even() const { return stages == 0 ? layers == 0 : layers >= stages && layers % stages == 0; }
+};
+
+Between between(const Point& p) {
+  return {p.pp - (p.first_stage_layers > 0) - (p.last_stage_layers > 0),
+          p.model.layers - p.first_stage_layers - p.last_stage_layers};
+}
+
+// Layers of a stage, where those of an end are named.
+std::int64_t layers_of_stage(const Point& p, std::int64_t stage) {
+  if (stage == 0 && p.first_stage_layers > 0) return p.first_stage_layers;
+  if (stage == p.pp - 1 && p.last_stage_layers > 0) return p.last_stage_layers;
+  const Between b = between(p);
+  return b.layers / b.stages;
+}
+
+// A stage whose layers the chunks of a stage do not divide.
+std::optional<std::int64_t> not_in_chunks(const Point& p) {
+  for (const std::int64_t stage : {std::int64_t{0}, p.pp / 2, p.pp - 1})
+    if (layers_of_stage(p, stage) % p.virtual_stages != 0) return stage;
+  return std::nullopt;
+}
+
+bool stages_come_out(const Point& p) {
+  return between(p).even() && !not_in_chunks(p);
+}
+
+// The nearest layers of an end with which all comes out even: of the first stage, if any do, else of the last.
+std::string nearest_stages(const Point& p) {
+  for (const auto& [name, field] : {std::pair("first_stage_layers", &Point::first_stage_layers),
+                                    std::pair("last_stage_layers", &Point::last_stage_layers)}) {
+    if (p.*field == 0) continue;
+    std::string nearest;
+    const auto look = [&](std::int64_t from, std::int64_t to, std::int64_t by) {
+      Point other = p;
+      for (other.*field = from; other.*field != to; other.*field += by)
+        if (stages_come_out(other)) {
+          nearest += fmt::format("{}{}", nearest.empty() ? "" : " or ", other.*field);
+          return;
+        }
+    };
+    look(std::min(p.*field - 1, p.model.layers), 0, -1);
+    if (p.*field < p.model.layers) look(p.*field + 1, p.model.layers + 1, 1);
+    if (!nearest.empty()) return fmt::format("{} {}", name, nearest);
+  }
+  return "first_stage_layers and last_stage_layers 0";
+}
+
+MaybeRefusal bad_stages(const Point& p) {
+  if (!names_stages(p)) return std::nullopt;
+  const std::string given =
+      p.first_stage_layers == 0  ? fmt::format("last_stage_layers {}", p.last_stage_layers)
+      : p.last_stage_layers == 0 ? fmt::format("first_stage_layers {}", p.first_stage_layers)
+                                 : fmt::format("first_stage_layers {} and last_stage_layers {}", p.first_stage_layers, p.last_stage_layers);
+  if (p.pp == 1) return infeasible("{} with pp 1, need pp of 2 or more, or 0", given);
+  if (const Between b = between(p); !b.even())
+    return infeasible("{} of {} layers with pp {} leave {} to {} stages, which have as many each, need {}", given, p.model.layers,
+                      p.pp, b.layers, b.stages, nearest_stages(p));
+  if (const auto stage = not_in_chunks(p))
+    return infeasible("{} of {} layers with pp {}: virtual_stages {} does not divide the {} layers of stage {}, need {}", given,
+                      p.model.layers, p.pp, p.virtual_stages, layers_of_stage(p, *stage), *stage, nearest_stages(p));
+  return std::nullopt;
+}
+
+// Groups of so many: all full, or the last one with a micro batch for every stage at least, so that none waits for another
+// in the midst of a step.
+bool fills_groups(const Point& p, std::int64_t group) {
+  const std::int64_t left = p.micro_batches() % group;
+  return group >= p.pp && group <= p.micro_batches() && (left == 0 || left >= p.pp);
+}
+
+MaybeRefusal bad_group(const Point& p) {
+  const std::int64_t micro = p.micro_batches(), group = p.micro_batch_group;
+  if (group == 0) {
+    if (micro % p.pp == 0) return std::nullopt;
+    return infeasible("schedule interleaved needs the {} micro batches to be a multiple of pp {}, need {}{}", micro, p.pp,
+                      nearest_multiples(micro, p.pp), micro > p.pp ? fmt::format(", or micro_batch_group {}", micro) : "");
+  }
+  if (micro < p.pp)
+    return infeasible("micro_batch_group {} of {} micro batches with pp {}, need {} micro batches or more", group, micro, p.pp, p.pp);
+  if (group < p.pp) return infeasible("micro_batch_group {} with pp {}, need {} or more, or 0", group, p.pp, p.pp);
+  if (group > micro) return infeasible("micro_batch_group {} of {} micro batches, need {} or fewer, or 0", group, micro, micro);
+  if (fills_groups(p, group)) return std::nullopt;
+  std::int64_t less = group, more = group;  // all in one group is one that can be
+  while (less >= p.pp && !fills_groups(p, less)) --less;
+  while (!fills_groups(p, more)) ++more;
+  return infeasible("micro_batch_group {} leaves {} of {} micro batches to the last group, fewer than pp {}, need {}{}", group,
+                    micro % group, micro, p.pp, less >= p.pp ? fmt::format("{} or ", less) : "", more);
+}
+
 MaybeRefusal bad_schedule(const Point& p) {
   if (p.schedule != ScheduleKind::interleaved) {
-    if (p.virtual_stages == 1) return std::nullopt;
-    return infeasible("virtual_stages {} with schedule {}, need schedule interleaved or virtual_stages 1",
-                      p.virtual_stages, name_of(p.schedule));
+    if (p.virtual_stages > 1)
+      return infeasible("virtual_stages {} with schedule {}, need schedule interleaved or virtual_stages 1",
+                        p.virtual_stages, name_of(p.schedule));
+    if (p.micro_batch_group > 0)
+      return infeasible("micro_batch_group {} with schedule {}, need schedule interleaved or micro_batch_group 0",
+                        p.micro_batch_group, name_of(p.schedule));
+    return std::nullopt;
   }
   if (p.pp == 1) return infeasible("schedule interleaved with pp 1, need pp of 2 or more, or schedule 1f1b");
   if (p.virtual_stages == 1)
     return infeasible("schedule interleaved with virtual_stages 1, need 2 or more, or schedule 1f1b");
-  if (p.micro_batches() % p.pp != 0)
-    return infeasible("schedule interleaved needs the {} micro batches to be a multiple of pp {}, need {}",
-                      p.micro_batches(), p.pp, nearest_multiples(p.micro_batches(), p.pp));
-  return std::nullopt;
+  return bad_group(p);
 }
 
 MaybeRefusal refuse(const Point& p) {
   const std::int64_t chunks = p.pp * p.virtual_stages;
   // Public runs of models that this engine does not have cut otherwise: of those it is not for us to say.
   const bool ours = !model().why_not(p);
-  if (ours && !divides(p.model.layers, chunks, p.virtual_stages > 1))
-    return infeasible("pp {}{} does not divide the {} layers, need {} {}", p.pp,
-                      p.virtual_stages > 1 ? fmt::format(" x virtual_stages {}", p.virtual_stages) : "",
-                      p.model.layers, p.virtual_stages > 1 ? "their product" : "pp",
-                      nearest_divisors(chunks, p.model.layers));
+  if (ours) {
+    if (const auto bad = bad_stages(p)) return bad;
+    if (!names_stages(p) && !divides(p.model.layers, chunks, p.virtual_stages > 1))
+      return infeasible("pp {}{} does not divide the {} layers, need {} {}", p.pp,
+                        p.virtual_stages > 1 ? fmt::format(" x virtual_stages {}", p.virtual_stages) : "",
+                        p.model.layers, p.virtual_stages > 1 ? "their product" : "pp",
+                        nearest_divisors(chunks, p.model.layers));
+  }
   return bad_schedule(p);
+}
+
+// Up to two layers less at the ends than between; of two stages, up to two more or less in the first.
+Choice choices_of_stages(const Point& p) {
+  constexpr std::int64_t kFewer = 2;
+  Choice ends{"first_stage_layers,last_stage_layers", {json::array({0, 0})}, true};
+  const std::int64_t mean = p.model.layers / p.pp;
+  const auto add = [&](std::int64_t first, std::int64_t last) {
+    Point other = p;
+    other.first_stage_layers = first, other.last_stage_layers = last;
+    if (first > 0 && last > 0 && !refuse(other)) ends.values.push_back(json::array({first, last}));
+  };
+  for (std::int64_t first = mean - kFewer; p.pp == 2 && first <= mean + kFewer; ++first)
+    if (2 * first != p.model.layers) add(first, p.model.layers - first);
+  for (std::int64_t middle = mean; p.pp > 2 && middle <= mean + kFewer; ++middle)
+    for (std::int64_t first = middle - kFewer; first <= middle; ++first) {
+      const std::int64_t last = p.model.layers - first - (p.pp - 2) * middle;
+      if (last >= middle - kFewer && last <= middle && first + last < 2 * middle) add(first, last);
+    }
+  return ends;
+}
+
+// All micro batches at once, and twice as many as stages.
+Choice choices_of_group(const Point& p) {
+  Choice group{"micro_batch_group", {0}, true};
+  for (const std::int64_t n : {2 * p.pp, p.micro_batches()}) {
+    Point other = p;
+    other.micro_batch_group = n;
+    if (n > p.pp && n != group.values.back() && !refuse(other)) group.values.push_back(n);
+  }
+  return group;
 }
 
 std::vector<Choice> choices(const Point& p, std::int64_t devices) {
@@ -117,37 +279,54 @@ std::vector<Choice> choices(const Point& p, std::int64_t devices) {
       if (kind != ScheduleKind::interleaved) break;
     }
   if (p.pp == 1) schedule.values.resize(1);
-  return {pp, schedule};
+  return {pp, schedule, choices_of_group(p), choices_of_stages(p)};
 }
 
 void write(const Point& point, Plan& plan) {
   const int stages = static_cast<int>(point.pp), chunks = static_cast<int>(point.virtual_stages);
   plan.mesh.resize(Axis::pp, stages);
   const int all = stages * chunks;
-  const bool even = point.model.layers % all == 0;
-  const std::int64_t layers = point.model.layers;
-  // The first layer of a chunk, or of all that follow the last one.
-  const auto first_layer = [&](int position) {
-    if (even) return position * (layers / all);
-    return std::clamp<std::int64_t>(position * (layers + 2) / all - 1, 0, layers);
-  };
+  const std::vector<std::int64_t> layers = layers_of_chunks(point);
+  std::vector<std::int64_t> first_layer(layers.size());
+  std::exclusive_scan(layers.begin(), layers.end(), first_layer.begin(), std::int64_t{0});
   plan.chunks.assign(stages, {});
   for (int stage = 0; stage < stages; ++stage) {
     for (int c = 0; c < chunks; ++c) {
       const int position = c * stages + stage;
+      const auto at = static_cast<std::size_t>(position);
       const bool first = position == 0, last = position == all - 1;
-      plan.chunks[stage].push_back({stage, position, first_layer(position),
-                                    first_layer(position + 1) - first_layer(position), first, last});
+      plan.chunks[stage].push_back({stage, position, first_layer[at], layers[at], first, last});
     }
-    plan.schedule.push_back(
-        make_schedule(point.schedule, stages, stage, chunks, static_cast<int>(point.micro_batches())));
+    plan.schedule.push_back(make_schedule(point.schedule, stages, stage, chunks,
+                                          static_cast<int>(point.micro_batches()),
+                                          static_cast<int>(point.micro_batch_group)));
   }
 }
 
 }  // namespace
 
+std::vector<std::int64_t> layers_of_chunks(const Point& p) {
+  const std::int64_t all = p.pp * p.virtual_stages, layers = p.model.layers;
+  std::vector<std::int64_t> of(static_cast<std::size_t>(all), layers / all);
+  if (names_stages(p)) {  // a stage's layers are shared evenly by its chunks (Megatron-Core: get_num_layers_to_build)
+    for (std::int64_t i = 0; i < all; ++i)
+      of[static_cast<std::size_t>(i)] = layers_of_stage(p, i % p.pp) / p.virtual_stages;
+  } else if (layers % all != 0) {
+    // The first layer of a chunk, or of all that follow the last one.
+    const auto first_layer = [&](std::int64_t position) {
+      return std::clamp<std::int64_t>(position * (layers + 2) / all - 1, 0, layers);
+    };
+    for (std::int64_t i = 0; i < all; ++i) of[static_cast<std::size_t>(i)] = first_layer(i + 1) - first_layer(i);
+  }
+  return of;
+}
+
 Strategy pipeline() {
-  return {"pipeline", {"pp", "schedule", "virtual_stages"}, refuse, choices, write};
+  return {"pipeline",
+          {"pp", "schedule", "virtual_stages", "micro_batch_group", "first_stage_layers", "last_stage_layers"},
+          refuse,
+          choices,
+          write};
 }
 
 }  // namespace mbench::strategies

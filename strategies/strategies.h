@@ -34,6 +34,9 @@ Refusal not_built_in(std::string_view what, std::string_view need);
 struct Choice {
   std::string field;
   std::vector<nlohmann::json> values;
+  // Of no search that does not name one of the fields: what is worth a look for a layout that is nearly settled, and would
+  // multiply all others.
+  bool by_name = false;
 };
 
 struct Strategy {
@@ -66,8 +69,12 @@ MaybeRefusal why_not(const Point& point);
 // The whole Plan of a point. Throws infeasible or unsupported with the reason.
 Plan make_plan(const Point& point);
 
-// The list of one stage's actions; every schedule is made here.
-Schedule make_schedule(ScheduleKind kind, int stages, int stage, int chunks, int micro_batches);
+// The list of one stage's actions; every schedule is made here. `group`: micro batches that an interleaved stage runs through
+// one chunk before it goes to the next, 0: as many as stages.
+Schedule make_schedule(ScheduleKind kind, int stages, int stage, int chunks, int micro_batches, int group = 0);
+
+// How many layers each chunk of a point that can be has, in the order of the layers.
+std::vector<std::int64_t> layers_of_chunks(const Point& point);
 
 // The divisors of n that are at most `high`, in order.
 std::vector<std::int64_t> divisors(std::int64_t n, std::int64_t high);

@@ -58,7 +58,8 @@ Attention::Attention(ParameterStore& store, const Plan& plan, const AttentionSpe
       proj_(store, plan, spec.proj),
       dropout_site_(site_of(spec.name + ".dropout")),
       core_(make_attention_core(plan)),
-      core_checkpoint_(drop.has(Region::core_attention)) {
+      core_checkpoint_(drop.has(Region::core_attention)),
+      apart_(drop.has(Region::alternate_products)) {
   const bool norm = drop.has(Region::norm);
   if (kv_) kv_->use_fp8(store, plan, norm);
   qkv_.use_fp8(store, plan, norm);
@@ -81,6 +82,50 @@ AttentionParts Attention::parts_of(const Tensor& qkv, const Tensor& kv, const Te
                        kv ? part(kv, dim, spec_.v_dim) : part(qkv, queries + dim, spec_.v_dim)};
   if (normed) parts.q = part(normed, 0, dim), parts.k = part(normed, queries, dim);
   return parts;
+}
+
+AttentionParts Attention::parts_of(const Saved& saved) const {
+  if (!saved.q) return parts_of(saved.qkv, saved.kv, saved.normed);
+  const auto part = [](const Tensor& t, std::int64_t dim) {
+    const Shape& s = t.shape();
+    return ops::Matrix(t, s[0], dim, s[1] * s[2] * s[3], 0, s[3]);
+  };
+  return {part(saved.q, spec_.qk_dim), part(saved.k, spec_.qk_dim), part(saved.v, spec_.v_dim)};
+}
+
+Tensor Attention::part(Context& c, const Tensor& arrived, std::int64_t first, std::int64_t columns) const {
+  const std::int64_t width = (group_ + 1) * spec_.qk_dim + spec_.v_dim, groups = qkv_.local_outputs() / width;
+  const Tensor y = qkv_.make(c, arrived, {.groups = groups, .width = width, .first = first, .count = columns});
+  const Shape& s = y.shape();
+  return y.view({s[0], s[1], groups, columns});
+}
+
+Tensor Attention::turned(Context& c, Tensor heads) const {
+  if (!spec_.rope) return heads;
+  const Tensor& angles = c.angles.get(c.device, *spec_.rope, spec_.qk_dim, c.share());
+  if (c.graph().unfused_rotary) c.device.host_work(HostWork::call, kUnfusedRotaryCalls);
+  run(c.device, ops::Rotary{heads, angles, heads.shape()[3] / spec_.qk_dim, spec_.qk_dim, 0, false});
+  return heads;
+}
+
+Tensor Attention::keys(Context& c, const Tensor& arrived) const {
+  return turned(c, part(c, arrived, group_ * spec_.qk_dim, spec_.qk_dim));
+}
+
+void Attention::keep_alternate_products(Mixer::Saved& kept) const {
+  Saved& saved = static_cast<Saved&>(kept);
+  saved.k.reset();
+  saved.qkv_linear.x.reset();
+}
+
+Tensor Attention::make_others(Context& c, const MicroBatch&, Tensor x, Mixer::Saved& kept, bool output) const {
+  Saved& saved = static_cast<Saved&>(kept);
+  saved.k = keys(c, qkv_.arrive(c, x));
+  saved.qkv_linear.x = std::move(x);
+  if (!output) return {};
+  if (saved.output) return std::exchange(saved.output, Tensor());
+  const Tensor context = saved.proj.x;
+  return proj_.forward(c, context, saved.proj);
 }
 
 ops::Matrix Attention::heads_of(const Tensor& t, std::int64_t first, std::int64_t count) const {
@@ -125,6 +170,18 @@ Tensor Attention::forward(Context& c, const MicroBatch& batch, Tensor x,
     return y.view({s[0], s[1], s[2] / width, width});
   };
   const std::int64_t queries = group_ * spec_.qk_dim, key_and_value = spec_.qk_dim + spec_.v_dim;
+  if (apart_) {
+    const Tensor arrived = qkv_.arrive(c, x);
+    saved.q = turned(c, part(c, arrived, 0, queries));
+    saved.k = keys(c, arrived);
+    saved.v = part(c, arrived, queries + spec_.qk_dim, spec_.v_dim);
+    saved.qkv_linear.x = std::move(x);
+    const Shape& s = saved.q.shape();
+    saved.qkv_shape = {s[0], s[1], s[2], queries + key_and_value};
+    const Tensor y = attend(c, batch, saved);
+    if (proj_.scatters_output()) saved.output = y;
+    return y;
+  }
   saved.keys_apart = kv_.has_value();
   if (kv_) saved.kv = by_group(kv_->forward_with_bias(c, x, saved.kv_linear), key_and_value);
   saved.qkv = by_group(qkv_.forward_with_bias(c, std::move(x), saved.qkv_linear),
@@ -137,8 +194,12 @@ Tensor Attention::forward(Context& c, const MicroBatch& batch, Tensor x,
   }
   saved.qkv_shape = saved.qkv.shape();
   if (saved.kv) saved.kv_shape = saved.kv.shape();
-  const Tensor context = core_->forward(c, batch, dropout_site_, sizes(c, saved.qkv_shape),
-                                        parts_of(saved.qkv, saved.kv, saved.normed), saved.core);
+  return attend(c, batch, saved);
+}
+
+Tensor Attention::attend(Context& c, const MicroBatch& batch, Saved& saved) const {
+  const Tensor context =
+      core_->forward(c, batch, dropout_site_, sizes(c, saved.qkv_shape), parts_of(saved), saved.core);
   saved.kept_by_core = !core_checkpoint_.drop(saved.core) && core_->keeps_parts();
   if (saved.kept_by_core) {
     saved.normed.reset();
@@ -154,14 +215,14 @@ Tensor Attention::backward(Context& c, const MicroBatch& batch, Tensor dy,
   {
     const Tensor dcontext = proj_.backward(c, std::move(dy), saved.proj);
     const AttentionSizes n = sizes(c, saved.qkv_shape);
-    const AttentionParts parts =
-        saved.kept_by_core ? AttentionParts() : parts_of(saved.qkv, saved.kv, saved.normed);
+    const AttentionParts parts = saved.kept_by_core ? AttentionParts() : parts_of(saved);
     core_checkpoint_.restore(c, [&] { core_->forward(c, batch, dropout_site_, n, parts, saved.core); });
     dqkv = c.activation(saved.qkv_shape, "qkv gradient");
     if (kv_) dkv = c.activation(saved.kv_shape, "key and value gradient");
     core_->backward(c, batch, dropout_site_, n, dcontext, parts, parts_of(dqkv, dkv, Tensor()), saved.core);
   }
   saved.normed.reset();
+  saved.q.reset(), saved.k.reset(), saved.v.reset();
   turn(c, dqkv, dkv, true);
   if (q_norm_) norm_back(c, dqkv, dkv, saved);
   saved.qkv.reset();

@@ -20,6 +20,10 @@ class Attention final : public Mixer {
     // keys are turned to their positions where no norm stands before that.
     Tensor qkv;
     Tensor kv;  // key and value, where they are a linear layer's of their own; qkv has the queries then
+    // In place of qkv, where every second product is kept: each a product of its own, [seq, batch, local groups, its heads'
+    // columns], queries and keys turned.
+    Tensor q, k, v;
+    Tensor output;  // likewise, where it is summed by a reduce-scatter, which is not done again
     // With norms: of a group its queries and key, normed and turned. The norms' gradients need those of qkv and kv as
     // they were.
     Tensor normed, q_rstd, k_rstd;
@@ -35,14 +39,24 @@ class Attention final : public Mixer {
   Attention(ParameterStore& store, const Plan& plan, const AttentionSpec& spec, Regions drop);
   Tensor forward(Context& context, const MicroBatch& batch, Tensor x,
                  std::unique_ptr<Mixer::Saved>& saved) const override;
+  void keep_alternate_products(Mixer::Saved& saved) const override;
+  Tensor make_others(Context& context, const MicroBatch& batch, Tensor x, Mixer::Saved& saved, bool output) const override;
   Tensor bias() const override { return proj_.bias(); }
   Tensor backward(Context& context, const MicroBatch& batch, Tensor dy,
                   std::unique_ptr<Mixer::Saved>& saved) const override;
 
  private:
   AttentionSizes sizes(const Context& context, const Shape& qkv) const;
+  // From queries, keys and values, which are there, to the output.
+  Tensor attend(Context& context, const MicroBatch& batch, Saved& saved) const;
   // `normed`: where queries and keys are instead, if it is not empty.
   AttentionParts parts_of(const Tensor& qkv, const Tensor& kv, const Tensor& normed) const;
+  // Of what was saved, wherever it lies.
+  AttentionParts parts_of(const Saved& saved) const;
+  // Where products are apart: `count` heads of every group from column `first` on.
+  Tensor part(Context& context, const Tensor& arrived, std::int64_t first, std::int64_t columns) const;
+  Tensor turned(Context& context, Tensor heads) const;
+  Tensor keys(Context& context, const Tensor& arrived) const;
   // Of every group's columns `count` heads from `first` on, for the norms.
   ops::Matrix heads_of(const Tensor& t, std::int64_t first, std::int64_t count) const;
   void norm(Context& context, Saved& saved) const;
@@ -62,6 +76,7 @@ class Attention final : public Mixer {
   std::uint64_t dropout_site_;
   std::unique_ptr<AttentionCore> core_;
   Checkpoint core_checkpoint_;
+  bool apart_;  // queries, keys and values are products of their own, of which every second one is kept
 };
 
 }  // namespace mbench

@@ -115,8 +115,8 @@ Tensor in_order(Context& c, const Tensor& x, const Tensor& order) {
 
 }  // namespace
 
-Experts::Experts(ParameterStore& store, const Plan& plan, const MlpSpec& spec)
-    : activation_(spec.activation), fc1_(add(store, plan, spec.fc1)), fc2_(add(store, plan, spec.fc2)) {
+Experts::Experts(ParameterStore& store, const Plan& plan, const MlpSpec& spec, Regions drop)
+    : activation_(spec.activation), activation_checkpoint_(drop.has(Region::moe_act)), fc1_(add(store, plan, spec.fc1)), fc2_(add(store, plan, spec.fc2)) {
   if (!plan.precision.fp8) return;
   fp8_1_.emplace(store.scales(), plan);
   fp8_2_.emplace(store.scales(), plan);
@@ -135,6 +135,13 @@ Tensor Experts::activated(Context& c, Saved& saved) const {
   const Tensor y = c.activation(saved.unweighted.shape(), "weighted output of the activation");
   run(c.device, ops::ScaleRows{saved.unweighted, saved.weights, y});
   return y;
+}
+
+// Before the gradients of the second product, as Megatron-Core's checkpoint that discards its output.
+Tensor Experts::activated_again(Context& c, Saved& saved) const {
+  Tensor narrow = std::exchange(saved.narrow, Tensor());
+  activation_checkpoint_.restore(c, [&] { narrow = activated(c, saved); });
+  return narrow;
 }
 
 Tensor Experts::gradient_of_wide(Context& c, Tensor dnarrow, Saved& saved, Tensor& dweights) const {
@@ -159,6 +166,7 @@ Tensor Experts::forward(Context& c, const ExpertRows& rows, Tensor x, Tensor wei
   saved.narrow = activated(c, saved);
   const Tensor y = c.activation({n, fc2_->local[1]}, "experts' output");
   multiply(c, Product::forward, saved.narrow, fc2_->value, y, rows);
+  if (activation_checkpoint_.drop(saved.narrow)) saved.unweighted.reset();
   return y;
 }
 
@@ -166,10 +174,11 @@ Tensor Experts::backward(Context& c, const ExpertRows& rows, Tensor dy, Saved& s
   if (fp8_1_) return backward_in_fp8(c, rows.each, std::move(dy), saved, dweights);
   Tensor dwide;
   {
-    Tensor dnarrow = c.activation(saved.narrow.shape(), "gradient of the activation");
+    Tensor narrow = activated_again(c, saved);
+    Tensor dnarrow = c.activation(narrow.shape(), "gradient of the activation");
     multiply(c, Product::input_gradient, dnarrow, fc2_->value, dy, rows);
-    add_weight_gradient(c, saved.narrow, *fc2_, dy, rows);
-    saved.narrow.reset();
+    add_weight_gradient(c, narrow, *fc2_, dy, rows);
+    narrow.reset();
     dy.reset();
     dwide = gradient_of_wide(c, std::move(dnarrow), saved, dweights);
   }
@@ -182,19 +191,27 @@ Tensor Experts::backward(Context& c, const ExpertRows& rows, Tensor dy, Saved& s
 
 namespace {
 
-// y = x W^T of every expert, [rows of all, width]; returns the inputs as backward wants them.
+// y = x W^T of every expert, [rows of all, width]; returns the inputs as backward wants them, if it is to keep them.
 std::vector<ops::Fp8Operand> multiply_in_fp8(Context& c, const Fp8Products& products, const Tensor& x,
-                                             const Tensor& w, const Tensor& y, std::int64_t rows) {
+                                             const Tensor& w, const Tensor& y, std::int64_t rows, bool keep) {
   std::vector<ops::Fp8Operand> kept;
   charge_products(c, w);
   for (std::int64_t e = 0; e < w.shape()[0]; ++e) {
     const Tensor weight = w.slice(e, 1).view({w.shape()[1], w.shape()[2]});
-    const Fp8Tensor in = products.input(c, x.slice(e * rows, rows), Fp8Ways::both);
+    const Fp8Tensor in = products.input(c, x.slice(e * rows, rows), keep ? Fp8Ways::both : Fp8Ways::straight);
     Fp8Products::multiply(c, in.straight, products.weight(c, weight, Fp8Ways::straight, e).straight,
                           y.slice(e * rows, rows));
-    kept.push_back(in.transposed);
+    if (keep) kept.push_back(in.transposed);
   }
   return kept;
+}
+
+// Inputs that were not kept, as backward wants them.
+std::vector<ops::Fp8Operand> quantised_again(Context& c, const Fp8Products& products, const Tensor& x, std::int64_t rows) {
+  std::vector<ops::Fp8Operand> made;
+  for (std::int64_t first = 0; first < x.shape()[0]; first += rows)
+    made.push_back(products.input(c, x.slice(first, rows), Fp8Ways::transposed).transposed);
+  return made;
 }
 
 // The gradients of that: dx, and the weights'.
@@ -220,11 +237,12 @@ void gradients_in_fp8(Context& c, const Fp8Products& products, const Tensor& dy,
 Tensor Experts::forward_in_fp8(Context& c, std::int64_t rows, Tensor x, Saved& saved) const {
   const std::int64_t n = x.shape()[0];
   saved.wide = c.activation({n, fc1_->local[1]}, "experts' first product");
-  saved.fp8_x = multiply_in_fp8(c, *fp8_1_, x, fc1_->value, saved.wide, rows);
+  saved.fp8_x = multiply_in_fp8(c, *fp8_1_, x, fc1_->value, saved.wide, rows, true);
   x.reset();
   const Tensor narrow = activated(c, saved);
   const Tensor y = c.activation({n, fc2_->local[1]}, "experts' output");
-  saved.fp8_narrow = multiply_in_fp8(c, *fp8_2_, narrow, fc2_->value, y, rows);
+  saved.fp8_narrow = multiply_in_fp8(c, *fp8_2_, narrow, fc2_->value, y, rows, !activation_checkpoint_.dropped());
+  if (activation_checkpoint_.dropped()) saved.unweighted.reset();
   return y;
 }
 
@@ -232,6 +250,7 @@ Tensor Experts::backward_in_fp8(Context& c, std::int64_t rows, Tensor dy, Saved&
   const std::int64_t n = dy.shape()[0];
   Tensor dwide;
   {
+    if (const Tensor narrow = activated_again(c, saved)) saved.fp8_narrow = quantised_again(c, *fp8_2_, narrow, rows);
     Tensor dnarrow = c.activation({n, fc2_->local[2]}, "gradient of the activation");
     gradients_in_fp8(c, *fp8_2_, dy, *fc2_, std::exchange(saved.fp8_narrow, {}), dnarrow, rows);
     dy.reset();

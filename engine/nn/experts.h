@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/nn/activation.h"
+#include "engine/nn/recompute.h"
 
 namespace mbench {
 
@@ -19,13 +20,14 @@ struct ExpertRows {
 class Experts {
  public:
   struct Saved {
-    Tensor x, wide, narrow;  // the input, fc1's output, fc2's input
+    Tensor x, wide, narrow;  // the input, fc1's output, fc2's input unless that is dropped
     Tensor weights;          // [rows, 1] f32, where there are some
     Tensor unweighted;       // the activation before them, where no kernel does both
     // In FP8 in place of the input and the activation's output: of each expert, transposed.
     std::vector<ops::Fp8Operand> fp8_x, fp8_narrow;
   };
-  Experts(ParameterStore& store, const Plan& plan, const MlpSpec& spec);
+  // `drop`: whether the output of the activation is dropped, to be made again of its input.
+  Experts(ParameterStore& store, const Plan& plan, const MlpSpec& spec, Regions drop = {});
   // x: [rows, hidden], the rows of an expert one after the other, experts in order.
   Tensor forward(Context& context, const ExpertRows& rows, Tensor x, Tensor weights, Saved& saved) const;
   // `dweights` gets the gradient of the weights, if there are some.
@@ -36,11 +38,13 @@ class Experts {
  private:
   Tensor forward_in_fp8(Context& context, std::int64_t rows, Tensor x, Saved& saved) const;
   Tensor backward_in_fp8(Context& context, std::int64_t rows, Tensor dy, Saved& saved, Tensor& dweights) const;
-  // fc2's input from `saved.wide`; and from its gradient, the callee's to overwrite, that of fc1's output.
+  // fc2's input from `saved.wide`, and that again where it is dropped; and from its gradient, the callee's to overwrite, that of fc1's output.
   Tensor activated(Context& context, Saved& saved) const;
+  Tensor activated_again(Context& context, Saved& saved) const;
   Tensor gradient_of_wide(Context& context, Tensor dnarrow, Saved& saved, Tensor& dweights) const;
 
   Activation activation_;
+  Checkpoint activation_checkpoint_;
   Parameter *fc1_, *fc2_;
   std::optional<Fp8Products> fp8_1_, fp8_2_;
 };

@@ -68,8 +68,18 @@ Tensor Branch::backward(Context& c, const MicroBatch& batch, const Tensor& dy, S
   return norm_.backward(c, dnormed, dy, saved.norm);
 }
 
+void Branch::keep_alternate_products(Saved& saved) const {
+  saved.norm = {};
+  mixer_->keep_alternate_products(*saved.mixer);
+}
+
+Tensor Branch::make_others(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved, bool sum) const {
+  const Tensor mixed = mixer_->make_others(c, batch, norm_.forward(c, x, saved.norm), *saved.mixer, sum);
+  return sum ? residual_.forward(c, batch, mixed, mixer_->bias(), x, saved.residual) : Tensor();
+}
+
 Layer::Layer(ParameterStore& store, const Plan& plan, const LayerSpec& spec, Regions drop)
-    : checkpoint_(drop.has(Region::layer)) {
+    : checkpoint_(drop.has(Region::layer)), products_checkpoint_(drop.has(Region::alternate_products)) {
   for (const BranchSpec& branch : spec.branches)
     branches_.emplace_back(store, plan, branch, spec.norm_place, drop);
 }
@@ -85,7 +95,17 @@ Tensor Layer::run_branches(Context& c, const MicroBatch& batch, const Tensor& x,
 Tensor Layer::forward(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {
   const Tensor y = run_branches(c, batch, x, saved);
   if (checkpoint_.drop(saved)) saved.input = x;
+  if (products_checkpoint_.dropped()) {
+    saved.input = x;
+    for (std::size_t i = 0; i < branches_.size(); ++i) branches_[i].keep_alternate_products(saved.branches[i]);
+  }
   return y;
+}
+
+void Layer::make_others(Context& c, const MicroBatch& batch, Saved& saved) const {
+  Tensor hidden = std::exchange(saved.input, Tensor());
+  for (std::size_t i = 0; i < branches_.size(); ++i)
+    hidden = branches_[i].make_others(c, batch, hidden, saved.branches[i], i + 1 < branches_.size());
 }
 
 Tensor Layer::backward(Context& c, const MicroBatch& batch, const Tensor& dy, Saved& saved) const {
@@ -93,6 +113,7 @@ Tensor Layer::backward(Context& c, const MicroBatch& batch, const Tensor& dy, Sa
     const Tensor x = std::exchange(saved.input, Tensor());
     run_branches(c, batch, x, saved);
   });
+  products_checkpoint_.restore(c, [&] { make_others(c, batch, saved); });
   Tensor gradient = dy;
   for (std::size_t i = branches_.size(); i-- > 0;)
     gradient = branches_[i].backward(c, batch, gradient, saved.branches[i]);

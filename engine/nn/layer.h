@@ -20,6 +20,10 @@ class Branch {
   Tensor forward(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const;
   // The gradient of the sum is that of the path that by-passes the mixer too.
   Tensor backward(Context& context, const MicroBatch& batch, const Tensor& dy, Saved& saved) const;
+  // Of a layer that keeps every second product: what of the branch is dropped, and all of that again from x as it was; then
+  // the sum, where the next branch wants it, else nothing.
+  void keep_alternate_products(Saved& saved) const;
+  Tensor make_others(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved, bool sum) const;
   void after_step(Context& context) const { mixer_->after_step(context); }
 
  private:
@@ -36,7 +40,7 @@ class Branch {
 class Layer {
  public:
   struct Saved {
-    Tensor input;  // all that is left of a layer that is dropped
+    Tensor input;  // all that is left of a layer that is dropped, and what one is made again of that keeps every second product
     std::vector<Branch::Saved> branches;
   };
   // `drop`: the regions that a forward drops (spec/regions.h).
@@ -50,8 +54,10 @@ class Layer {
  private:
   Tensor run_branches(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const;
 
+  void make_others(Context& context, const MicroBatch& batch, Saved& saved) const;
+
   std::vector<Branch> branches_;
-  Checkpoint checkpoint_;
+  Checkpoint checkpoint_, products_checkpoint_;
 };
 
 }  // namespace mbench

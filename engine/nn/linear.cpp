@@ -1,5 +1,6 @@
 #include "engine/nn/linear.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/nn/communicate.h"
@@ -83,6 +84,29 @@ Tensor Linear::forward_with_bias(Context& c, const Tensor& x, Saved& saved) cons
   if (!bias_ || fuses_output(c)) return forward(c, x, saved, {.bias = bias_ != nullptr});
   const Tensor y = forward(c, x, saved);
   run(c.device, ops::BiasAdd{y, bias(), y});
+  return y;
+}
+
+bool Linear::scatters_output() const {
+  return std::any_of(output_.forward.begin(), output_.forward.end(),
+                     [](const Exchange& e) { return e.what == Collective::reduce_scatter; });
+}
+
+Tensor Linear::arrive(Context& c, const Tensor& x) const {
+  return communicate_briefly(c, input_.forward, x);
+}
+
+Tensor Linear::make(Context& c, const Tensor& arrived, const Outputs& o) const {
+  c.device.host_work(HostWork::product);
+  const Tensor w = rows(weight_->value);
+  const Shape& s = arrived.shape();
+  const std::int64_t in = w.shape()[1], tokens = s[0] * s[1], all = o.groups * o.count;
+  const Tensor y = c.activation({s[0], s[1], all}, "a part of a linear output");
+  ops::Matmul product{{arrived, tokens, in, in},
+                      ops::Matrix(w, o.count, in, o.step * in, o.first * in, o.width * in).t(),
+                      {y, tokens, o.count, all, 0, o.count}};
+  product.batch = o.groups;
+  run(c.device, product);
   return y;
 }
 

@@ -38,6 +38,15 @@ class Linear {
   Tensor forward_with_bias(Context& context, const Tensor& x, Saved& saved) const;
   Tensor forward(Context& context, const Tensor& x, Saved& saved, const Epilogue& epilogue) const;
 
+  // Of the outputs those of rows [first, first + count) of each of `groups` groups of `width` rows, in a tensor of their own; with
+  // `step` 2 every second row from `first` on. Of a layer whose output stays where the product makes it, without the bias.
+  struct Outputs {
+    std::int64_t groups = 1, width = 0, first = 0, count = 0, step = 1;
+  };
+  // `arrived`: the input where the product wants it, as arrive() brings it there.
+  Tensor make(Context& context, const Tensor& arrived, const Outputs& outputs) const;
+  Tensor arrive(Context& context, const Tensor& x) const;
+
   // dy is the gradient of the output with bias. Accumulates the weight's and bias's gradients, frees what was
   // saved and returns dx. `gelu_input`, where fuses_input_gradient(): x was its GELU, and dx is the gradient of it.
   Tensor backward(Context& context, Tensor dy, Saved& saved, Tensor gelu_input = {}) const;
@@ -51,6 +60,9 @@ class Linear {
   // Whether backward's product can apply what came before the layer to the gradient of its input.
   bool fuses_input_gradient(const Context& context) const;
 
+  // Whether the output is summed by a reduce-scatter on its way to where it goes.
+  bool scatters_output() const;
+  std::int64_t local_outputs() const { return count_ == 0 ? weight_->local[0] : count_; }
   Tensor bias() const { return bias_ ? rows(bias_->value) : Tensor(); }
 
  private:

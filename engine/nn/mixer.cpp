@@ -7,6 +7,14 @@
 
 namespace mbench {
 
+void Mixer::keep_alternate_products(Saved&) const {
+  fail(ErrorKind::internal, "recompute", "alternate_products of a mixer that has no order of products");
+}
+
+Tensor Mixer::make_others(Context&, const MicroBatch&, Tensor, Saved&, bool) const {
+  fail(ErrorKind::internal, "recompute", "alternate_products of a mixer that has no order of products");
+}
+
 std::unique_ptr<Mixer> make_mixer(ParameterStore& store, const Plan& plan, const BranchSpec& branch,
                                   Regions drop) {
   if (const auto* attention = std::get_if<AttentionSpec>(&branch.mixer))

@@ -10,18 +10,26 @@ class Mlp final : public Mixer {
   struct Saved final : Mixer::Saved {
     Linear::Saved fc1, fc2;
     ActivationFunction::Saved activation;
+    Tensor gate, up;  // each a product of its own, where every second one is kept
     std::vector<Tensor*> inputs() override { return {&fc1.x}; }
   };
   Mlp(ParameterStore& store, const Plan& plan, const MlpSpec& spec, Regions drop = {});
   Tensor forward(Context& context, const MicroBatch& batch, Tensor x,
                  std::unique_ptr<Mixer::Saved>& saved) const override;
+  void keep_alternate_products(Mixer::Saved& saved) const override;
+  Tensor make_others(Context& context, const MicroBatch& batch, Tensor x, Mixer::Saved& saved, bool output) const override;
   Tensor bias() const override { return fc2_.bias(); }
   Tensor backward(Context& context, const MicroBatch& batch, Tensor dy,
                   std::unique_ptr<Mixer::Saved>& saved) const override;
 
  private:
+  // Of fc1's pairs the gates (0) or the ups (1).
+  Tensor half(Context& context, const Tensor& arrived, std::int64_t which) const;
+  static Tensor gated(Context& context, const Saved& saved);
+
   Linear fc1_, fc2_;
   ActivationFunction activation_;
+  std::int64_t pairs_ = 0;  // on this rank, where gates and ups are made apart
 };
 
 }  // namespace mbench

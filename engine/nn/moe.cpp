@@ -42,7 +42,7 @@ Moe::Moe(ParameterStore& store, const Plan& plan, const MoeSpec& spec, Regions d
                                 plan.role(spec.expert.fc2.role).output, plan.mesh)),
       counted_apart_(sequence_axes(gathers_ ? plan.hidden.value : plan.role(spec.expert.fc1.role).consumed.value, plan.mesh)),
       router_(store, plan, spec),
-      experts_(store, plan, spec.expert),
+      experts_(store, plan, spec.expert, drop),
       exchange_(plan) {
   if (spec.shared) shared_.emplace(store, plan, *spec.shared, drop);
 }

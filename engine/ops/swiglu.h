@@ -1,6 +1,6 @@
 // The gated activation of LLaMA (Shazeer 2020): y = silu(gate) * up, silu(z) = z / (1 + e^-z). Gate and up of one output
 // stand side by side in x, so that any cut of the linear layer's outputs has both. With weights each row of y is multiplied by its
-// own, as Megatron-Core's experts do in the same kernel.
+// own, as Megatron-Core's experts do in the same kernel. Where gates and ups were made apart, each is a tensor of its own.
 #pragma once
 #include "engine/ops/arguments.h"
 #include "engine/ops/scale_rows.h"
@@ -14,39 +14,49 @@ inline void need_pairs(std::string_view op, std::string_view argument, const Ten
   need_dtype(op, argument, pairs, y.dtype());
 }
 
+// Gates and ups in tensors like y, or pairs of them, to which alone a bias is added and whose rows alone have weights.
+inline void need_gates(std::string_view op, const Tensor& x, const Tensor& up, const Tensor& bias, const Tensor& weights,
+                       const Tensor& y) {
+  need_float(op, "x", x);
+  if (!up) return need_pairs(op, "x", x, y);
+  need_same(op, "x", x, y);
+  need_same(op, "up", up, y);
+  mbench::check(!bias && !weights, op, "gates and ups apart with a bias or weights, need pairs");
+}
+
 struct SwiGlu {
   static constexpr std::string_view name = "swiglu";
-  Tensor x;     // [..., 2 n]: (gate, up) of each output
+  Tensor x;     // [..., 2 n]: (gate, up) of each output; or with `up` [..., n], the gates
   Tensor bias;  // [2 n], optional: added to x
   Tensor y;     // [..., n]
   Tensor weights = {};  // optional: f32, one of each row
+  Tensor up = {};       // optional: [..., n]
   void check() const {
-    need_float(name, "x", x);
-    need_pairs(name, "x", x, y);
+    need_gates(name, x, up, bias, weights, y);
     if (bias) need_shape(name, "bias", bias, {x.shape().cols()});
     if (weights) need_row_weights(name, "weights", weights, y);
   }
-  Cost cost() const { return {8.0 * static_cast<double>(y.numel()), bytes_of(x) + bytes_of(y)}; }
+  Cost cost() const { return {8.0 * static_cast<double>(y.numel()), bytes_of(x) + bytes_of(up) + bytes_of(y)}; }
 };
 
 struct SwiGluGrad {
   static constexpr std::string_view name = "swiglu_grad";
   Tensor dy;  // [..., n]
   Tensor x, bias;
-  Tensor dx;  // like x; may be x itself
+  Tensor dx;  // [..., 2 n]: pairs; may be x itself if that is pairs
   Tensor weights = {}, dweights = {};  // optional, both or none: f32, one of each row
+  Tensor up = {};                      // optional, as above
   void check() const {
-    need_float(name, "x", x);
-    need_pairs(name, "x", x, dy);
+    need_gates(name, x, up, bias, weights, dy);
     if (bias) need_shape(name, "bias", bias, {x.shape().cols()});
-    need_same(name, "dx", dx, x);
+    need_pairs(name, "dx", dx, dy);
     mbench::check(static_cast<bool>(weights) == static_cast<bool>(dweights), name, "weights without their gradient, need both");
     if (!weights) return;
     need_row_weights(name, "weights", weights, dy);
     need_same(name, "dweights", dweights, weights);
   }
   Cost cost() const {
-    return {14.0 * static_cast<double>(dy.numel()), bytes_of(dy) + bytes_of(x) + bytes_of(dx)};
+    return {14.0 * static_cast<double>(dy.numel()), bytes_of(dy) + bytes_of(x) + bytes_of(up) + bytes_of(dx)};
   }
 };
 

@@ -11,7 +11,7 @@ namespace mbench {
 
 struct Action {
   enum class Kind {
-    receive_activation,  // the input of forward(chunk, micro) from the stage before
+    receive_activation,  // the input of forward(chunk, micro) from the stage before, at that forward or earlier
     forward,
     send_activation,   // its output to the stage after
     receive_gradient,  // the gradient of that output from the stage after

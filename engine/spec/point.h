@@ -55,6 +55,10 @@ struct Point {
   std::string strategy;  // the named bundle that set the two fields above; empty if none was named
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
   std::int64_t virtual_stages = 1;  // chunks per stage, interleaved only
+  // Micro batches that a stage runs through one chunk before it goes to the next, interleaved only; 0: as many as stages.
+  std::int64_t micro_batch_group = 0;
+  // Layers of the first and of the last stage, where the other stages share the rest; 0: what all of them share.
+  std::int64_t first_stage_layers = 0, last_stage_layers = 0;
   Zero zero = Zero::none;           // how model state is sharded over the ranks that replicate it
   // Gradients are reduced beside the last backward, and updated weights fetched beside the next forward; or alone.
   bool overlap_grad_reduce = true, overlap_param_gather = true;

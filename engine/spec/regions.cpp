@@ -15,7 +15,9 @@ constexpr Choices<Region, kRegions> kNames = {{{"layer", Region::layer},
                                                {"mla_up_proj", Region::mla_up_proj},
                                                {"mlp", Region::mlp},
                                                {"moe", Region::moe},
-                                               {"norm", Region::norm}}};
+                                               {"moe_act", Region::moe_act},
+                                               {"norm", Region::norm},
+                                               {"alternate_products", Region::alternate_products}}};
 struct Mode {
   const char* name;
   Recompute recompute;
@@ -27,6 +29,9 @@ void check_together(const Regions& regions, const std::string& where) {
   if (regions.has(Region::layer) && regions != Recompute::full.regions)
     fail(ErrorKind::bad_input, where,
          "the region layer holds all others, need it alone, or the others without it");
+  if (regions.has(Region::alternate_products) && regions != Regions{Region::alternate_products})
+    fail(ErrorKind::bad_input, where,
+         "the region alternate_products is of whole layers, need it alone, or the others without it");
 }
 
 }  // namespace

@@ -233,3 +233,16 @@ TEST_CASE("this machine's CPU can be measured, written down and simulated") {
   CHECK(gone.code == 2);
   CHECK_THAT(gone.err, Contains("mbench calibrate other.json"));
 }
+
+TEST_CASE("plan tells stages of other lengths at the ends, groups of micro batches and what a layer keeps") {
+  const Room room;
+  room.put("spec.json", R"({"model": {"preset": "llama-bytes-tiny", "layers": 8}, "seq": 64, "global_batch": 5, "pp": 2,
+    "schedule": "interleaved", "virtual_stages": 2, "micro_batch_group": 3, "first_stage_layers": 6, "recompute": "alternate_products"})");
+  const Run plan = room.shell("$M plan spec.json --schedule --on sim:2xA100-SXM4-80GB");
+  INFO(plan.out << plan.err);
+  CHECK(plan.code == 0);
+  CHECK_THAT(plan.out, Contains("stage 0      layers 0-2, embedding\n") && Contains("stage 0      layers 4-6\n") &&
+                           Contains("stage 1      layers 3-3\n") && Contains("stage 1      layers 7-7, head\n"));
+  CHECK_THAT(plan.out, Contains("schedule 0   F0.0 F0.1 F0.2 F1.0 F1.1 F1.2 B1.0"));
+  CHECK_THAT(plan.out, Contains("layer inputs, what attention gives and every second product"));
+}

@@ -10,7 +10,10 @@ double sigmoid(double z) {
 }
 
 // Gate (part 0) and up (part 1) of output i.
-double pair_of(const Doubles& v, const Tensor& x, const Tensor& bias, std::size_t i, std::size_t part) {
+template <class Op>
+double pair_of(const Doubles& v, const Op& op, std::size_t i, std::size_t part) {
+  if (op.up) return v[part == 0 ? op.x : op.up][i];
+  const Tensor &x = op.x, &bias = op.bias;
   const std::size_t at = 2 * i + part;
   return v[x][at] + (bias ? v[bias][at % v[bias].size()] : 0);
 }
@@ -18,8 +21,8 @@ double pair_of(const Doubles& v, const Tensor& x, const Tensor& bias, std::size_
 void reference(const ops::SwiGlu& op, Doubles& v) {
   Values& y = v.out(op.y);
   for (std::size_t i = 0; i < y.size(); ++i) {
-    const double gate = pair_of(v, op.x, op.bias, i, 0);
-    y[i] = gate * sigmoid(gate) * pair_of(v, op.x, op.bias, i, 1);
+    const double gate = pair_of(v, op, i, 0);
+    y[i] = gate * sigmoid(gate) * pair_of(v, op, i, 1);
     if (op.weights) y[i] *= v[op.weights][i / static_cast<std::size_t>(op.y.shape().cols())];
   }
 }
@@ -40,13 +43,18 @@ ops::SwiGlu make_weighted(Tensors& t, const Shape& s, DType type) {
   return op;
 }
 
+ops::SwiGlu make_apart(Tensors& t, const Shape& s, DType type) {
+  const Tensor gate = t.in(s, type, -4, 4), up = t.in(s, type, -4, 4);
+  return {gate, Tensor(), t.out(s, type), Tensor(), up};
+}
+
 void reference(const ops::SwiGluGrad& op, Doubles& v) {
   const Values& dy = v[op.dy];
   Values& dx = v.out(op.dx);
   const auto cols = static_cast<std::size_t>(op.dy.shape().cols());
   if (op.weights) v.out(op.dweights).assign(v[op.weights].size(), 0);
   for (std::size_t i = 0; i < dy.size(); ++i) {
-    const double gate = pair_of(v, op.x, op.bias, i, 0), up = pair_of(v, op.x, op.bias, i, 1),
+    const double gate = pair_of(v, op, i, 0), up = pair_of(v, op, i, 1),
                  s = sigmoid(gate);
     dx[2 * i] = dy[i] * up * (s + gate * s * (1 - s));
     dx[2 * i + 1] = dy[i] * gate * s;
@@ -66,6 +74,11 @@ ops::SwiGluGrad make_weighted_grad(Tensors& t, const Shape& s, DType type) {
   op.weights = t.in({s.rows(), 1}, DType::f32);
   op.dweights = t.out({s.rows(), 1});
   return op;
+}
+
+ops::SwiGluGrad make_apart_grad(Tensors& t, const Shape& s, DType type) {
+  const Tensor dy = t.in(s, type), gate = t.in(s, type, -4, 4), up = t.in(s, type, -4, 4);
+  return {dy, gate, Tensor(), t.out(pairs(s), type), Tensor(), Tensor(), up};
 }
 
 std::string name(DType type, const Shape& s, bool bias) {
@@ -101,6 +114,12 @@ const Cases<ops::SwiGlu> swiglu(reference, [](CaseList<ops::SwiGlu>& cases) {
                                    t.out({3, 10}),           op.weights, t.out({3, 1})};
         return Backward{grad, {op.y, grad.dy, {{op.x, grad.dx}, {op.weights, grad.dweights}}}};
       });
+  for_types_and(kRows, [&](DType type, const Shape& s) {
+    cases.add(label(type, s) + " apart", [=](Tensors& t) { return make_apart(t, s, type); }, {.cpu = {2e-6}});
+  });
+  for_types_and(kLargeRows, [&](DType type, const Shape& s) {
+    cases.unemulated(label(type, s) + " apart", [=](Tensors& t) { return make_apart(t, s, type); }, {.cpu = {2e-6}});
+  });
   // Gates far from zero: e^-gate is 0 or infinity.
   for (const DType type : kFloatTypes)
     cases.add(fmt::format("{} far from zero", name_of(type)), [=](Tensors& t) {
@@ -124,6 +143,12 @@ const Cases<ops::SwiGluGrad> swiglu_grad(reference, [](CaseList<ops::SwiGluGrad>
                        {.cpu = {4e-6}});
     });
   }
+  for_types_and(kRows, [&](DType type, const Shape& s) {
+    cases.add(label(type, s) + " apart", [=](Tensors& t) { return make_apart_grad(t, s, type); }, {.cpu = {4e-6}});
+  });
+  for_types_and(kLargeRows, [&](DType type, const Shape& s) {
+    cases.unemulated(label(type, s) + " apart", [=](Tensors& t) { return make_apart_grad(t, s, type); }, {.cpu = {4e-6}});
+  });
   const Within weighted{.cpu = {2e-5}, .kernel = {2e-5, 4e-6}, .gpu = 4};
   for_types_and(kRows, [&](DType type, const Shape& s) {
     cases.add(label(type, s) + " weighted", [=](Tensors& t) { return make_weighted_grad(t, s, type); }, weighted);

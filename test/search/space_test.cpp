@@ -73,6 +73,33 @@ TEST_CASE("a field that is given stays, in what is offered with it too") {
   }
 }
 
+TEST_CASE("lengths of stages and groups of micro batches are free by their names alone") {
+  const auto of = [](const std::string& fields) {
+    return layouts(space_of(fmt::format(R"({{"model": {{"preset": "gpt-bytes-3m", "layers": 12}}, "seq": 128, "global_batch": 16,
+      "pp": 4, "tp": 1, {}}})", fields)));
+  };
+  const auto stages_of = [](const std::vector<Point>& all) {
+    std::set<std::pair<std::int64_t, std::int64_t>> seen;
+    for (const Point& p : all) seen.emplace(p.first_stage_layers, p.last_stage_layers);
+    return seen;
+  };
+  const auto groups_of = [](const std::vector<Point>& all) {
+    std::set<std::int64_t> seen;
+    for (const Point& p : all) seen.insert(p.micro_batch_group);
+    return seen;
+  };
+  using Stages = std::set<std::pair<std::int64_t, std::int64_t>>;
+  const auto all = of(R"("search": "all")");
+  CHECK(stages_of(all) == Stages{{0, 0}});
+  CHECK(groups_of(all) == std::set<std::int64_t>{0});
+  CHECK(stages_of(of(R"("search": ["first_stage_layers"])")) == Stages{{0, 0}, {2, 2}});
+  CHECK(stages_of(of(R"("last_stage_layers": "any", "first_stage_layers": 0)")) == Stages{{0, 0}});
+  // Values of a list are these and no others, and all of them are looked at.
+  CHECK(stages_of(of(R"("first_stage_layers": [1, 6], "last_stage_layers": [1, 3])")) == Stages{{1, 1}, {1, 3}});
+  CHECK(groups_of(of(R"("schedule": "interleaved", "virtual_stages": 3, "micro_batch_group": "any")")) == std::set<std::int64_t>{0, 8});
+  CHECK(groups_of(of(R"("schedule": "interleaved", "virtual_stages": 3, "micro_batch_group": [4, 5])")) == std::set<std::int64_t>{4});
+}
+
 TEST_CASE("dp that is given leaves devices idle, and so does a search for few devices") {
   for (const Point& p : layouts(space_of(fmt::format(R"({{{}, "dp": 2, "tp": "any"}})", kModel)))) CHECK(p.dp == 2);
   std::set<std::int64_t> worlds;

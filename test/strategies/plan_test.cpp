@@ -219,6 +219,32 @@ TEST_CASE("the mesh has the point's axes, and data parallelism divides the micro
   CHECK(forwards == 4);
 }
 
+TEST_CASE("stages whose layers are named have them, in equal chunks, and the others share the rest") {
+  const auto cut = [](std::int64_t pp, std::int64_t first, std::int64_t last, std::int64_t chunks) {
+    Point point = layout(1, pp, 1);
+    point.first_stage_layers = first, point.last_stage_layers = last, point.virtual_stages = chunks;
+    if (chunks > 1) point.schedule = ScheduleKind::interleaved;
+    const Plan plan = make_plan(point);
+    std::vector<std::int64_t> layers(static_cast<std::size_t>(pp * chunks)), begins = layers;
+    for (const auto& stage : plan.chunks)
+      for (const ChunkPlan& c : stage) {
+        const auto at = static_cast<std::size_t>(c.position);
+        layers[at] = c.layers, begins[at] = c.first_layer;
+      }
+    std::int64_t begin = 0;
+    for (std::size_t i = 0; i < layers.size(); begin += layers[i++]) CHECK(begins[i] == begin);
+    CHECK(begin == 8);
+    CHECK(layers == strategies::layers_of_chunks(point));
+    return layers;
+  };
+  using Layers = std::vector<std::int64_t>;
+  CHECK(cut(4, 1, 1, 1) == Layers{1, 3, 3, 1});
+  CHECK(cut(4, 2, 0, 1) == Layers{2, 2, 2, 2});
+  CHECK(cut(4, 0, 5, 1) == Layers{1, 1, 1, 5});
+  CHECK(cut(2, 3, 0, 1) == Layers{3, 5});
+  CHECK(cut(2, 6, 2, 2) == Layers{3, 1, 3, 1});
+}
+
 TEST_CASE("recompute decides what a forward drops") {
   Point point = layout(1, 1, 1);
   const auto dropped = [&](Recompute mode) {

@@ -111,6 +111,8 @@ TEST_CASE("layouts that cannot be are told with what could") {
         "recompute moe of gpt-bytes-tiny without experts, need mlp");
   CHECK(mixture([](Point& p) { p.recompute = {{Region::mlp}}; }) ==
         "recompute mlp of gpt-bytes-tiny without dense layers, need moe");
+  CHECK(why([](Point& p) { p.recompute = {{Region::moe_act}}; }) ==
+        "recompute moe_act of gpt-bytes-tiny without experts, need mlp");
   CHECK(why([](Point& p) { p.recompute = {{Region::mla_up_proj}}; }) ==
         "recompute mla_up_proj of gpt-bytes-tiny without latent attention, need core_attention");
   CHECK(why([](Point& p) { p.recompute_layers = 1; }) ==
@@ -232,7 +234,8 @@ TEST_CASE("layouts that cannot be are told with what could") {
   CHECK(deepseek(32) == "pp 32 does not divide the 61 layers, need pp 1 or 61");
   CHECK_THAT(interleaved(1, 2, 4), Contains("with pp 1, need pp of 2 or more"));
   CHECK_THAT(interleaved(2, 1, 4), Contains("with virtual_stages 1, need 2 or more"));
-  CHECK_THAT(interleaved(2, 2, 3), Contains("the 3 micro batches to be a multiple of pp 2, need 2 or 4"));
+  CHECK_THAT(interleaved(2, 2, 3),
+             Contains("the 3 micro batches to be a multiple of pp 2, need 2 or 4, or micro_batch_group 3"));
   CHECK_THAT(interleaved(2, 4, 4),
              Contains("pp 2 x virtual_stages 4 does not divide the 4 layers, need their product"));
 }
@@ -380,6 +383,8 @@ TEST_CASE("each choice that a strategy offers can be, and no divisor is missing"
   CHECK(count.at("optimizer_instances") == 1);  // of whole state
   CHECK(count.at("offload") == 2);  // all goes with sharded weights
   CHECK(count.at("schedule,virtual_stages") == 1);  // of a single stage
+  CHECK(count.at("micro_batch_group") == 1);
+  CHECK(count.at("first_stage_layers,last_stage_layers") == 1);
   p.dp = 1;
   CHECK(strategies::sharded_state().choices(p, 8).front().values.size() == 1);
   p.zero = Zero::stage_3;

@@ -19,18 +19,18 @@ namespace {
 
 struct Pipeline {
   ScheduleKind kind;
-  int stages, chunks, micro_batches;
+  int stages, chunks, micro_batches, group;
   std::vector<Schedule> schedule;  // by stage
 
-  Pipeline(ScheduleKind kind, int stages, int chunks, int micro_batches)
-      : kind(kind), stages(stages), chunks(chunks), micro_batches(micro_batches) {
+  Pipeline(ScheduleKind kind, int stages, int chunks, int micro_batches, int group = 0)
+      : kind(kind), stages(stages), chunks(chunks), micro_batches(micro_batches), group(group > 0 ? group : stages) {
     for (int s = 0; s < stages; ++s)
-      schedule.push_back(strategies::make_schedule(kind, stages, s, chunks, micro_batches));
+      schedule.push_back(strategies::make_schedule(kind, stages, s, chunks, micro_batches, group));
   }
   int position(int stage, const Action& a) const { return a.chunk * stages + stage; }
   std::string str() const {
-    return fmt::format("{}, {} stages, {} chunks, {} micro batches", name_of(kind), stages, chunks,
-                       micro_batches);
+    return fmt::format("{}, {} stages, {} chunks, {} micro batches, groups of {}", name_of(kind), stages, chunks,
+                       micro_batches, group);
   }
 };
 
@@ -42,6 +42,12 @@ std::vector<Pipeline> all_pipelines() {
   for (int p = 2; p <= 8; ++p)
     for (int v = 2; v <= 4; ++v)
       for (int m = p; m <= 4 * p; m += p) all.emplace_back(ScheduleKind::interleaved, p, v, m);
+  // Every size of groups that can be, with a last one that is not full too.
+  for (int p = 2; p <= 6; ++p)
+    for (int v = 2; v <= 4; ++v)
+      for (int m = p; m <= 5 * p; ++m)
+        for (int g = p; g <= m; ++g)
+          if (m % g == 0 || m % g >= p) all.emplace_back(ScheduleKind::interleaved, p, v, m, g);
   return all;
 }
 
@@ -231,6 +237,39 @@ TEST_CASE("an input arrives before its forward, an output leaves after it, and m
   }
 }
 
+TEST_CASE("a stage goes through its chunks group by group, and the last group has what is left") {
+  // As Megatron-Core's get_schedule_table has it for 2 stages of 2 chunks, groups of 3 and 5 micro batches.
+  const Pipeline p(ScheduleKind::interleaved, 2, 2, 5, 3);
+  std::vector<std::pair<int, int>> forward, backward;
+  for (const Action& a : p.schedule[0]) {
+    if (a.kind == Kind::forward) forward.emplace_back(a.chunk, a.micro);
+    if (a.kind == Kind::backward) backward.emplace_back(a.chunk, a.micro);
+  }
+  using Steps = std::vector<std::pair<int, int>>;
+  CHECK(forward == Steps{{0, 0}, {0, 1}, {0, 2}, {1, 0}, {1, 1}, {1, 2}, {0, 3}, {0, 4}, {1, 3}, {1, 4}});
+  CHECK(backward == Steps{{1, 0}, {1, 1}, {1, 2}, {0, 0}, {0, 1}, {0, 2}, {1, 3}, {1, 4}, {0, 3}, {0, 4}});
+}
+
+TEST_CASE("of large groups the first stage takes what comes round before it wants it, or all stages would wait") {
+  const auto at = [](const Schedule& schedule, const Action& a) { return std::find(schedule.begin(), schedule.end(), a); };
+  for (const int group : {4, 5, 8}) {
+    Pipeline p(ScheduleKind::interleaved, 4, 2, 16 / group * group, group);
+    INFO(p.str());
+    Schedule& first = p.schedule[0];
+    const auto received = at(first, {Kind::receive_activation, 1, 0});
+    const auto early = std::count_if(received, at(first, {Kind::forward, 1, 0}), [](const Action& a) { return a.kind == Kind::forward; });
+    CHECK(early == group - 4);
+    REQUIRE(!deadlock(p));
+    // Each where it is wanted instead: that holds for groups of as many as stages alone.
+    Schedule late;
+    std::copy_if(first.begin(), first.end(), std::back_inserter(late), [](const Action& a) { return a.kind != Kind::receive_activation; });
+    for (auto i = late.begin(); i != late.end(); ++i)
+      if (i->kind == Kind::forward && i->chunk == 1) i = late.insert(i, {Kind::receive_activation, 1, i->micro}) + 1;
+    first = late;
+    CHECK(deadlock(p).has_value() == (group > 4));
+  }
+}
+
 // What 1F1B is for: the micro batches whose activations a stage keeps do not grow with their number.
 TEST_CASE("micro batches in flight") {
   for (const Pipeline& p : all_pipelines()) {
@@ -245,9 +284,10 @@ TEST_CASE("micro batches in flight") {
       const int total = p.micro_batches * p.chunks;
       if (p.kind == ScheduleKind::gpipe) CHECK(most == p.micro_batches);
       if (p.kind == ScheduleKind::one_f_one_b) CHECK(most == std::min(p.stages - s, p.micro_batches));
-      // Narayanan et al. 2021: the first stage keeps at most as many chunks as p stages and the chunks ahead.
+      // Narayanan et al. 2021: the first stage keeps at most as many chunks as p stages and the chunks ahead; of larger groups
+      // as many more as these have.
       if (p.kind == ScheduleKind::interleaved)
-        CHECK(most == std::min((p.stages - s - 1) * 2 + (p.chunks - 1) * p.stages + 1, total));
+        CHECK(most == std::min((p.stages - s - 1) * 2 + (p.chunks - 1) * p.group + 1, total));
     }
   }
 }

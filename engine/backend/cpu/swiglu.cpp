@@ -1,5 +1,7 @@
 #include "engine/ops/swiglu.h"
 
+#include <algorithm>
+
 #include "engine/backend/cpu/convert.h"
 #include "engine/backend/cpu/cpu_ops.h"
 #include "engine/backend/cpu/parallel.h"
@@ -25,6 +27,21 @@ void load_pairs(const T* x, const Tensor& bias, std::int64_t col, std::int64_t n
     gate[i] += more[2 * i];
     up[i] += more[2 * i + 1];
   }
+}
+
+// The same of gates and ups that may lie apart; `at`: of the first output.
+template <class T>
+void load_gates(const T* x, const T* apart, const Tensor& bias, std::int64_t at, std::int64_t col, std::int64_t n, float* gate,
+                float* up) {
+  if (apart == nullptr) return load_pairs(x + 2 * at, bias, col, n, gate, up);
+  const float *gates = load(x + at, gate, n), *ups = load(apart + at, up, n);
+  if (gates != gate) std::copy_n(gates, n, gate);
+  if (ups != up) std::copy_n(ups, n, up);
+}
+
+template <class T>
+const T* up_of(const Tensor& up) {
+  return up ? up.as<T>() : nullptr;
 }
 
 // The gradient with weights: that of a row's weight is the sum over the row, so rows are whole.
@@ -63,7 +80,7 @@ void compute(CpuOps&, const ops::SwiGlu& op) {
     parallel_row_tiles(op.y.shape().rows(), cols, [&](std::int64_t row, std::int64_t col, std::int64_t n) {
       float gate[kTile], up[kTile], yb[kTile];
       const std::int64_t at = row * cols + col;
-      load_pairs(op.x.as<T>() + 2 * at, op.bias, col, n, gate, up);
+      load_gates<T>(op.x.as<T>(), up_of<T>(op.up), op.bias, at, col, n, gate, up);
       float* y = target(op.y.as<T>() + at, yb);
 #pragma omp simd
       for (std::int64_t i = 0; i < n; ++i) y[i] = gate[i] / (1.0f + exp_f32(-gate[i])) * up[i];
@@ -87,7 +104,7 @@ void compute(CpuOps&, const ops::SwiGluGrad& op) {
     parallel_row_tiles(op.dy.shape().rows(), cols, [&](std::int64_t row, std::int64_t col, std::int64_t n) {
       float gate[kTile], up[kTile], db[kTile], xb[2 * kTile];
       const std::int64_t at = row * cols + col;
-      load_pairs(op.x.as<T>() + 2 * at, op.bias, col, n, gate, up);
+      load_gates<T>(op.x.as<T>(), up_of<T>(op.up), op.bias, at, col, n, gate, up);
       const float* dy = load(op.dy.as<T>() + at, db, n);
       float* dx = target(op.dx.as<T>() + 2 * at, xb);
 #pragma omp simd

@@ -2,6 +2,7 @@
 
 #include "engine/nn/attention.h"
 #include "engine/nn/latent_attention.h"
+#include "engine/nn/mlp.h"
 #include "test/engine/nn/module_test.h"
 
 using namespace mbench;
@@ -93,6 +94,39 @@ TEST_CASE("transformer layer with recompute: gradients by differences") {
       p.recompute = mode;
       INFO(describe(p));
       pass(p, true);
+    }
+  }
+}
+
+// Products apart add up in another order than one of all of them: the gradients are by differences, and what is kept is half.
+TEST_CASE("transformer layer that keeps every second product: gradients by differences, and what it keeps") {
+  for (Point p : every_graph()) {
+    if (p.model.family != "llama") continue;
+    for (const std::int64_t kv_heads : {p.model.heads, p.model.heads / 2}) {
+      p.model.kv_heads = kv_heads;
+      p.recompute = {{Region::alternate_products}};
+      INFO(describe(p) << ", kv_heads " << kv_heads);
+      ModuleTest t(p);
+      const Layer layer(t.store, t.plan, layer_of(t.plan.model, 1), t.plan.recompute[1]);
+      t.allocate_parameters();
+      const MicroBatch batch = t.batch();
+      const Tensor x = t.random({6, 2, 16}), weights = t.random({6, 2, 16});
+      Layer::Saved saved;
+      layer.forward(t.context, batch, x, saved);
+      REQUIRE(saved.branches.size() == 2);
+      const auto& attention = dynamic_cast<const Attention::Saved&>(*saved.branches[0].mixer);
+      const auto& mlp = dynamic_cast<const Mlp::Saved&>(*saved.branches[1].mixer);
+      CHECK((saved.input && attention.q && attention.v && attention.proj.x && mlp.gate));
+      CHECK_FALSE((attention.qkv || attention.k || attention.qkv_linear.x || attention.output || mlp.up || mlp.fc1.x || mlp.fc2.x));
+      for (const Branch::Saved& branch : saved.branches) CHECK_FALSE((branch.norm.x || branch.norm.rstd));
+      const Tensor dx = layer.backward(t.context, batch, t.copy(weights), saved);
+      const Floats gradient = t.get(dx);
+      const auto f = [&] {
+        Layer::Saved again;
+        return t.dot(weights, layer.forward(t.context, batch, x, again));
+      };
+      t.check_gradient("x", f, x, gradient);
+      t.check_parameters(f);
     }
   }
 }

@@ -1,5 +1,7 @@
 #include "engine/nn/moe.h"
 
+#include <tuple>
+
 #include "test/engine/nn/module_test.h"
 
 using namespace mbench;
@@ -81,6 +83,37 @@ TEST_CASE("mixture of experts: weights within experts, gradients by differences,
       const Floats within = outputs(p), after = outputs(eager);
       for (std::size_t i = 0; i < within.size(); ++i) CHECK(within[i] == Approx(after[i]).margin(1e-5));
     }
+}
+
+TEST_CASE("mixture of experts: activations that are made again are not kept, and change no bit") {
+  for (const Graph graph : {Graph::fused, Graph::megatron_core})
+    for (const Activation activation : {Activation::swiglu, Activation::squared_relu})
+      for (const char* router : {"balanced", "learned"}) {
+        Point p = mixture(router);
+        ModelParts parts = p.model.parts();
+        parts.activation = activation;
+        p.model.own_parts = parts;
+        p.graph = graph;
+        INFO(name_of(graph) << ", " << name_of(activation) << ", " << router);
+        const auto pass = [&](const Recompute& recompute) {
+          p.recompute = recompute;
+          ModuleTest t(p);
+          const Moe moe(t.store, t.plan, mixture_of(t), t.plan.recompute[1]);
+          t.allocate_parameters();
+          const MicroBatch batch = t.batch();
+          const Tensor x = t.random({6, 2, 16}), weights = t.random({6, 2, 16});
+          std::unique_ptr<Mixer::Saved> saved;
+          const Floats y = t.get(moe.forward(t.context, batch, t.copy(x), saved));
+          const Experts::Saved& kept = dynamic_cast<const Moe::Saved&>(*saved).experts;
+          CHECK(kept.wide);
+          CHECK(static_cast<bool>(kept.narrow) == (recompute == Recompute::none));
+          CHECK(static_cast<bool>(kept.unweighted) ==
+                (recompute == Recompute::none && graph == Graph::megatron_core && activation != Activation::swiglu));
+          const Floats dx = t.get(moe.backward(t.context, batch, t.copy(weights), saved));
+          return std::tuple(y, dx, t.get(t.store.gradients()));
+        };
+        CHECK(pass({{Region::moe_act}}) == pass(Recompute::none));
+      }
 }
 
 TEST_CASE("mixture of experts: room for all drops nothing; room for fewer leaves tokens without an expert") {

@@ -53,9 +53,10 @@ TEST_CASE("every field is read and written back") {
   const Point p = point_of(R"({
     "model": {"family": "bert", "layers": 8, "hidden": 96, "heads": 6, "vocab": 300, "positions": 512},
     "seq": 128, "micro_batch": 3, "global_batch": 12, "iterations": 7, "warmup": 0, "seed": 18446744073709551615,
-    "dropout": 0.25, "tp": 2, "pp": 4, "dp": 2, "cp": 3, "cp_communication": "all_gather", "ep": 5, "etp": 2, "router": "capacity:1.5",
+    "dropout": 0.25, "tp": 2, "pp": 4, "dp": 2, "cp": 3, "cp_communication": "all_gather", "ep": 5, "etp": 2, "ep_communication": "all_gather", "router": "capacity:1.5",
     "replicas": "single_process", "strategy": "sequence_parallel+selective",
-    "recompute_layers": 3, "schedule": "interleaved", "virtual_stages": 2, "zero": "oss+sdp", "optimizer_instances": 2, "overlap_grad_reduce": false, "overlap_param_gather": false, "fsdp_no_sync": true, "offload": "all", "precision": "fp8",
+    "recompute_layers": 3, "schedule": "interleaved", "virtual_stages": 2, "micro_batch_group": 5, "first_stage_layers": 2,
+    "last_stage_layers": 4, "zero": "oss+sdp", "optimizer_instances": 2, "overlap_grad_reduce": false, "overlap_param_gather": false, "fsdp_no_sync": true, "offload": "all", "precision": "fp8",
     "attention": "flash", "graph": "eager", "capture": true, "cross_entropy_fusion": "none", "gradient_accumulation_fusion": false,
     "grouped_experts": false, "mask_in_batch": false, "transformer_engine": false, "rope_fusion": false, "deterministic": true, "tp_comm_overlap": true,
     "gradients_in_bf16": true, "moments_in_bf16": true, "data": "text:a b.txt", "loader_workers": 2, "pinned": true, "optimizer": "adafactor", "fused_optimizer": false, "fp8_recipe": "delayed", "learning_rate": 0.1, "lr_warmup": 4,
@@ -69,6 +70,9 @@ TEST_CASE("every field is read and written back") {
   CHECK(p.recompute == Recompute::selective);
   CHECK(p.recompute_layers == 3);
   CHECK(p.schedule == ScheduleKind::interleaved);
+  CHECK(p.micro_batch_group == 5);
+  CHECK(p.first_stage_layers == 2);
+  CHECK(p.last_stage_layers == 4);
   CHECK(p.zero == Zero::oss_sdp);
   CHECK(p.optimizer_instances == 2);
   CHECK(p.fsdp_no_sync);
@@ -77,6 +81,7 @@ TEST_CASE("every field is read and written back") {
   CHECK(p.precision == Precision::fp8);
   CHECK(p.capture);
   CHECK(p.cross_entropy_fusion == CrossEntropyFusion::none);
+  CHECK(p.ep_communication == EpCommunication::all_gather);
   CHECK_FALSE(p.gradient_accumulation_fusion);
   CHECK_FALSE((p.grouped_experts || p.mask_in_batch || p.transformer_engine || p.rope_fusion));
   CHECK(p.deterministic);
@@ -174,7 +179,7 @@ TEST_CASE("what is wrong with a point is said with its path and the nearest choi
         "[p.json: $.sequence_parallel] wrong type, got 1, need true or false");
   CHECK(with(R"("recompute": "ful")") ==
         "[p.json: $.recompute] no such choice, got \"ful\", need one of none, "
-        "selective, full, layer, core_attention, mla_up_proj, mlp, moe, norm; did you mean \"full\"?");
+        "selective, full, layer, core_attention, mla_up_proj, mlp, moe, moe_act, norm, alternate_products; did you mean \"full\"?");
   CHECK(with(R"("recompute": ["mlp", "layer"])") ==
         "[p.json: $.recompute] the region layer holds all others, need it alone, or the others without it");
   CHECK_THAT(with(R"("recompute": ["mpl"])"),
@@ -249,8 +254,8 @@ TEST_CASE("every field has a kind, and a point can be rid of the fields of a kin
   // A point with every field set, without each kind in turn: what is of the kind is at its default, the rest stays.
   const Point full = point_of(R"({
     "model": "bert-base", "seq": 128, "micro_batch": 3, "global_batch": 12, "iterations": 7, "warmup": 0, "seed": 18,
-    "dropout": 0.25, "tp": 2, "pp": 4, "dp": 2, "cp": 3, "cp_communication": "all_gather", "ep": 5, "etp": 2, "router": "capacity:1.5",
-    "replicas": "single_process", "strategy": "sequence_parallel+selective", "recompute_layers": 1, "schedule": "interleaved", "virtual_stages": 2, "zero": 2, "optimizer_instances": 2, "overlap_grad_reduce": false, "overlap_param_gather": false, "fsdp_no_sync": true,
+    "dropout": 0.25, "tp": 2, "pp": 4, "dp": 2, "cp": 3, "cp_communication": "all_gather", "ep": 5, "etp": 2, "ep_communication": "all_gather", "router": "capacity:1.5",
+    "replicas": "single_process", "strategy": "sequence_parallel+selective", "recompute_layers": 1, "schedule": "interleaved", "virtual_stages": 2, "micro_batch_group": 5, "first_stage_layers": 2, "last_stage_layers": 4, "zero": 2, "optimizer_instances": 2, "overlap_grad_reduce": false, "overlap_param_gather": false, "fsdp_no_sync": true,
     "offload": "all", "precision": "fp16", "gradients_in_f32": true, "gradients_in_bf16": true, "moments_in_bf16": true, "attention": "flash",
     "graph": "eager", "cross_entropy_fusion": "native", "gradient_accumulation_fusion": false,
     "grouped_experts": false, "mask_in_batch": false, "transformer_engine": false, "rope_fusion": false, "deterministic": true, "tp_comm_overlap": true,

@@ -19,6 +19,20 @@ __device__ inline Floats<2 * V> load_pairs(const T* from) {
   if constexpr (V > 1) return load<2 * V>(from);
   return {{load<1>(from).v[0], load<1>(from + 1).v[0]}};
 }
+// The same of gates and ups that lie apart, if there is an `up`; `at`: the first output.
+template <int V, class T>
+__device__ inline Floats<2 * V> load_gates(const T* x, const T* up, std::int64_t at) {
+  if (up == nullptr) return load_pairs<V>(x + 2 * at);
+  const Floats<V> gates = load<V>(x + at), ups = load<V>(up + at);
+  Floats<2 * V> pairs;
+#pragma unroll
+  for (int k = 0; k < V; ++k) pairs.v[2 * k] = gates.v[k], pairs.v[2 * k + 1] = ups.v[k];
+  return pairs;
+}
+template <int V, class T>
+bool gates_aligned(const T* x, const T* up) {
+  return up == nullptr ? aligned<2 * V>(x) : aligned<V>(x, up);
+}
 template <int V, class T>
 __device__ inline void store_pairs(T* to, const Floats<2 * V>& pairs) {
   if constexpr (V > 1) {
@@ -37,11 +51,13 @@ __device__ inline Floats<2 * V> bias_of_pairs(const T* bias, std::int64_t col) {
 template <class T>
 struct SwiGluEach {
   static constexpr int kWidth = width_of<T>();
-  const T *x, *bias;
+  const T *x, *up, *bias;
   const float* weights;
   T* y;
   std::int64_t cols;  // of y
-  bool aligned() const { return cuda::aligned<2 * kWidth>(x, bias) && cuda::aligned<kWidth>(y); }
+  bool aligned() const {
+    return gates_aligned<kWidth>(x, up) && cuda::aligned<2 * kWidth>(bias) && cuda::aligned<kWidth>(y);
+  }
   template <int V>
   __device__ Floats<2 * V> column(std::int64_t col) const {
     return bias_of_pairs<V>(bias, col);
@@ -49,13 +65,13 @@ struct SwiGluEach {
   template <int V>
   __device__ void apply(const Floats<2 * V>& b, std::int64_t row, std::int64_t col) const {
     const std::int64_t at = row * cols + col;
-    const Floats<2 * V> pairs = load_pairs<V>(x + 2 * at);
+    const Floats<2 * V> pairs = load_gates<V>(x, up, at);
     const float weight = weights != nullptr ? weights[row] : 1.0f;
     Floats<V> out;
 #pragma unroll
     for (int k = 0; k < V; ++k) {
-      const float gate = pairs.v[2 * k] + b.v[2 * k], up = pairs.v[2 * k + 1] + b.v[2 * k + 1];
-      out.v[k] = gate * sigmoid_for<T>(gate) * up * weight;
+      const float gate = pairs.v[2 * k] + b.v[2 * k], times = pairs.v[2 * k + 1] + b.v[2 * k + 1];
+      out.v[k] = gate * sigmoid_for<T>(gate) * times * weight;
     }
     store(y + at, out);
   }
@@ -65,10 +81,12 @@ struct SwiGluEach {
 template <class T>
 struct SwiGluGradEach {
   static constexpr int kWidth = width_of<T>();
-  const T *dy, *x, *bias;
+  const T *dy, *x, *up, *bias;
   T* dx;
   std::int64_t cols;  // of dy
-  bool aligned() const { return cuda::aligned<2 * kWidth>(x, bias, dx) && cuda::aligned<kWidth>(dy); }
+  bool aligned() const {
+    return gates_aligned<kWidth>(x, up) && cuda::aligned<2 * kWidth>(bias, dx) && cuda::aligned<kWidth>(dy);
+  }
   template <int V>
   __device__ Floats<2 * V> column(std::int64_t col) const {
     return bias_of_pairs<V>(bias, col);
@@ -76,13 +94,13 @@ struct SwiGluGradEach {
   template <int V>
   __device__ void apply(const Floats<2 * V>& b, std::int64_t row, std::int64_t col) const {
     const std::int64_t at = row * cols + col;
-    Floats<2 * V> pairs = load_pairs<V>(x + 2 * at);
+    Floats<2 * V> pairs = load_gates<V>(x, up, at);
     const Floats<V> d = load<V>(dy + at);
 #pragma unroll
     for (int k = 0; k < V; ++k) {
-      const float gate = pairs.v[2 * k] + b.v[2 * k], up = pairs.v[2 * k + 1] + b.v[2 * k + 1];
+      const float gate = pairs.v[2 * k] + b.v[2 * k], times = pairs.v[2 * k + 1] + b.v[2 * k + 1];
       const float s = sigmoid_for<T>(gate);
-      pairs.v[2 * k] = d.v[k] * up * s * (1.0f + gate * (1.0f - s));
+      pairs.v[2 * k] = d.v[k] * times * s * (1.0f + gate * (1.0f - s));
       pairs.v[2 * k + 1] = d.v[k] * gate * s;
     }
     store_pairs<V>(dx + 2 * at, pairs);
@@ -146,7 +164,7 @@ void enqueue(Stream& stream, const ops::SwiGlu& op) {
     using T = decltype(type);
     const std::int64_t cols = op.y.shape().cols();
     launch_columns(stream, op.name, op.y.shape().rows(), cols,
-                   SwiGluEach<T>{pointer<T>(op.x), pointer<T>(op.bias), pointer<float>(op.weights),
+                   SwiGluEach<T>{pointer<T>(op.x), pointer<T>(op.up), pointer<T>(op.bias), pointer<float>(op.weights),
                                  pointer<T>(op.y), cols});
   });
 }
@@ -159,7 +177,8 @@ void enqueue(Stream& stream, const ops::SwiGluGrad& op) {
     const std::int64_t cols = op.dy.shape().cols();
     launch_columns(
         stream, op.name, op.dy.shape().rows(), cols,
-        SwiGluGradEach<T>{pointer<T>(op.dy), pointer<T>(op.x), pointer<T>(op.bias), pointer<T>(op.dx), cols});
+        SwiGluGradEach<T>{pointer<T>(op.dy), pointer<T>(op.x), pointer<T>(op.up), pointer<T>(op.bias), pointer<T>(op.dx),
+                          cols});
   });
 }
 

@@ -1,0 +1,115 @@
+// What the pipeline refuses and offers of the lengths of its stages and the order of micro batches.
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "strategies/strategies.h"
+#include "sweeps/options.h"
+#include "test/catch.h"
+
+using namespace mbench;
+using nlohmann::json;
+
+namespace {
+
+Point point_of(const char* text) {
+  return point_from_json(json::parse(text), "p: $");
+}
+
+}  // namespace
+
+TEST_CASE("stages of other lengths at the ends come out even, or the nearest that do are told") {
+  const auto why = [](auto change) {
+    Point p = point_of(R"({"model": {"preset": "gpt-bytes-tiny", "layers": 12}, "seq": 64, "global_batch": 8, "pp": 4})");
+    change(p);
+    const auto refusal = strategies::why_not(p);
+    if (refusal) CHECK(refusal->outcome == Outcome::infeasible);
+    return refusal ? refusal->reason : "";
+  };
+  const auto stages = [&](std::int64_t pp, std::int64_t first, std::int64_t last, std::int64_t chunks = 1) {
+    return why([&](Point& p) {
+      p.pp = pp, p.first_stage_layers = first, p.last_stage_layers = last, p.virtual_stages = chunks;
+      if (chunks > 1) p.schedule = ScheduleKind::interleaved;
+    });
+  };
+  CHECK(stages(4, 2, 2) == "");
+  CHECK(stages(4, 3, 0) == "");
+  CHECK(stages(4, 0, 6) == "");
+  CHECK(stages(2, 11, 0) == "");
+  CHECK(stages(2, 7, 5) == "");
+  CHECK(stages(2, 8, 4, 4) == "");
+  CHECK(stages(4, 2, 0) ==
+        "first_stage_layers 2 of 12 layers with pp 4 leave 10 to 3 stages, which have as many each, need first_stage_layers 3");
+  CHECK(stages(4, 4, 0) ==
+        "first_stage_layers 4 of 12 layers with pp 4 leave 8 to 3 stages, which have as many each, need first_stage_layers 3 or 6");
+  CHECK(stages(4, 0, 12) ==
+        "last_stage_layers 12 of 12 layers with pp 4 leave 0 to 3 stages, which have as many each, need last_stage_layers 9");
+  CHECK(stages(4, 2, 3) ==
+        "first_stage_layers 2 and last_stage_layers 3 of 12 layers with pp 4 leave 7 to 2 stages, which have as many each, need "
+        "first_stage_layers 1 or 3");
+  CHECK(stages(2, 7, 6) ==
+        "first_stage_layers 7 and last_stage_layers 6 of 12 layers with pp 2 leave -1 to 0 stages, which have as many each, need "
+        "first_stage_layers 6");
+  CHECK(stages(2, 7, 0, 2) ==
+        "first_stage_layers 7 of 12 layers with pp 2: virtual_stages 2 does not divide the 7 layers of stage 0, need "
+        "first_stage_layers 6 or 8");
+  CHECK(stages(4, 0, 3, 2) ==
+        "last_stage_layers 3 of 12 layers with pp 4: virtual_stages 2 does not divide the 3 layers of stage 0, need last_stage_layers 6");
+  CHECK(stages(1, 12, 0) == "first_stage_layers 12 with pp 1, need pp of 2 or more, or 0");
+  // What is recomputed is of chunks as they are.
+  const auto recomputed = [&](std::int64_t layers) {
+    return why([&](Point& p) { p.first_stage_layers = 6, p.recompute = Recompute::full, p.recompute_layers = layers; });
+  };
+  CHECK(recomputed(6) == "");
+  CHECK(recomputed(7) == "recompute_layers 7 of chunks with at most 6 layers, need 6 or fewer, or 0 for all");
+}
+
+TEST_CASE("groups of micro batches have one for each stage, in the last group too") {
+  const auto why = [](std::int64_t group, std::int64_t micro_batches, std::int64_t pp = 4, bool interleaved = true) {
+    Point p = point_of(R"({"model": {"preset": "gpt-bytes-tiny", "layers": 16}, "seq": 64})");
+    p.pp = pp, p.global_batch = micro_batches, p.micro_batch_group = group;
+    if (interleaved) p.schedule = ScheduleKind::interleaved, p.virtual_stages = 2;
+    const auto refusal = strategies::why_not(p);
+    if (refusal) CHECK(refusal->outcome == Outcome::infeasible);
+    return refusal ? refusal->reason : "";
+  };
+  CHECK(why(5, 5) == "");
+  CHECK(why(4, 8) == "");
+  CHECK(why(6, 16) == "");
+  CHECK(why(0, 5) ==
+        "schedule interleaved needs the 5 micro batches to be a multiple of pp 4, need 4 or 8, or micro_batch_group 5");
+  CHECK(why(3, 8) == "micro_batch_group 3 with pp 4, need 4 or more, or 0");
+  CHECK(why(9, 8) == "micro_batch_group 9 of 8 micro batches, need 8 or fewer, or 0");
+  CHECK(why(5, 8) == "micro_batch_group 5 leaves 3 of 8 micro batches to the last group, fewer than pp 4, need 4 or 8");
+  CHECK(why(4, 7) == "micro_batch_group 4 leaves 3 of 7 micro batches to the last group, fewer than pp 4, need 7");
+  CHECK(why(5, 3) == "micro_batch_group 5 of 3 micro batches with pp 4, need 4 micro batches or more");
+  CHECK(why(5, 5, 4, false) == "micro_batch_group 5 with schedule 1f1b, need schedule interleaved or micro_batch_group 0");
+}
+
+TEST_CASE("lengths of stages and groups that are offered can be, and are near those that there are without") {
+  // How many values of each field the pipeline offers, each of which can be.
+  const auto choices_of = [](const Point& p) {
+    std::map<std::string, std::size_t> count;
+    for (const strategies::Choice& choice : strategies::pipeline().choices(p, 8)) {
+      const std::vector<std::string> together = sweeps::split_fields(choice.field);
+      CHECK(choice.by_name == (together.front() == "micro_batch_group" || together.front() == "first_stage_layers"));
+      count[choice.field] = choice.values.size();
+      for (const json& value : choice.values) {
+        json fields = json(point_to_json(p));
+        for (std::size_t i = 0; i < together.size(); ++i)
+          fields[together[i]] = together.size() == 1 ? value : value.at(i);
+        INFO(choice.field << " " << value.dump());
+        CHECK_FALSE(strategies::why_not(point_from_json(fields, "p: $")));
+      }
+    }
+    return count;
+  };
+  Point stages = point_of(R"({"model": "gpt2-345m", "seq": 1024, "global_batch": 24, "dp": 2, "pp": 4,
+    "schedule": "interleaved", "virtual_stages": 2})");  // 24 layers in 4 stages of 2 chunks, 12 micro batches
+  const std::map<std::string, std::size_t> more = choices_of(stages);
+  CHECK(more.at("micro_batch_group") == 3);                      // 4, 8 and all 12
+  CHECK(more.at("first_stage_layers,last_stage_layers") == 1);   // 4 8 8 4 is more than two layers apart
+  stages.schedule = ScheduleKind::one_f_one_b, stages.virtual_stages = 1;
+  CHECK(choices_of(stages).at("first_stage_layers,last_stage_layers") == 2);  // as they are, 5 7 7 5
+  stages.pp = 2;
+  CHECK(choices_of(stages).at("first_stage_layers,last_stage_layers") == 5);  // 10 to 14 in the first
+}

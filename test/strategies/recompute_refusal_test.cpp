@@ -1,0 +1,52 @@
+// What recompute by products refuses.
+#include <nlohmann/json.hpp>
+
+#include "strategies/strategies.h"
+#include "test/catch.h"
+
+using namespace mbench;
+
+namespace {
+
+Point point_of(const char* text) {
+  return point_from_json(nlohmann::json::parse(text), "p: $");
+}
+
+}  // namespace
+
+TEST_CASE("every second product is kept of the layers whose order of products is known") {
+  const auto products = [](auto change) {
+    Point p = point_of(R"({"model": {"preset": "gpt-bytes-tiny", "family": "llama"}, "seq": 64, "recompute": "alternate_products"})");
+    change(p);
+    const auto refusal = strategies::why_not(p);
+    if (!refusal) return std::string();
+    CHECK(refusal->outcome == Outcome::unsupported);
+    const std::string about = "recompute alternate_products of layers with ";
+    REQUIRE(refusal->reason.starts_with(about));
+    return refusal->reason.substr(about.size());
+  };
+  const auto part = [&](auto change) {
+    return products([&](Point& p) {
+      ModelParts parts = p.model.parts();
+      change(parts);
+      p.model.own_parts = parts;
+    });
+  };
+  CHECK(products([](Point&) {}) == "");
+  CHECK(products([](Point& p) { p.model.kv_heads = 2, p.tp = 2, p.sequence_parallel = true; }) == "");
+  CHECK(products([](Point& p) { p.cp = 2, p.attention = AttentionKind::flash; }) == "");
+  CHECK(part([](ModelParts& m) { m.activation = Activation::gelu; }) ==
+        "activation gelu is not built into this binary, need activation swiglu");
+  CHECK(part([](ModelParts& m) { m.bias = true; }) == "biases is not built into this binary, need bias false");
+  CHECK(part([](ModelParts& m) { m.norm_place = NormPlace::post; }) == "norm_place post is not built into this binary, need norm_place pre");
+  CHECK(part([](ModelParts& m) { m.qk_norm = true; }) ==
+        "norms of queries and keys is not built into this binary, need qk_norm false");
+  CHECK(products([](Point& p) { p.precision = Precision::fp8; }) ==
+        "products in FP8, whose halves are not quantised apart, is not built into this binary, need precision bf16");
+  CHECK(products([](Point& p) { p.model.kv_heads = 2, p.tp = 4; }) ==
+        "2 key and value heads over tp 4 is not built into this binary, need tp that divides the key and value heads");
+  CHECK(products([](Point& p) { p.cp = 2, p.cp_communication = CpCommunication::all_to_all; }) ==
+        "cp_communication all_to_all, whose attention core keeps keys, is not built into this binary, need ring or all_gather");
+  CHECK(products([](Point& p) { p.model.experts = 4, p.model.active_experts = 2; }) ==
+        "experts is not built into this binary, need a model without experts, or recompute selective or full");
+}
