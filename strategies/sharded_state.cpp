@@ -76,8 +76,8 @@ MaybeRefusal refuse(const Point& p) {
 }
 
 // Where no rank replicates another's weights there is nothing to shard, and every stage is stage 0. fsdp without no_sync is
-// stage 3. Of copies those are offered that are a node of today each, or a rack of them: every divisor of dp would make a search five
-// times as long. A copy has two ranks of data at least.
+// stage 3. Of copies those are offered that are a node of today each, or a rack of them, to a search that names them: with all other fields free
+// these two alone make it up to twice as long. A copy has two ranks of data at least.
 std::vector<Choice> choices(const Point& p, std::int64_t) {
   using nlohmann::json;
   Choice zero{"zero,fsdp_no_sync", {}};
@@ -87,7 +87,7 @@ std::vector<Choice> choices(const Point& p, std::int64_t) {
       zero.values.push_back(json::array({stage, false}));
     zero.values.push_back(json::array({"fsdp", true}));
   }
-  Choice instances{"optimizer_instances", {1}};
+  Choice instances{"optimizer_instances", {1}, true};
   if (p.replicas == Replicas::ranks && plan_of(p).sharded())
     for (const std::int64_t neighbours : {64, 8}) {
       const std::int64_t stage = p.tp * p.cp * p.dp, n = stage / neighbours;
