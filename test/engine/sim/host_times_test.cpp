@@ -73,9 +73,12 @@ TEST_CASE("a mixture of experts is charged in each layer of each micro batch, fo
   CHECK(times(gpt(), &Framework::mixture) == 0);
   p.recompute = Recompute::full;
   CHECK(times(p, &Framework::mixture) == 3 * 8 * 8);
+  // What costs it is sending rows.
+  p.ep_communication = EpCommunication::all_gather;
+  CHECK(times(p, &Framework::mixture) == 0);
 }
 
-TEST_CASE("layers that are not Transformer Engine's are charged neither its mixtures nor its products") {
+TEST_CASE("layers that are not Transformer Engine's are not charged its products") {
   Point p = mixture();
   p.graph = Graph::megatron_core, p.device = "sim:1";
   // Two linears of attention, the router and two products of the experts as groups in each layer, and the logits: one product forward,
@@ -83,10 +86,9 @@ TEST_CASE("layers that are not Transformer Engine's are charged neither its mixt
   CHECK(times(p, &Framework::product) == ((2 + 1 + 2) * 8 + 1) * 3 * 8);
   p.grouped_experts = false;
   CHECK(times(p, &Framework::product) == ((2 + 1 + 2 * 4) * 8 + 1) * 3 * 8);
-  CHECK(times(p, &Framework::mixture) == 2 * 8 * 8);
   p.transformer_engine = false;
   CHECK(times(p, &Framework::product) == 0);
-  CHECK(times(p, &Framework::mixture) == 0);
+  CHECK(times(p, &Framework::mixture) == 2 * 8 * 8);
 }
 
 TEST_CASE("a micro batch is broadcast over tp, to the stages of a pipeline that need it") {
