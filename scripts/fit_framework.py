@@ -22,7 +22,7 @@ import tempfile
 
 import published_errors
 
-HOST = ("kernel", "fill", "product", "collective", "message", "micro_batch", "recompute_region", "step", "masked_token", "mixture", "parameter")
+HOST = ("kernel", "call", "call_fill", "fill", "product", "collective", "message", "micro_batch", "recompute_region", "step", "masked_token", "mixture", "parameter")
 
 
 def constants_of(framework, fixed):

@@ -13,7 +13,7 @@ double HostTimes::of(HostWork work) const {
     case HostWork::product:
       return product;
     case HostWork::call:
-      return launch;
+      return call;
     case HostWork::parameter:
       return parameter;
     case HostWork::replicas:

@@ -25,7 +25,8 @@ namespace mbench {
 // What calls cost the host, in seconds.
 struct HostTimes {
   double launch = 0;            // a kernel
-  double launch_together = 0;   // the same while all replicas of a process enqueue theirs
+  double call = 0;              // a small op of the framework's that the engine has no kernel for
+  double launch_together = 0;   // a kernel while all replicas of a process enqueue theirs
   double collective = 0;        // a collective, its bookkeeping in
   double message = 0;           // a send or a receive
   double synchronize = 0;       // a wait for a stream that is idle already

@@ -22,6 +22,7 @@ HostTimes estimated_times(const Point& p, const Machine& m, const Framework& f) 
   HostTimes t;
   const double kernel = f.kernel + (p.deterministic ? f.fill : 0);
   t.launch = m.launch + kernel / m.host_speed;
+  t.call = m.launch + (f.call + (p.deterministic ? f.call_fill : 0)) / m.host_speed;
   // Python's interpreter runs one thread at a time; backward is C++'s, a thread for each device.
   const bool locked = p.replicas == Replicas::single_process && f.interpreter_lock;
   t.launch_together = m.launch + kernel / m.host_speed * static_cast<double>(locked ? p.dp : 1);
@@ -55,7 +56,7 @@ HostTimes estimated_times(const Point& p, const Machine& m, const Framework& f) 
   if (!p.capture) return t;
   // A replayed step is one call of the framework's; what is left of its ops is the driver's, or, where the host is the
   // device, a call each.
-  t.launch = t.launch_together = t.collective = t.message = m.immediate ? m.launch : m.graph_node;
+  t.launch = t.call = t.launch_together = t.collective = t.message = m.immediate ? m.launch : m.graph_node;
   t.recompute = t.mixture = t.product = t.parameter = 0;
   t.step += m.graph_launch;
   t.messages_block = t.loss_blocks = false;
@@ -66,7 +67,7 @@ HostTimes estimated_times(const Point& p, const Machine& m, const Framework& f) 
 
 HostTimes host_times(const Point& p, const Machine& m, const Framework& f) {
   HostTimes t = estimated_times(p, m, f);
-  for (double* time : {&t.launch, &t.launch_together, &t.collective, &t.message, &t.synchronize, &t.micro_batch,
+  for (double* time : {&t.launch, &t.call, &t.launch_together, &t.collective, &t.message, &t.synchronize, &t.micro_batch,
                        &t.recompute, &t.mixture, &t.product, &t.step, &t.parameter, &t.loader})
     *time = whole_ticks(*time);
   return t;

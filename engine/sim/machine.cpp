@@ -358,6 +358,8 @@ Framework framework_from_json(const ordered_json& root, const std::string& file)
   w.micro_batch = f.get("micro_batch", kMicro);
   w.recompute = f.get("recompute_region", kMicro);
   w.fill = f.get_or("fill", 0, kMicro);
+  w.call = f.get_or("call", w.kernel, kMicro);
+  w.call_fill = f.get_or("call_fill", w.fill, kMicro);
   w.product = f.get_or("product", 0, kMicro);
   w.mixture = f.get_or("mixture", 0, kMicro);
   w.step = f.get("step", kMicro);

@@ -100,6 +100,8 @@ struct Framework {
   double kernel = 0, collective = 0, message = 0;  // seconds, besides the driver's launch
   double micro_batch = 0, recompute = 0, step = 0;
   int broadcasts = 0;      // over tp, of what a micro batch has: where one stage has all of it
+  double call = 0;         // one of the framework's small ops that stand where the engine has one; without it as a kernel
+  double call_fill = 0;    // what that costs more where its tensor is filled first
   double fill = 0;         // what an op more costs where every tensor that it makes is filled first
   double product = 0;      // of a weight that is no table of words by a module of Transformer Engine's, besides the kernel
   double mixture = 0;      // of experts to which rows are sent all-to-all, its forward or its backward, besides what the engine has ops for

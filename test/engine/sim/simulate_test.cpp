@@ -180,7 +180,7 @@ TEST_CASE("rotary positions without a kernel cost a host-bound step the calls of
   // Queries and keys, forward and backward, 12 calls each, of every layer of two micro batches.
   const double calls = 2.0 * 2 * 12 * static_cast<double>(p.model.layers) * 2;
   CHECK(step_ms(simulated(p, machine, framework, 1)) - fused ==
-        Approx(1e3 * calls * (machine.launch + framework.kernel / machine.host_speed)).epsilon(1e-6));
+        Approx(1e3 * calls * (machine.launch + framework.call / machine.host_speed)).epsilon(1e-6));
 }
 
 TEST_CASE("deterministic algorithms cost a host-bound step a share of each op, and a device-bound one the filling of new tensors") {
