@@ -139,8 +139,10 @@ bool stages_come_out(const Point& p) {
 
 // The nearest layers of an end with which all comes out even: of the first stage, if any do, else of the last.
 std::string nearest_stages(const Point& p) {
-  for (const auto& [name, field] : {std::pair("first_stage_layers", &Point::first_stage_layers),
-                                    std::pair("last_stage_layers", &Point::last_stage_layers)}) {
+  for (const auto& end : {std::pair("first_stage_layers", &Point::first_stage_layers),
+                          std::pair("last_stage_layers", &Point::last_stage_layers)}) {
+    const auto name = end.first;  // Clang 16 captures no structured binding where OpenMP is on
+    const auto field = end.second;
     if (p.*field == 0) continue;
     std::string nearest;
     const auto look = [&](std::int64_t from, std::int64_t to, std::int64_t by) {
