@@ -30,6 +30,10 @@ class Products {
       add(a.queries());
       all.push_back({a.qkv.name, tokens_, a.qkv.in, a.qk_dim + a.v_dim});
     }
+    // Keys and values alone.
+    if (p_.recompute.regions.has(Region::alternate_products))
+      for (const std::int64_t dim : {a.qk_dim, a.v_dim})
+        all.push_back({a.qkv.name, tokens_, a.qkv.in, a.kv_heads / p_.tp * dim});
     add(a.proj);
   }
   void add(const LatentAttentionSpec& a) {

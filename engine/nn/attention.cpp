@@ -63,7 +63,7 @@ Attention::Attention(ParameterStore& store, const Plan& plan, const AttentionSpe
   const bool norm = drop.has(Region::norm);
   if (kv_) kv_->use_fp8(store, plan, norm);
   qkv_.use_fp8(store, plan, norm);
-  proj_.use_fp8(store, plan);
+  proj_.use_fp8(store, plan, apart_);
 }
 
 AttentionSizes Attention::sizes(const Context& c, const Shape& s) const {
@@ -93,7 +93,7 @@ AttentionParts Attention::parts_of(const Saved& saved) const {
   return {part(saved.q, spec_.qk_dim), part(saved.k, spec_.qk_dim), part(saved.v, spec_.v_dim)};
 }
 
-Tensor Attention::part(Context& c, const Tensor& arrived, std::int64_t first, std::int64_t columns) const {
+Tensor Attention::part(Context& c, const Linear::Arrived& arrived, std::int64_t first, std::int64_t columns) const {
   const std::int64_t width = (group_ + 1) * spec_.qk_dim + spec_.v_dim, groups = qkv_.local_outputs() / width;
   const Tensor y = qkv_.make(c, arrived, {.groups = groups, .width = width, .first = first, .count = columns});
   const Shape& s = y.shape();
@@ -108,7 +108,7 @@ Tensor Attention::turned(Context& c, Tensor heads) const {
   return heads;
 }
 
-Tensor Attention::keys(Context& c, const Tensor& arrived) const {
+Tensor Attention::keys(Context& c, const Linear::Arrived& arrived) const {
   return turned(c, part(c, arrived, group_ * spec_.qk_dim, spec_.qk_dim));
 }
 
@@ -171,7 +171,7 @@ Tensor Attention::forward(Context& c, const MicroBatch& batch, Tensor x,
   };
   const std::int64_t queries = group_ * spec_.qk_dim, key_and_value = spec_.qk_dim + spec_.v_dim;
   if (apart_) {
-    const Tensor arrived = qkv_.arrive(c, x);
+    const Linear::Arrived arrived = qkv_.arrive(c, x);
     saved.q = turned(c, part(c, arrived, 0, queries));
     saved.k = keys(c, arrived);
     saved.v = part(c, arrived, queries + spec_.qk_dim, spec_.v_dim);

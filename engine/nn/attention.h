@@ -54,9 +54,9 @@ class Attention final : public Mixer {
   // Of what was saved, wherever it lies.
   AttentionParts parts_of(const Saved& saved) const;
   // Where products are apart: `count` heads of every group from column `first` on.
-  Tensor part(Context& context, const Tensor& arrived, std::int64_t first, std::int64_t columns) const;
+  Tensor part(Context& context, const Linear::Arrived& arrived, std::int64_t first, std::int64_t columns) const;
   Tensor turned(Context& context, Tensor heads) const;
-  Tensor keys(Context& context, const Tensor& arrived) const;
+  Tensor keys(Context& context, const Linear::Arrived& arrived) const;
   // Of every group's columns `count` heads from `first` on, for the norms.
   ops::Matrix heads_of(const Tensor& t, std::int64_t first, std::int64_t count) const;
   void norm(Context& context, Saved& saved) const;

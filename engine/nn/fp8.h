@@ -54,6 +54,9 @@ class Fp8Products {
   // Of the weight [out, in], or a part of it. Made once a step, both ways, and kept; but where weights are sharded made for this use.
   Fp8Tensor weight(Context& context, const Tensor& w, Fp8Ways ways, std::int64_t part = 0) const;
 
+  // Of rows of the weight that are multiplied apart; for this use.
+  ops::Fp8Operand rows(Context& context, const Tensor& w) const { return quantise(context, kWeight, w, Fp8Ways::straight, {}).straight; }
+
   // Whether what is quantised can be gathered, and transposed after that: not where scales are of blocks.
   bool travels() const { return recipe_ != Fp8Recipe::blockwise; }
   static ops::Fp8Operand transpose(Context& context, const ops::Fp8Operand& x);

@@ -6,6 +6,7 @@
 #include "engine/nn/communicate.h"
 #include "engine/nn/weight_gradient.h"
 #include "engine/ops/bias_add.h"
+#include "engine/ops/copy_blocks.h"
 #include "engine/ops/matmul.h"
 #include "engine/ops/matrix.h"
 #include "engine/ops/run.h"
@@ -92,19 +93,27 @@ bool Linear::scatters_output() const {
                      [](const Exchange& e) { return e.what == Collective::reduce_scatter; });
 }
 
-Tensor Linear::arrive(Context& c, const Tensor& x) const {
-  return communicate_briefly(c, input_.forward, x);
+Linear::Arrived Linear::arrive(Context& c, const Tensor& x) const {
+  Saved of_input;  // which the caller keeps
+  if (fp8_) return {{}, arrive_in_fp8(c, x, true, of_input), x.shape()[1]};
+  return {communicate_briefly(c, input_.forward, x), {}, x.shape()[1]};
 }
 
-Tensor Linear::make(Context& c, const Tensor& arrived, const Outputs& o) const {
+Tensor Linear::make(Context& c, const Arrived& arrived, const Outputs& o) const {
   c.device.host_work(HostWork::product);
   const Tensor w = rows(weight_->value);
-  const Shape& s = arrived.shape();
-  const std::int64_t in = w.shape()[1], tokens = s[0] * s[1], all = o.groups * o.count;
-  const Tensor y = c.activation({s[0], s[1], all}, "a part of a linear output");
-  ops::Matmul product{{arrived, tokens, in, in},
-                      ops::Matrix(w, o.count, in, o.step * in, o.first * in, o.width * in).t(),
-                      {y, tokens, o.count, all, 0, o.count}};
+  const std::int64_t in = w.shape()[1], all = o.groups * o.count,
+                     tokens = fp8_ ? arrived.quantised.codes.shape()[0] : arrived.x.shape().rows();
+  const Tensor y = c.activation({tokens / arrived.batch, arrived.batch, all}, "a part of a linear output");
+  const ops::Matrix chosen(w, o.count, in, o.step * in, o.first * in, o.width * in);
+  if (fp8_) {
+    // A weight of its own, as frameworks have it: its rows lie together, and have a scale.
+    const Tensor part = c.device.empty({all, in}, w.dtype(), Category::weights, "rows of a weight");
+    run(c.device, ops::CopyBlocks{chosen, ops::Matrix(part, o.count, in, in, 0, o.count * in), o.groups});
+    Fp8Products::multiply(c, arrived.quantised, fp8_->rows(c, part), matrix(y));
+    return y;
+  }
+  ops::Matmul product{{arrived.x, tokens, in, in}, chosen.t(), {y, tokens, o.count, all, 0, o.count}};
   product.batch = o.groups;
   run(c.device, product);
   return y;
@@ -146,7 +155,7 @@ void Linear::use_fp8(ParameterStore& store, const Plan& plan, bool keep_input) {
   keep_input_ = keep_input;
 }
 
-Tensor Linear::forward_in_fp8(Context& c, const Tensor& x, Saved& saved) const {
+ops::Fp8Operand Linear::arrive_in_fp8(Context& c, const Tensor& x, bool keep_input, Saved& saved) const {
   std::vector<Axis> gathered;
   bool gathers = true;
   for (const Exchange& e : input_.forward) {
@@ -156,11 +165,11 @@ Tensor Linear::forward_in_fp8(Context& c, const Tensor& x, Saved& saved) const {
   saved.shape = x.shape();
   ops::Fp8Operand in;
   if (gathered.empty()) {
-    const Fp8Tensor q = fp8_->input(c, matrix(x), keep_input_ ? Fp8Ways::straight : Fp8Ways::both);
+    const Fp8Tensor q = fp8_->input(c, matrix(x), keep_input ? Fp8Ways::straight : Fp8Ways::both);
     in = q.straight;
-    if (keep_input_) saved.x = x;
+    if (keep_input) saved.x = x;
     saved.quantised.transposed = q.transposed;
-  } else if (gathers && fp8_->travels() && !keep_input_) {
+  } else if (gathers && fp8_->travels() && !keep_input) {
     saved.quantised = fp8_->input(c, matrix(x), Fp8Ways::straight, gathered);
     in = saved.quantised.straight;
     in.codes = matrix(communicate_briefly(c, input_.forward, in.codes.view(x.shape())));
@@ -168,6 +177,11 @@ Tensor Linear::forward_in_fp8(Context& c, const Tensor& x, Saved& saved) const {
     saved.x = x;
     in = fp8_->input(c, matrix(communicate_briefly(c, input_.forward, x)), Fp8Ways::straight).straight;
   }
+  return in;
+}
+
+Tensor Linear::forward_in_fp8(Context& c, const Tensor& x, Saved& saved) const {
+  ops::Fp8Operand in = arrive_in_fp8(c, x, keep_input_, saved);
   const Tensor w = rows(weight_->value);
   const std::int64_t tokens = in.codes.shape()[0], batch = x.shape()[1];
   const Tensor y = c.activation({tokens / batch, batch, w.shape()[0]}, "linear output");

@@ -43,9 +43,14 @@ class Linear {
   struct Outputs {
     std::int64_t groups = 1, width = 0, first = 0, count = 0, step = 1;
   };
-  // `arrived`: the input where the product wants it, as arrive() brings it there.
-  Tensor make(Context& context, const Tensor& arrived, const Outputs& outputs) const;
-  Tensor arrive(Context& context, const Tensor& x) const;
+  // `arrived`: the input where and as the product wants it, as arrive() brings it there.
+  struct Arrived {
+    Tensor x;
+    ops::Fp8Operand quantised{};  // in its place, where the product is one in FP8
+    std::int64_t batch = 0;
+  };
+  Tensor make(Context& context, const Arrived& arrived, const Outputs& outputs) const;
+  Arrived arrive(Context& context, const Tensor& x) const;
 
   // dy is the gradient of the output with bias. Accumulates the weight's and bias's gradients, frees what was
   // saved and returns dx. `gelu_input`, where fuses_input_gradient(): x was its GELU, and dx is the gradient of it.
@@ -70,6 +75,8 @@ class Linear {
   Tensor rows(const Tensor& t) const { return count_ == 0 ? t : t.slice(begin_, count_); }
 
   Tensor forward_in_fp8(Context& context, const Tensor& x, Saved& saved) const;
+  // The input quantised, where the product wants it; and what backward needs of it.
+  ops::Fp8Operand arrive_in_fp8(Context& context, const Tensor& x, bool keep_input, Saved& saved) const;
   Tensor backward_in_fp8(Context& context, Tensor dy, Saved& saved) const;
 
   Parameter* weight_;

@@ -8,11 +8,12 @@ namespace mbench {
 Mlp::Mlp(ParameterStore& store, const Plan& plan, const MlpSpec& spec, Regions drop)
     : fc1_(store, plan, spec.fc1), fc2_(store, plan, spec.fc2), activation_(spec.activation) {
   fc1_.use_fp8(store, plan, drop.has(Region::norm));
-  fc2_.use_fp8(store, plan);
-  if (drop.has(Region::alternate_products)) pairs_ = fc1_.local_outputs() / 2;
+  const bool apart = drop.has(Region::alternate_products);
+  fc2_.use_fp8(store, plan, apart);
+  if (apart) pairs_ = fc1_.local_outputs() / 2;
 }
 
-Tensor Mlp::half(Context& c, const Tensor& arrived, std::int64_t which) const {
+Tensor Mlp::half(Context& c, const Linear::Arrived& arrived, std::int64_t which) const {
   return fc1_.make(c, arrived, {.width = 2 * pairs_, .first = which, .count = pairs_, .step = 2});
 }
 
@@ -31,7 +32,7 @@ Tensor Mlp::forward(Context& c, const MicroBatch&, Tensor x, std::unique_ptr<Mix
     return fc2_.forward(c, wide, saved.fc2);
   }
   {
-    const Tensor arrived = fc1_.arrive(c, x);
+    const Linear::Arrived arrived = fc1_.arrive(c, x);
     saved.gate = half(c, arrived, 0);
     saved.up = half(c, arrived, 1);
   }

@@ -24,7 +24,7 @@ class Mlp final : public Mixer {
 
  private:
   // Of fc1's pairs the gates (0) or the ups (1).
-  Tensor half(Context& context, const Tensor& arrived, std::int64_t which) const;
+  Tensor half(Context& context, const Linear::Arrived& arrived, std::int64_t which) const;
   static Tensor gated(Context& context, const Saved& saved);
 
   Linear fc1_, fc2_;
