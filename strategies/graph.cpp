@@ -48,10 +48,18 @@ MaybeRefusal why_not_chosen(const Point& p) {
 MaybeRefusal why_not_that_loss(const Point& p) {
   const CrossEntropyFusion fusion = p.cross_entropy_fusion;
   if (fusion == CrossEntropyFusion::te) return std::nullopt;
-  const Graph needed = fusion == CrossEntropyFusion::torch ? Graph::fused : Graph::megatron_core;
-  if (p.graph == needed) return std::nullopt;
-  return infeasible("cross_entropy_fusion {} with graph {}, need graph {} or cross_entropy_fusion te", name_of(fusion),
-                    name_of(p.graph), name_of(needed));
+  const bool in_16_bits = fusion == CrossEntropyFusion::torch_16bit;
+  const Graph needed = in_16_bits || fusion == CrossEntropyFusion::torch ? Graph::fused : Graph::megatron_core;
+  if (p.graph != needed)
+    return infeasible("cross_entropy_fusion {} with graph {}, need graph {} or cross_entropy_fusion te", name_of(fusion),
+                      name_of(p.graph), name_of(needed));
+  if (in_16_bits && (p.precision == Precision::f32 || p.precision == Precision::tf32))
+    return infeasible("cross_entropy_fusion torch_16bit with precision {}, whose logits have 32 bits, need cross_entropy_fusion torch",
+                      name_of(p.precision));
+  // PyTorch's own wants whole rows; DTensor's loss_parallel, of split ones, computes in f32.
+  if (in_16_bits && p.tp > 1)
+    return not_built_in(fmt::format("cross_entropy_fusion torch_16bit with tp {}", p.tp), "tp 1 or cross_entropy_fusion torch");
+  return std::nullopt;
 }
 
 // The engine's own kernel turns them in one.

@@ -36,6 +36,9 @@ MaybeRefusal refuse(const Point& p) {
   if (p.moments_in_bf16 && p.optimizer != OptimizerKind::adamw)
     return infeasible("moments_in_bf16 with optimizer {}, need optimizer adamw or moments_in_bf16 false",
                       name_of(p.optimizer));
+  if (p.main_weights_in_bf16 && p.optimizer != OptimizerKind::adamw)
+    return not_built_in(fmt::format("main_weights_in_bf16 with optimizer {}", name_of(p.optimizer)),
+                        "optimizer adamw or main_weights_in_bf16 false");
   return std::nullopt;
 }
 

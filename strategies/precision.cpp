@@ -13,6 +13,12 @@ MaybeRefusal refuse(const Point& p) {
     return infeasible(
         "moments_in_bf16 with precision {}, need precision bf16 or fp16 or moments_in_bf16 false",
         name_of(p.precision));
+  if (p.main_weights_in_bf16 && p.precision != Precision::bf16)
+    return infeasible("main_weights_in_bf16 with precision {}, need precision bf16 or main_weights_in_bf16 false",
+                      name_of(p.precision));
+  if (p.main_weights_in_bf16 && p.offload != Offload::none)
+    return not_built_in(fmt::format("main_weights_in_bf16 with offload {}", name_of(p.offload)),
+                        "offload none or main_weights_in_bf16 false");
   return std::nullopt;
 }
 
@@ -24,7 +30,7 @@ void write(const Point& p, Plan& plan) {
 
 Strategy precision() {
   return {"precision",
-          {"precision", "gradients_in_f32", "gradients_in_bf16", "moments_in_bf16"},
+          {"precision", "gradients_in_f32", "gradients_in_bf16", "moments_in_bf16", "main_weights_in_bf16"},
           refuse,
           nullptr,
           write};

@@ -10,6 +10,7 @@ class CrossEntropy {
   struct Saved {
     Tensor exp, sum;  // eager: exponentials and their sums, for the gradient
     Tensor dlogits;   // fused: the gradient itself, computed in place of the logits
+    Tensor logits, max, log_probabilities;  // PyTorch's in 16 bits: what the gradient comes from, and what autograd keeps for it
     Shape own;        // of this replica's logits, where the first one computes the loss of all
   };
   struct Targets {
@@ -34,6 +35,7 @@ class CrossEntropy {
  private:
   void compute(Context& context, Tensor logits, const Targets& targets, const Tensor& loss, Saved& saved) const;
   Tensor compute_gradient(Context& context, const Targets& targets, Saved& saved) const;
+  Tensor gradient_in_16_bits(Context& context, const Targets& targets, Saved& saved) const;
   // The first of this rank's columns, of n.
   std::int64_t first_column(const Context& context, std::int64_t n) const;
   std::int64_t columns_;

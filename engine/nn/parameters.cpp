@@ -242,14 +242,14 @@ void ParameterStore::allocate_and_initialise() {
   weights_ = weights_home.empty(elements(state().weights), precision.model, Category::weights, "weights");
   gradients_ =
       device_.empty(elements(state().gradients), precision.gradients, Category::gradients, "gradients");
-  main_ = main_apart() ? optimizer_home.empty(elements(state().optimizer), DType::f32, Category::optimizer,
+  main_ = main_apart() ? optimizer_home.empty(elements(state().optimizer), precision.main, Category::optimizer,
                                               "f32 main weights")
                        : weights_;
   run(optimizer_home, ops::Fill{main_, 0});
   run(device_, ops::Fill{gradients_, 0});
   // Where the f32 originals are all on the device, and in one place, values are drawn there.
   const bool whole = main_.numel() == layout_.size() && !state().weights.sharded() &&
-                     state().optimizer_at == Residence::device;
+                     state().optimizer_at == Residence::device && precision.main == DType::f32;
   if (!whole && main_apart()) run(weights_home, ops::Fill{weights_, 0});
   for (const auto& p : parameters_) whole ? initialise(*p) : initialise_by_blocks(*p);
   if (whole && main_apart()) run(device_, ops::Copy{main_, weights_});

@@ -59,7 +59,7 @@ class ParameterStore {
   ScaleHistory& scales() { return scales_; }
   // The units to come are of another chunk: their gradients become ready apart from those before.
   void begin_chunk() { chunk_starts_.push_back(unit_count()); }
-  // Once it is built: memory for weights, gradients and, with 16-bit weights, their f32 originals; initial values
+  // Once it is built: memory for weights, gradients and, where 16-bit weights have them, f32 originals; initial values
   // drawn.
   void allocate_and_initialise();
 
@@ -108,7 +108,8 @@ class ParameterStore {
   // The flat tensors, one unit after the other: of the whole space, or where they are sharded of what this rank owns.
   const Tensor& weights() const { return weights_; }
   const Tensor& gradients() const { return gradients_; }
-  const Tensor& main() const { return main_; }  // f32; the weights themselves where they are f32 and in the same memory
+  // What the optimizer updates: f32, or the weights themselves where those have its type and are in the same memory.
+  const Tensor& main() const { return main_; }
   bool main_apart() const {
     return plan_.precision.main_weights() || state().weights_at != state().optimizer_at;
   }

@@ -23,7 +23,7 @@ enum AdamStep { kStepRate, kStepMScale, kStepVScale, kStepUnscale, kStepGradScal
 struct Adam {
   static constexpr std::string_view name = "adam";
   static constexpr TimePart part = TimePart::optimizer;
-  Tensor param;  // f32, the main weights
+  Tensor param;  // f32, the main weights; bf16: the model's own, which have no others and take the step rounded to nearest
   Tensor grad;   // f32, bf16 or f16
   Tensor m, v;   // moments, f32 or bf16
   Tensor model;  // optional 16-bit weights that the model computes with: rewritten from param
@@ -35,7 +35,10 @@ struct Adam {
   float m_scale() const { return bias_correction(beta1, step); }
   float v_scale() const { return bias_correction(beta2, step); }
   void check() const {
-    need_dtype(name, "param", param, DType::f32);
+    mbench::check(param.dtype() == DType::f32 || param.dtype() == DType::bf16, name,
+                  "dtype of param, got {}, need f32 or bf16", name_of(param.dtype()));
+    mbench::check(param.dtype() == DType::f32 || !model, name, "model beside a param in {}, need none or param in f32",
+                  name_of(param.dtype()));
     need_shape(name, "m", m, param.shape());
     mbench::check(m.dtype() == DType::f32 || m.dtype() == DType::bf16, name, "dtype of m, got {}, need f32 or bf16",
                   name_of(m.dtype()));

@@ -8,6 +8,7 @@ LogitsGradient logits_gradient(CrossEntropyFusion fusion) {
     case CrossEntropyFusion::none: return LogitsGradient::exponentials_in_copy;
     case CrossEntropyFusion::native: return LogitsGradient::exponentials_apart;
     case CrossEntropyFusion::torch: return LogitsGradient::gradients_apart;
+    case CrossEntropyFusion::torch_16bit: return LogitsGradient::gradients_in_16_bits;
     case CrossEntropyFusion::te: break;
   }
   return LogitsGradient::in_place;
@@ -65,11 +66,20 @@ PrecisionPlan precision_plan(const Point& p) {
   const DType moments = p.moments_in_bf16 ? DType::bf16 : DType::f32;
   switch (p.precision) {
     case Precision::bf16:
-      return {DType::bf16, p.gradients_in_bf16 ? DType::bf16 : DType::f32, false, moments, std::nullopt};
+      return {.model = DType::bf16,
+              .gradients = p.gradients_in_bf16 ? DType::bf16 : DType::f32,
+              .moments = moments,
+              .main = p.main_weights_in_bf16 ? DType::bf16 : DType::f32};
     case Precision::fp8:
-      return {DType::bf16, p.gradients_in_bf16 ? DType::bf16 : DType::f32, false, moments, p.fp8_recipe};
+      return {.model = DType::bf16,
+              .gradients = p.gradients_in_bf16 ? DType::bf16 : DType::f32,
+              .moments = moments,
+              .fp8 = p.fp8_recipe};
     case Precision::fp16:
-      return {DType::f16, p.gradients_in_f32 ? DType::f32 : DType::f16, true, moments, std::nullopt};
+      return {.model = DType::f16,
+              .gradients = p.gradients_in_f32 ? DType::f32 : DType::f16,
+              .loss_scaling = true,
+              .moments = moments};
     default:
       return {};
   }

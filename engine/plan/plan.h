@@ -54,8 +54,9 @@ enum class LogitsGradient {
   in_place,              // the gradient, in forward, in their place
   exponentials_in_copy,  // exponentials, in place of an f32 copy that outlives the logits
   exponentials_apart,    // exponentials beside that copy, which goes after forward
-  gradients_apart        // as before; in backward the loss's gradient by log-probability, zeros but for the targets', and that by
+  gradients_apart,       // as before; in backward the loss's gradient by log-probability, zeros but for the targets', and that by
                          // logit beside the exponentials, all in f32, and these twice where columns are split over ranks
+  gradients_in_16_bits   // log-probabilities beside the logits, and in backward both those gradients, all as the logits are
 };
 
 // What graphs do differently, all of it. Eager keeps and materialises what Megatron-LM on PyTorch did in 2022, megatron_core
@@ -88,10 +89,11 @@ struct PrecisionPlan {
   DType gradients = DType::f32;  // as they accumulate and are reduced
   bool loss_scaling = false;     // dynamic; a step whose gradients overflow is skipped
   DType moments = DType::f32;    // Adam's
+  DType main = DType::f32;       // what the optimizer updates; the model's own weights where that is their type
   // Products of the layers' linear parts in FP8, where there is a recipe: the rest is as in 16 bits.
-  std::optional<Fp8Recipe> fp8;
+  std::optional<Fp8Recipe> fp8 = std::nullopt;
 
-  bool main_weights() const { return model != DType::f32; }  // f32 originals beside the model's
+  bool main_weights() const { return model != main; }  // f32 originals beside the model's
 };
 
 PrecisionPlan precision_plan(const Point& point);

@@ -40,10 +40,11 @@ constexpr Choices<EpCommunication, 2> kEpCommunications = {
 constexpr Choices<Graph, 3> kGraphs = {{{"eager", Graph::eager},
                                         {"fused", Graph::fused},
                                         {"megatron_core", Graph::megatron_core}}};
-constexpr Choices<CrossEntropyFusion, 4> kCrossEntropyFusions = {{{"none", CrossEntropyFusion::none},
+constexpr Choices<CrossEntropyFusion, 5> kCrossEntropyFusions = {{{"none", CrossEntropyFusion::none},
                                                                   {"native", CrossEntropyFusion::native},
                                                                   {"te", CrossEntropyFusion::te},
-                                                                  {"torch", CrossEntropyFusion::torch}}};
+                                                                  {"torch", CrossEntropyFusion::torch},
+                                                                  {"torch_16bit", CrossEntropyFusion::torch_16bit}}};
 constexpr Choices<Replicas, 2> kReplicas = {
     {{"ranks", Replicas::ranks}, {"single_process", Replicas::single_process}}};
 constexpr Choices<Offload, 3> kOffloads = {
@@ -284,6 +285,7 @@ const std::vector<Field>& fields() {
       field("gradients_in_f32", training, &P::gradients_in_f32, flag()),
       field("gradients_in_bf16", training, &P::gradients_in_bf16, flag()),
       field("moments_in_bf16", training, &P::moments_in_bf16, flag()),
+      field("main_weights_in_bf16", training, &P::main_weights_in_bf16, flag()),
       field("fp8_recipe", training, &P::fp8_recipe, choice(kFp8Recipes)),
       told(field("attention", training, &P::attention, choice(kAttentions))),
       told(field("graph", layout, &P::graph, choice(kGraphs))),

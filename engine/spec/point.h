@@ -26,7 +26,8 @@ enum class AttentionKind { core, flash };
 enum class CpCommunication { all_gather, ring, all_to_all };
 enum class EpCommunication { all_to_all, all_gather };
 enum class Graph { eager, fused, megatron_core };
-enum class CrossEntropyFusion { none, native, te, torch };  // torch: of graph fused, the others of megatron_core
+// torch, torch_16bit: of graph fused; none, native: of megatron_core.
+enum class CrossEntropyFusion { none, native, te, torch, torch_16bit };
 enum class Replicas { ranks, single_process };
 // ZeRO's stages; FairScale's and PyTorch's names for what they have of them. Written 0 to 3, "oss", "oss+sdp", "fsdp".
 enum class Zero { none, stage_1, stage_2, stage_3, oss, oss_sdp, fsdp };
@@ -73,6 +74,7 @@ struct Point {
   bool gradients_in_f32 = false;
   bool gradients_in_bf16 = false;  // and bf16's in bf16 (--grad-reduce-in-bf16)
   bool moments_in_bf16 = false;    // Adam's, of 16-bit weights (--exp-avg-dtype, --exp-avg-sq-dtype)
+  bool main_weights_in_bf16 = false;  // bf16 weights without f32 originals: the optimizer updates them as they are
   Fp8Recipe fp8_recipe = Fp8Recipe::tensorwise;  // of precision fp8
   AttentionKind attention = AttentionKind::core;
   Graph graph = Graph::fused;

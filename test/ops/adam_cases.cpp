@@ -32,9 +32,9 @@ void reference(const ops::Adam& op, Doubles& v) {
 }
 
 ops::Adam make(Tensors& t, std::int64_t n, DType grad, DType model, std::int64_t step = 3,
-               DType moments = DType::f32) {
+               DType moments = DType::f32, DType param = DType::f32) {
   ops::Adam op;
-  op.param = t.inout({n}, DType::f32), op.grad = t.in({n}, grad, -64, 64);
+  op.param = t.inout({n}, param), op.grad = t.in({n}, grad, -64, 64);
   op.m = t.inout({n}, moments), op.v = t.inout({n}, moments, 0, 1);
   if (model != DType::f32) op.model = t.out({n}, model);
   op.lr = 0.01f, op.beta2 = 0.95f, op.weight_decay = 0.1f, op.grad_scale = 1.0f / 64, op.step = step;
@@ -78,6 +78,13 @@ const Cases<ops::Adam> adam(reference, [](CaseList<ops::Adam>& cases) {
     cases.add(
         fmt::format("[{}], moments in bf16", n),
         [n](Tensors& t) { return make(t, n, DType::bf16, DType::bf16, 3, DType::bf16); }, within);
+  for (const DType grad : {DType::f32, DType::bf16})
+    for (const DType moments : {DType::f32, DType::bf16})
+      for (const std::int64_t n : {33, 1027})
+        cases.add(
+            fmt::format("[{}], weights in bf16 alone, gradients in {}, moments in {}", n, name_of(grad),
+                        name_of(moments)),
+            [=](Tensors& t) { return make(t, n, grad, DType::f32, 3, moments, DType::bf16); }, within);
   for_types_and(kRangeSets, [&](DType type, const RangeSet& set) {
     cases.add(
         fmt::format("gradients in {}, no decay of {}", name_of(type), set.name),
@@ -92,6 +99,9 @@ const Cases<ops::Adam> adam(reference, [](CaseList<ops::Adam>& cases) {
       "[100000]", [](Tensors& t) { return make(t, 100000, DType::f32, DType::f32); }, within);
   cases.timed("16 Mi", [](Tensors& t) { return make(t, 16 << 20, DType::f32, DType::f32); });
   cases.timed("16 Mi bf16", [](Tensors& t) { return make(t, 16 << 20, DType::bf16, DType::bf16); });
+  cases.timed("16 Mi, weights in bf16 alone", [](Tensors& t) {
+    return make(t, 16 << 20, DType::bf16, DType::f32, 3, DType::bf16, DType::bf16);
+  });
   cases.huge("8 Gi", [](Tensors& t) { return make(t, std::int64_t{8} << 30, DType::f32, DType::bf16); });
 });
 

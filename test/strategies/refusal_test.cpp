@@ -46,6 +46,8 @@ TEST_CASE("layouts that cannot be are told with what could") {
   CHECK(why([](Point& p) {
           p.optimizer = OptimizerKind::sgd, p.precision = Precision::bf16, p.moments_in_bf16 = true;
         }) == "moments_in_bf16 with optimizer sgd, need optimizer adamw or moments_in_bf16 false");
+  CHECK(why([](Point& p) { p.precision = Precision::fp16, p.main_weights_in_bf16 = true; }) ==
+        "main_weights_in_bf16 with precision fp16, need precision bf16 or main_weights_in_bf16 false");
   CHECK(why([](Point& p) { p.fp8_recipe = Fp8Recipe::delayed; }) ==
         "fp8_recipe delayed with precision f32, need precision fp8 or fp8_recipe tensorwise");
   const auto in_fp8 = [&](auto change) {
@@ -168,6 +170,9 @@ TEST_CASE("layouts that cannot be are told with what could") {
   CHECK(why([](Point& p) { p.graph = Graph::megatron_core, p.cross_entropy_fusion = CrossEntropyFusion::torch; }) ==
         "cross_entropy_fusion torch with graph megatron_core, need graph fused or cross_entropy_fusion te");
   CHECK(why([](Point& p) { p.cross_entropy_fusion = CrossEntropyFusion::torch; }) == "");
+  CHECK(why([](Point& p) { p.precision = Precision::bf16, p.cross_entropy_fusion = CrossEntropyFusion::torch_16bit; }) == "");
+  CHECK(why([](Point& p) { p.cross_entropy_fusion = CrossEntropyFusion::torch_16bit; }) ==
+        "cross_entropy_fusion torch_16bit with precision f32, whose logits have 32 bits, need cross_entropy_fusion torch");
   CHECK(why([](Point& p) { p.graph = Graph::eager, p.gradient_accumulation_fusion = false; }) ==
         "gradient_accumulation_fusion false with graph eager, need graph megatron_core or "
         "gradient_accumulation_fusion true");
@@ -251,6 +256,15 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
     return why_unsupported_on(p.device, p).value_or("");
   };
   CHECK(why(R"("precision": "fp16")") == "");
+  CHECK(why(R"("precision": "bf16", "main_weights_in_bf16": true)") == "");
+  CHECK(why(R"("precision": "bf16", "cross_entropy_fusion": "torch_16bit", "tp": 2)") ==
+        "cross_entropy_fusion torch_16bit with tp 2 is not built into this binary, need tp 1 or cross_entropy_fusion torch");
+  CHECK(why(R"("precision": "bf16", "main_weights_in_bf16": true, "offload": "optimizer")") ==
+        "main_weights_in_bf16 with offload optimizer is not built into this binary, need offload none or "
+        "main_weights_in_bf16 false");
+  CHECK(why(R"("precision": "bf16", "main_weights_in_bf16": true, "optimizer": "sgd")") ==
+        "main_weights_in_bf16 with optimizer sgd is not built into this binary, need optimizer adamw or "
+        "main_weights_in_bf16 false");
   CHECK(why(R"("attention": "flash")") == "");
   for (const char* fields : {R"("offload": "optimizer", "optimizer": "sgd")", R"("capture": true, "optimizer": "sgd")",
                              R"("capture": true, "precision": "fp8")", R"("framework": "megatron")",

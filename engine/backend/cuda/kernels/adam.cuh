@@ -1,5 +1,7 @@
 // One AdamW step, and the 16-bit copy of the new weights in the same pass.
 #pragma once
+#include <type_traits>
+
 #include "engine/backend/cuda/kernels/borders.h"
 #include "engine/backend/cuda/kernels/each.h"
 #include "engine/backend/cuda/kernels/types.h"
@@ -7,10 +9,10 @@
 
 namespace mbench::cuda {
 
-template <class TG, class TM, class TV>
+template <class TP, class TG, class TM, class TV>
 struct AdamEach {
   static constexpr int kWidth = 4;  // 16 bytes of each f32 tensor, which are most of the traffic
-  float* param;
+  TP* param;
   TV *m, *v;
   const TG* grad;
   TM* model;  // null: none
@@ -54,16 +56,23 @@ void enqueue(Stream& stream, const ops::Adam& op) {
         using TG = decltype(grad_type);
         using TM = decltype(model_type);
         using TV = decltype(moment_type);
-        for_pieces(op.undecayed, op.param.numel(),
-                   [&](std::int64_t at, std::int64_t n, const Borders& borders) {
-                     launch_flat(stream, op.name, n,
-                                 AdamEach<TG, TM, TV>{pointer<float>(op.param) + at, pointer<TV>(op.m) + at,
-                                                      pointer<TV>(op.v) + at, pointer<TG>(op.grad) + at,
-                                                      op.model ? pointer<TM>(op.model) + at : nullptr, op.lr,
-                                                      op.beta1, op.beta2, op.eps, op.weight_decay,
-                                                      op.grad_scale, m_scale, v_scale, borders,
-                                                      pointer<float>(op.by_step)});
-                   });
+        const auto launch = [&](auto param_type) {
+          using TP = decltype(param_type);
+          for_pieces(op.undecayed, op.param.numel(),
+                     [&](std::int64_t at, std::int64_t n, const Borders& borders) {
+                       launch_flat(stream, op.name, n,
+                                   AdamEach<TP, TG, TM, TV>{
+                                       pointer<TP>(op.param) + at, pointer<TV>(op.m) + at,
+                                       pointer<TV>(op.v) + at, pointer<TG>(op.grad) + at,
+                                       op.model ? pointer<TM>(op.model) + at : nullptr, op.lr, op.beta1,
+                                       op.beta2, op.eps, op.weight_decay, op.grad_scale, m_scale, v_scale,
+                                       borders, pointer<float>(op.by_step)});
+                     });
+        };
+        // Weights that are updated in bf16 have no copy, so that one type of it is enough.
+        if constexpr (std::is_same_v<TM, float>)
+          if (op.param.dtype() == DType::bf16) return launch(bf16{});
+        launch(float{});
       });
     });
   });
