@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "cli/cli.h"
@@ -9,6 +10,7 @@
 #include "cli/sensitivity.h"
 #include "cli/simulation.h"
 #include "engine/base/text.h"
+#include "engine/ops/route.h"
 #include "engine/run/run_point.h"
 #include "engine/sim/counting.h"
 #include "search/advice.h"
@@ -67,6 +69,23 @@ std::string copies_of(const Plan& plan) {
   return copies > 1 ? fmt::format(", {} copies", copies) : "";
 }
 
+// How tokens meet the experts of other ranks, and what of a layer and a micro batch goes one way.
+void print_ways_of_tokens(const Point& p, const Plan& plan) {
+  const std::int64_t ranks = plan.mesh.size(Axis::ep), own_parts = p.sequence_parallel ? p.tp / p.expert_tp() : 1;
+  const std::int64_t tokens = p.seq / p.cp / own_parts * p.micro_batch;  // that a rank dispatches
+  std::int64_t rows = tokens * p.model.active_experts;
+  std::string what = fmt::format("a row for each of {} experts of a token", p.model.active_experts);
+  if (p.ep_communication == EpCommunication::all_gather) rows = tokens * ranks, what = fmt::format("all tokens of {} ranks to each", ranks);
+  if (p.ep_communication == EpCommunication::flex) {
+    const std::vector<std::int64_t> visits = ops::balanced_visits(tokens, p.model.experts, p.model.active_experts, ranks);
+    rows = std::accumulate(visits.begin(), visits.end(), std::int64_t{0});
+    what = fmt::format("a token once to each of {:.2f} ranks of {}{}", static_cast<double>(rows) / static_cast<double>(tokens), ranks,
+                       plan.router.routing == Routing::balanced ? "" : ", were they balanced");
+  }
+  const double bytes = static_cast<double>(rows * p.model.hidden) * static_cast<double>(size_of(plan.precision.model));
+  fmt::print("               over ep by {}: {}, {:.1f} MiB a layer and micro batch each way\n", name_of(p.ep_communication), what, bytes / (1 << 20));
+}
+
 void print_layout(const Point& p, const Plan& plan) {
   fmt::print("  ranks        {} = tp {}{} x dp {} x pp {} (tp innermost)\n", plan.mesh.world(), p.tp,
              p.cp > 1 ? fmt::format(" x cp {}", p.cp) : "", p.dp, p.pp);
@@ -77,6 +96,7 @@ void print_layout(const Point& p, const Plan& plan) {
     fmt::print("  experts      etp {} x ep {} x edp {}, {} of {} and {} shared for a token, router {}\n",
                plan.mesh.size(Axis::etp), plan.mesh.size(Axis::ep), plan.mesh.size(Axis::edp),
                p.model.active_experts, p.model.experts, p.model.shared_experts, str(plan.router));
+  if (plan.mesh.size(Axis::ep) > 1) print_ways_of_tokens(p, plan);
   fmt::print("  parameters   {} ({} words padded to {})\n", parameter_count(p.model, p.tp), p.model.vocab,
              plan.vocab);
   fmt::print("  batch        {} samples = {} micro batches of {} x dp {}\n", p.global_batch,

@@ -3,7 +3,8 @@
 // of a tensor-parallel group go through the same parts of experts together, as through a dense block; with etp 1 every
 // rank sends its own; between the two, the tokens of etp neighbouring ranks are gathered and go together. Over ep rows are sent to
 // their experts, or all tokens are gathered, each rank computes what its experts have to do with them, and the sums are
-// reduce-scattered (Megatron-Core's dispatchers `alltoall` and `allgather`).
+// reduce-scattered; or a token goes once to each rank that has any of its experts, which sums what they make of it (Megatron-Core's
+// dispatchers `alltoall`, `allgather` and `flex`).
 #include <numeric>
 
 #include "strategies/strategies.h"
@@ -80,9 +81,9 @@ MaybeRefusal refuse(const Point& p) {
         "multiple of "
         "{} tokens, got {} of a sample, need {}, or router learned",
         m.experts, m.active_experts, run, seq, nearest_multiples(seq, run));
-  if (p.ep_communication == EpCommunication::all_gather && p.router.routing == Routing::capacity)
-    return infeasible("ep_communication all_gather with router {}, whose capacity is of the tokens that a rank sends, need router balanced or "
-                      "learned, or ep_communication all_to_all", str(p.router));
+  if (p.ep_communication != EpCommunication::all_to_all && p.router.routing == Routing::capacity)
+    return infeasible("ep_communication {} with router {}, whose capacity is of the tokens that a rank sends, need router balanced or "
+                      "learned, or ep_communication all_to_all", name_of(p.ep_communication), str(p.router));
   if (m.parts().bias)
     return not_built_in(fmt::format("bias true with experts (model {})", m.name), "bias false");
   return std::nullopt;
@@ -103,7 +104,11 @@ std::vector<Choice> choices(const Point& p, std::int64_t) {
     other.etp = n;
     if (p.tp % n == 0 && (n == p.tp || p.sequence_parallel) && routes()) etp.values.push_back(n);
   }
-  return {etp, ep};
+  // What one dispatcher does for a layout another does as well, at another cost.
+  Choice how{"ep_communication", {name_of(EpCommunication::all_to_all)}, true};
+  if (p.router.routing != Routing::capacity && p.ep > 1)
+    for (const EpCommunication other : {EpCommunication::all_gather, EpCommunication::flex}) how.values.push_back(name_of(other));
+  return {etp, ep, how};
 }
 
 void write(const Point& p, Plan& plan) {

@@ -269,6 +269,25 @@ std::unique_ptr<Pending> Group::start_all_to_all(const Tensor& in, const Tensor&
   return start_exchange(in, out, checked_rows(in, out, send_rows, receive_rows));
 }
 
+void Group::forwarded_all_to_all(const std::vector<Parcel>& parcels, std::span<const std::int64_t> send_rows,
+                                 std::span<const std::int64_t> receive_rows, std::int64_t node_rows) {
+  Rows rows;
+  std::size_t bytes = 0;
+  for (const Parcel& p : parcels) {
+    rows = checked_rows(p.in, p.out, send_rows, receive_rows);
+    bytes += p.in.bytes();
+  }
+  if (size_ == 1) {
+    for (const Parcel& p : parcels) device_.copy(p.in, p.out);
+    return;
+  }
+  collective("all_to_all", bytes, [this, parcels, rows, node_rows] { do_forwarded_all_to_all(parcels, rows, node_rows); });
+}
+
+void Group::do_forwarded_all_to_all(const std::vector<Parcel>& parcels, const Rows& rows, std::int64_t) {
+  for (const Parcel& p : parcels) do_all_to_all(p.in, p.out, rows);
+}
+
 std::unique_ptr<Pending> Group::start_shift(const Tensor& in, const Tensor& out) {
   if (in.shape() != out.shape() || in.shape().rank() == 0 || in.dtype() != out.dtype() || overlap(in, out))
     fail(ErrorKind::internal, fmt::format("{} shift", name_),

@@ -84,6 +84,17 @@ class Group {
   std::unique_ptr<Pending> start_all_to_all(const Tensor& in, const Tensor& out,
                                             std::span<const std::int64_t> send_rows,
                                             std::span<const std::int64_t> receive_rows);
+  // The same of tensors whose rows lie beside each other and travel together, of rows that are a token's: a rank of this one's node
+  // gets its own, and what several ranks of another node get leaves this node once and is passed on there; on the way back they are
+  // summed there first. `node_rows`: those rows of this rank's, one for each node that has any of their ranks, its own among them.
+  // Between the nodes each backend does as it can: rows are sent to each rank where it knows of no nodes.
+  struct Parcel {
+    Tensor in, out;
+  };
+  void forwarded_all_to_all(const std::vector<Parcel>& parcels, std::span<const std::int64_t> send_rows,
+                            std::span<const std::int64_t> receive_rows, std::int64_t node_rows);
+  // How many ranks of the group, one after the other, are on a node; all, where the backend does not know.
+  virtual int ranks_on_node() const { return size_; }
   // Round the ring of ranks: `in` goes to the rank after this one, or from the last to the first; out = what the rank before
   // this one sent.
   std::unique_ptr<Pending> start_shift(const Tensor& in, const Tensor& out);
@@ -125,6 +136,8 @@ class Group {
   virtual void do_all_to_all(const Tensor& in, const Tensor& out, const Rows& rows) = 0;
   virtual std::unique_ptr<Pending> do_start_all_to_all(const Tensor& in, const Tensor& out,
                                                        const Rows& rows) = 0;
+  // One all_to_all after the other, unless a backend knows better.
+  virtual void do_forwarded_all_to_all(const std::vector<Parcel>& parcels, const Rows& rows, std::int64_t node_rows);
   // An all_to_all in which every rank has but one to send to, unless a backend knows better.
   virtual std::unique_ptr<Pending> do_start_shift(const Tensor& in, const Tensor& out);
   virtual void do_broadcast(const Tensor& x, int root) = 0;

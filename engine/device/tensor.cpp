@@ -38,4 +38,14 @@ Tensor Tensor::part(std::int64_t begin, const Shape& shape) const {
   return t;
 }
 
+Tensor Tensor::bytes_as(DType dtype) const {
+  const auto bytes = [&](std::int64_t n, DType type) { return n * static_cast<std::int64_t>(size_of(type)); };
+  const std::int64_t last = shape_.rank() > 0 ? bytes(shape_.cols(), dtype_) : 0, size = bytes(1, dtype);
+  check(last > 0 && last % size == 0, "tensor", "{} of {} as {}", shape_, name_of(dtype_), name_of(dtype));
+  Tensor t = *this;
+  t.shape_[-1] = last / size;
+  t.dtype_ = dtype;
+  return t;
+}
+
 }  // namespace mbench

@@ -56,6 +56,8 @@ class Tensor {
   Tensor slice(std::int64_t begin, std::int64_t count) const;
   // `shape` elements starting at element `begin` of the flattened tensor.
   Tensor part(std::int64_t begin, const Shape& shape) const;
+  // The same bytes as elements of another type, as many along the last dim as they make.
+  Tensor bytes_as(DType dtype) const;
   void reset() { *this = Tensor(); }
 
  private:

@@ -62,11 +62,11 @@ ExpertWay way_of(Device& device, const std::vector<std::int64_t>& counts, std::v
                  ExpertRows& rows);
 
 // Between rows by expert of all experts, on the rank whose tokens they are, and rows by expert of this rank's experts. One
-// rank has nothing to exchange, nor have ranks that gather all tokens: both are the same tensor.
+// rank has nothing to exchange, nor have ranks to which tokens come as they are: both are the same tensor.
 class ExpertExchange {
  public:
   explicit ExpertExchange(const Plan& plan)
-      : ranks_(plan.ep_communication == EpCommunication::all_gather ? 1 : plan.mesh.size(Axis::ep)) {}
+      : ranks_(plan.ep_communication == EpCommunication::all_to_all ? plan.mesh.size(Axis::ep) : 1) {}
 
   // Under way: overlaps with what is enqueued until finish().
   class Travelling {

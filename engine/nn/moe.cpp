@@ -29,21 +29,30 @@ std::int64_t capacity_of(const RouterMode& mode, std::int64_t tokens, std::int64
   return 0;
 }
 
+// Of the tokens that this rank dispatches.
+Shape own_tokens(const Moe::Saved& saved, std::int64_t width) {
+  Shape shape = saved.visits.rows.shape();
+  shape[-1] = width;
+  return shape;
+}
+
 }  // namespace
 
 Moe::Moe(ParameterStore& store, const Plan& plan, const MoeSpec& spec, Regions drop)
     : experts_number_(spec.experts),
       active_(spec.active),
       mode_(plan.router),
-      gathers_(plan.ep_communication == EpCommunication::all_gather),
+      communication_(plan.ep_communication),
+      own_(communication_ != EpCommunication::all_to_all),
       tokens_(Transition::between(plan.role(spec.expert.fc1.role).input,
                                   plan.role(spec.expert.fc1.role).consumed, plan.mesh)),
       sums_(Transition::between(plan.role(spec.expert.fc2.role).product,
                                 plan.role(spec.expert.fc2.role).output, plan.mesh)),
-      counted_apart_(sequence_axes(gathers_ ? plan.hidden.value : plan.role(spec.expert.fc1.role).consumed.value, plan.mesh)),
+      counted_apart_(sequence_axes(own_ ? plan.hidden.value : plan.role(spec.expert.fc1.role).consumed.value, plan.mesh)),
       router_(store, plan, spec),
       experts_(store, plan, spec.expert, drop),
       exchange_(plan) {
+  if (communication_ == EpCommunication::flex && plan.mesh.size(Axis::ep) > 1) visits_.emplace(plan, spec);
   if (spec.shared) shared_.emplace(store, plan, *spec.shared, drop);
 }
 
@@ -51,24 +60,30 @@ void Moe::plan_dispatch(Context& c, const Tensor& experts, Saved& saved) const {
   const auto integers = [&](const Shape& shape, std::string_view what) {
     return c.device.empty(shape, DType::i64, Category::activations, what);
   };
-  const std::int64_t tokens = experts.shape().rows(), here = gathers_ ? experts_.count() : experts_number_;
+  const std::int64_t here = own_ ? experts_.count() : experts_number_, ranks = c.plan.mesh.size(Axis::ep);
+  // Those of which the experts here have their share: what a rank dispatches, or all ranks' together.
+  const std::int64_t tokens = visits_ ? saved.visits.rows.shape().rows() * ranks : experts.shape().rows();
   ops::DispatchPlan plan;
   plan.experts = experts;
   plan.capacity = capacity_of(mode_, tokens, active_, experts_number_);
-  plan.rows = saved.rows = integers(experts.shape(), "rows of tokens");
+  plan.rows = saved.rows =
+      visits_ ? RankVisits::of_received(c, experts.shape(), DType::i64, saved.visits, "rows of tokens") : integers(experts.shape(), "rows of tokens");
   plan.counts = integers({here}, "tokens of experts");
   plan.offsets = integers({here + 1}, "first rows of experts");
-  plan.pairs = saved.pairs = integers({plan.capacity > 0 ? here * plan.capacity : tokens * active_}, "tokens of rows");
-  if (gathers_) plan.first = c.groups.over({Axis::ep}).rank() * here;
+  std::int64_t most = plan.capacity > 0 ? here * plan.capacity : experts.numel();
+  // Without values experts have their share, however few tokens come.
+  if (visits_ && plan.capacity == 0) most = std::max(most, (tokens * active_ + experts_number_ - 1) / experts_number_ * here);
+  plan.pairs = saved.pairs = integers({most}, "tokens of rows");
+  if (own_) plan.first = c.groups.over({Axis::ep}).rank() * here;
   run(c.device, plan);
-  saved.sizes = {plan.capacity * (gathers_ ? 1 : c.plan.mesh.size(Axis::ep)), {}};
+  saved.sizes = {plan.capacity * (own_ ? 1 : ranks), {}};
   if (plan.capacity == 0)
     read_sizes(c, plan.counts, tokens * active_, saved);
-  else if (c.graph().reads_expert_rows && mode_.routing == Routing::balanced && !c.plan.capture)
+  else if (c.graph().reads_expert_rows && mode_.routing == Routing::balanced && !c.plan.capture && !visits_)
     wait_for_sizes(c, plan.counts);
   if (!router_.balances()) return;
-  const Tensor counts = gathers_ ? counts_of_own(c, saved) : plan.counts;
-  const std::int64_t own = gathers_ ? saved.router.experts.shape().rows() : tokens;
+  const Tensor counts = own_ ? counts_of_own(c, saved) : plan.counts;
+  const std::int64_t own = own_ ? saved.router.experts.shape().rows() : tokens;
   Group& together = c.groups.over(counted_apart_);
   if (together.size() > 1) together.all_reduce(counts);
   router_.count(c, counts, own * together.size(), saved.router);
@@ -92,7 +107,7 @@ void Moe::read_sizes(Context& c, const Tensor& counts, std::int64_t pairs, Saved
   const std::int64_t ranks = c.plan.mesh.size(Axis::ep), local = experts_number_ / ranks;
   const auto number = static_cast<std::size_t>(experts_number_);
   Tensor all = counts;
-  if (gathers_ && ranks > 1) {
+  if (own_ && ranks > 1) {
     all = c.device.empty({experts_number_}, DType::i64, Category::activations, "tokens of all experts");
     c.groups.over({Axis::ep}).all_gather(counts, all);
   }
@@ -112,8 +127,8 @@ void Moe::read_sizes(Context& c, const Tensor& counts, std::int64_t pairs, Saved
   };
   const std::vector<std::int64_t> mine = read(all, [](std::int64_t e) { return e; });
   if (c.device.real()) c.router_load.add(mine);
-  if (gathers_ || ranks == 1) {
-    const std::int64_t first = gathers_ ? c.groups.over({Axis::ep}).rank() * local : 0;
+  if (own_ || ranks == 1) {
+    const std::int64_t first = own_ ? c.groups.over({Axis::ep}).rank() * local : 0;
     saved.sizes.offsets.assign(1, 0);
     for (std::int64_t e = first; e < first + local; ++e)
       saved.sizes.offsets.push_back(saved.sizes.offsets.back() + mine[static_cast<std::size_t>(e)]);
@@ -134,7 +149,7 @@ void Moe::read_sizes(Context& c, const Tensor& counts, std::int64_t pairs, Saved
 // As read_sizes(), where all are known beforehand: what a graph that drops no token waits for, whatever the routing.
 void Moe::wait_for_sizes(Context& c, const Tensor& counts) const {
   Tensor rows = counts;
-  if (Group& peers = c.groups.over({Axis::ep}); peers.size() > 1 && !gathers_) {
+  if (Group& peers = c.groups.over({Axis::ep}); peers.size() > 1 && !own_) {
     rows = c.device.empty(counts.shape(), DType::i64, Category::activations, "rows that come from each rank");
     peers.all_to_all(counts, rows);
   }
@@ -144,6 +159,18 @@ void Moe::wait_for_sizes(Context& c, const Tensor& counts) const {
   }
   std::vector<std::int64_t> values(static_cast<std::size_t>(rows.numel()));
   c.device.read(rows, std::as_writable_bytes(std::span(values)));
+}
+
+Tensor Moe::visitors(Context& c, const Tensor& x, Tensor& experts, Saved& saved) const {
+  visits_->plan(c, experts, saved.visits);
+  RankVisits::Tokens tokens = visits_->to_ranks(c, x, experts, saved.weights, saved.visits);
+  experts = std::move(tokens.experts), saved.weights = std::move(tokens.weights);
+  return std::move(tokens.x);
+}
+
+Tensor Moe::for_tokens(Context& c, const Shape& whole, const Saved& saved, std::string_view what) const {
+  if (!visits_) return c.activation(whole, what);
+  return RankVisits::of_received(c, whole, c.dtype(), saved.visits, what);
 }
 
 Tensor Moe::weights_of_rows(Context& c, Saved& saved) const {
@@ -158,14 +185,17 @@ Tensor Moe::forward(Context& c, const MicroBatch& batch, Tensor x,
   auto owned = std::make_unique<Saved>();
   Saved& saved = *owned;
   keep = std::move(owned);
-  if (!gathers_) c.device.host_work(HostWork::mixture);
+  if (communication_ == EpCommunication::all_to_all) c.device.host_work(HostWork::mixture);
   const Tensor own_weights = router_.forward(c, batch, x, saved.router);
   saved.weights = communicate(c, tokens_.forward, own_weights);
-  plan_dispatch(c, communicate(c, tokens_.forward, saved.router.experts), saved);
+  Tensor experts = communicate(c, tokens_.forward, saved.router.experts), visiting;
+  if (visits_) visiting = visitors(c, communicate_briefly(c, tokens_.forward, x), experts, saved);
+  plan_dispatch(c, experts, saved);
+  experts.reset();
   Tensor rows;
   Shape whole;
   {
-    const Tensor tokens = communicate_briefly(c, tokens_.forward, x);
+    const Tensor tokens = visits_ ? std::exchange(visiting, Tensor()) : communicate_briefly(c, tokens_.forward, x);
     whole = tokens.shape();
     rows = c.activation({saved.pairs.numel(), whole[2]}, "dispatched tokens");
     run(c.device, ops::Dispatch{tokens, saved.pairs, active_, rows});
@@ -180,7 +210,7 @@ Tensor Moe::forward(Context& c, const MicroBatch& batch, Tensor x,
   Tensor arrived = travelling.finish();
   Tensor made = experts_.forward(c, saved.sizes, std::move(arrived), within ? weights.finish() : Tensor(), saved.experts);
   Tensor output = exchange_.back(c, std::move(made), experts_.count(), saved.way).finish();
-  const Tensor sum = c.activation(whole, "combined outputs of experts");
+  Tensor sum = for_tokens(c, whole, saved, "combined outputs of experts");
   if (within) {
     run(c.device, ops::DispatchGrad{output, saved.rows, sum});
   } else {
@@ -188,6 +218,11 @@ Tensor Moe::forward(Context& c, const MicroBatch& batch, Tensor x,
     saved.output = output;
   }
   output.reset();
+  if (visits_) {
+    std::vector<Tensor> made;
+    made.push_back(std::exchange(sum, Tensor()));
+    sum = visits_->back(c, std::move(made), {own_tokens(saved, whole[2])}, saved.visits).front();
+  }
   const Tensor y = communicate(c, sums_.forward, sum);
   if (shared_) run(c.device, ops::Add{y, shared, y});
   return y;
@@ -196,12 +231,14 @@ Tensor Moe::forward(Context& c, const MicroBatch& batch, Tensor x,
 Tensor Moe::backward(Context& c, const MicroBatch& batch, Tensor dy,
                      std::unique_ptr<Mixer::Saved>& kept) const {
   Saved& saved = static_cast<Saved&>(*kept);
-  if (!gathers_) c.device.host_work(HostWork::mixture);
-  const Tensor dsum = communicate(c, sums_.backward, dy);
+  if (communication_ == EpCommunication::all_to_all) c.device.host_work(HostWork::mixture);
+  Tensor dsum = communicate(c, sums_.backward, dy);
+  if (visits_) dsum = visits_->to_ranks(c, dsum, saved.visits);
   const Shape whole = dsum.shape();
   const bool within = c.graph().weights_within_experts;
   Tensor dweights =
-      c.device.empty(saved.rows.shape(), DType::f32, Category::activations, "gradient of weights");
+      visits_ ? RankVisits::of_received(c, saved.rows.shape(), DType::f32, saved.visits, "gradient of weights")
+              : c.device.empty(saved.rows.shape(), DType::f32, Category::activations, "gradient of weights");
   Tensor doutput;
   if (within) {
     doutput = c.activation({saved.pairs.numel(), whole[2]}, "gradient of experts' outputs");
@@ -212,6 +249,7 @@ Tensor Moe::backward(Context& c, const MicroBatch& batch, Tensor dy,
   }
   saved.weights.reset();
   saved.pairs.reset();
+  if (visits_) dsum.reset();
   auto travelling = exchange_.to_experts(c, std::move(doutput), experts_.count(), saved.way);
   Tensor dshared;
   if (shared_) dshared = shared_->backward(c, batch, std::move(dy), saved.shared);
@@ -224,10 +262,19 @@ Tensor Moe::backward(Context& c, const MicroBatch& batch, Tensor dy,
     const Shape pairs{dweights.numel(), 1};
     run(c.device, ops::DispatchGrad{back, saved.rows.view(pairs), dweights.view(pairs)});
   }
-  Tensor dx = c.activation(whole, "gradient of dispatched tokens");
+  Tensor dx = for_tokens(c, whole, saved, "gradient of dispatched tokens");
   run(c.device, ops::DispatchGrad{drows, saved.rows, dx});
   drows.reset();
   saved.rows.reset();
+  if (visits_) {
+    std::vector<Tensor> made;
+    made.push_back(std::exchange(dx, Tensor()));
+    made.push_back(std::exchange(dweights, Tensor()));
+    std::vector<Tensor> sums =
+        visits_->back(c, std::move(made), {own_tokens(saved, whole[2]), saved.visits.rows.shape()}, saved.visits);
+    dx = std::move(sums[0]), dweights = std::move(sums[1]);
+    saved.visits = {};
+  }
   Communication tokens(c, tokens_.backward, dx);
   dx.reset();
   dweights = communicate(c, tokens_.backward, dweights);

@@ -1,13 +1,15 @@
 // A mixture of experts: each token goes to the experts that the router chose for it, their outputs come back and are
 // summed by weight; the shared expert, if there is one, sees all tokens. Where the graph has weights within experts, they go to
 // the experts with the rows, and what comes back is summed as it is. Where tokens are gathered over ep, no row travels: each rank
-// sums what its own experts make of all tokens, and the sums are reduce-scattered.
+// sums what its own experts make of all tokens, and the sums are reduce-scattered. Or tokens go once to each rank that has any of their
+// experts, which sums what those make of them.
 #pragma once
 #include <optional>
 
 #include "engine/nn/experts.h"
 #include "engine/nn/mixer.h"
 #include "engine/nn/mlp.h"
+#include "engine/nn/rank_visits.h"
 #include "engine/nn/router.h"
 
 namespace mbench {
@@ -20,6 +22,7 @@ class Moe final : public Mixer {
     Tensor rows, pairs;  // as DispatchPlan made them
     ExpertRows sizes;
     ExpertWay way;
+    RankWay visits;
     Experts::Saved experts;
     Tensor output;  // of the experts, a row for each that was dispatched, where weights multiply it
     std::unique_ptr<Mixer::Saved> shared;
@@ -44,19 +47,25 @@ class Moe final : public Mixer {
   // The same for sizes that follow the data, from the plan's counts: the host waits for them.
   void read_sizes(Context& context, const Tensor& counts, std::int64_t pairs, Saved& saved) const;
   void wait_for_sizes(Context& context, const Tensor& counts) const;
-  // How many of this rank's own tokens chose each expert, where `counts` of a plan are of gathered tokens and of its own experts.
+  // How many of this rank's own tokens chose each expert, where `counts` of a plan are of other ranks' too and of its own experts.
   Tensor counts_of_own(Context& context, const Saved& saved) const;
+  // The tokens that come to this rank, for x of its own; `experts` and the weights become theirs too.
+  Tensor visitors(Context& context, const Tensor& x, Tensor& experts, Saved& saved) const;
+  // Of the tokens of which the plan is, [tokens, ..., width] in the activations' type.
+  Tensor for_tokens(Context& context, const Shape& whole, const Saved& saved, std::string_view what) const;
   // Those of the tokens' pairs, which are kept no longer, by the rows in which they go out: [rows, 1] f32, zero in padding.
   Tensor weights_of_rows(Context& context, Saved& saved) const;
 
   std::int64_t experts_number_, active_;
   RouterMode mode_;
-  bool gathers_;  // all tokens of ep come to each of its ranks, whose plan is of its own experts alone
+  EpCommunication communication_;
+  bool own_;  // the plan is of this rank's own experts alone, and of all tokens that come to it
   Transition tokens_, sums_;  // hidden activations to where they are dispatched; summed outputs back
   Axes counted_apart_;  // along which other ranks dispatch tokens that are balanced together with this rank's
   Router router_;
   Experts experts_;
   ExpertExchange exchange_;
+  std::optional<RankVisits> visits_;  // where tokens go once to each rank, of which there are several
   std::optional<Mlp> shared_;
 };
 

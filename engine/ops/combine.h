@@ -21,7 +21,7 @@ struct
     need_shape(name, "x", x, {x.shape().rows(), y.shape().cols()});
   }
   Cost cost() const {
-    const auto n = static_cast<double>(rows.numel() * y.shape().cols());
+    const auto n = static_cast<double>(read_of(rows, x) * y.shape().cols());
     return {2 * n,
             n * static_cast<double>(size_of(x.dtype())) + bytes_of(rows) + bytes_of(weights) + bytes_of(y)};
   }

@@ -1,5 +1,7 @@
 // The rows of the experts gathered from the tokens, and the gradient. DispatchPlan says which row is whose.
 #pragma once
+#include <algorithm>
+
 #include "engine/ops/arguments.h"
 
 namespace mbench::ops {
@@ -10,12 +12,18 @@ inline void need_rows_of(std::string_view op, const Tensor& rows, std::int64_t t
   mbench::check(rows.shape().rows() == tokens, op, "rows, got {}, need [{} tokens, k]", rows.shape(), tokens);
 }
 
+// Rows of `of` that are read: one pair has each at most, and many pairs none where experts of other ranks have them.
+inline std::int64_t read_of(const Tensor& rows, const Tensor& of) {
+  return std::min(rows.numel(), of.shape().rows());
+}
+
 struct Dispatch {  // y[row] = x[token of the row's pair], zero where the row is padding
   static constexpr std::string_view name = "dispatch";
   Tensor x;            // [..., n], a row for each token
   Tensor pairs;        // [rows] i64; outside [0, tokens * k): padding
   std::int64_t k = 1;  // experts of a token
   Tensor y;            // [rows, n]
+  bool in_exchange = false;  // a part of the kernel that sends the rows: its traffic is that one's
   void check() const {
     need_float(name, "x", x);
     need_dtype(name, "pairs", pairs, DType::i64);
@@ -23,7 +31,7 @@ struct Dispatch {  // y[row] = x[token of the row's pair], zero where the row is
     need_shape(name, "y", y, {pairs.numel(), x.shape().cols()});
     mbench::check(k > 0, name, "experts of a token, got {}, need at least 1", k);
   }
-  Cost cost() const { return {0, bytes_of(pairs) + 2 * bytes_of(y)}; }
+  Cost cost() const { return in_exchange ? Cost{} : Cost{0, bytes_of(pairs) + 2 * bytes_of(y)}; }
 };
 
 struct DispatchGrad {  // dx[token] = sum over its pairs of dy[the pair's row], in the order of the slots
@@ -31,6 +39,7 @@ struct DispatchGrad {  // dx[token] = sum over its pairs of dy[the pair's row], 
   Tensor dy;    // [rows, n]
   Tensor rows;  // [tokens, k] i64; outside [0, rows): the pair has none
   Tensor dx;    // [..., n], a row for each token
+  bool in_exchange = false;  // a part of the kernel that brought the rows
   void check() const {
     need_float(name, "dx", dx);
     need_rows_of(name, rows, dx.shape().rows());
@@ -38,7 +47,8 @@ struct DispatchGrad {  // dx[token] = sum over its pairs of dy[the pair's row], 
     need_shape(name, "dy", dy, {dy.shape().rows(), dx.shape().cols()});
   }
   Cost cost() const {
-    const auto n = static_cast<double>(rows.numel() * dx.shape().cols());
+    if (in_exchange) return {};
+    const auto n = static_cast<double>(read_of(rows, dy) * dx.shape().cols());
     return {n, n * static_cast<double>(size_of(dy.dtype())) + bytes_of(rows) + bytes_of(dx)};
   }
 };

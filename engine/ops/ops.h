@@ -24,6 +24,7 @@
 #include "engine/ops/dispatch_plan.h"
 #include "engine/ops/dropout.h"
 #include "engine/ops/embedding.h"
+#include "engine/ops/expert_ranks.h"
 #include "engine/ops/fp8_matmul.h"
 #include "engine/ops/gelu_erf.h"
 #include "engine/ops/grouped_matmul.h"
@@ -61,7 +62,7 @@ using AllOps =
            ops::RmsNormGrad, ops::Rotary, ops::SwiGlu, ops::SwiGluGrad, ops::SquaredRelu,
            ops::SquaredReluGrad, ops::GeluErf, ops::GeluErfGrad, ops::DispatchPlan, ops::DispatchGrad,
            ops::Combine, ops::CombineGrad, ops::Route, ops::RouteGrad, ops::RouterLoss, ops::AddCounts,
-           ops::MoveCorrection, ops::Dispatch, ops::GroupedMatmul, ops::SumBlocks, ops::AbsMax, ops::Fp8Scale,
+           ops::MoveCorrection, ops::ExpertRanks, ops::Dispatch, ops::GroupedMatmul, ops::SumBlocks, ops::AbsMax, ops::Fp8Scale,
            ops::ScaleRows, ops::ScaleRowsGrad, ops::UpdateScales, ops::Quantise, ops::QuantiseBlocks, ops::Fp8Transpose, ops::Fp8Matmul>;
 
 // What a device holds its backend's ops by: a slot for each op. Slots are members of their own, and not one class with a run() for

@@ -13,6 +13,7 @@
 #pragma once
 #include <algorithm>
 #include <numeric>
+#include <vector>
 
 #include "engine/ops/arguments.h"
 
@@ -40,6 +41,10 @@ inline std::int64_t balanced_stride(std::int64_t experts, std::int64_t k) {
   while (std::gcd(stride, experts) != 1) ++stride;
   return stride;
 }
+
+// How many of `tokens` balanced tokens, one after the other from one of the first in a run on, visit each of `parts` equal parts of the
+// experts, which lie side by side: a token counts once for a part, whatever it has there.
+std::vector<std::int64_t> balanced_visits(std::int64_t tokens, std::int64_t experts, std::int64_t k, std::int64_t parts);
 
 // What a GPU's block has room for.
 inline constexpr std::int64_t kMostExperts = 8192;

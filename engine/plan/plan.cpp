@@ -34,6 +34,7 @@ GraphStyle graph_style(const Point& p) {
             .mask_in_batch = p.mask_in_batch,
             .unfused_rotary = !p.rope_fusion,
             .down_apart = true,
+            .forwarding_kernels = true,
             .reads_expert_rows = true};
   if (p.graph == Graph::eager)
     return {.fused_attention = false,

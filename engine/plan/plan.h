@@ -78,6 +78,7 @@ struct GraphStyle {
   bool mask_in_batch = false;   // a causal mask [batch, seq, seq] comes with each micro batch and goes after its forward / none
   bool unfused_rotary = false;  // the framework turns positions by small ops / by a kernel, as the engine does either way
   bool down_apart = false;      // the framework has two products where latent attention goes down: queries', keys' / the engine's one
+  bool forwarding_kernels = false;  // kernels that send tokens to ranks gather them, and those that send back sum / ops do, beside the exchange
   bool reads_expert_rows = false;  // the host waits for the rows of experts, though routing be balanced / not
 };
 

@@ -36,6 +36,12 @@ double or_else(double figure, double otherwise) {
   return figure > 0 ? figure : otherwise;
 }
 
+double largest_part(std::span<const std::int64_t> send_rows, std::span<const std::int64_t> receive_rows) {
+  std::int64_t largest = 0;
+  for (const auto& rows : {send_rows, receive_rows}) largest = std::max(largest, *std::max_element(rows.begin(), rows.end()));
+  return static_cast<double>(largest);
+}
+
 double total(double base, const std::vector<Part>& parts) {
   double latency = base, wire = 0;
   for (const Part& p : parts) latency += p.latency, wire = std::max(wire, p.wire);
@@ -127,10 +133,23 @@ double Links::estimate(sim::Call call, double bytes, DType dtype, Reach r) const
 
 double Links::all_to_all(sim::Call call, double row_bytes, std::span<const std::int64_t> send_rows,
                          std::span<const std::int64_t> receive_rows, Reach r) const {
-  std::int64_t largest = 0;
-  for (const auto& rows : {send_rows, receive_rows})
-    largest = std::max(largest, *std::max_element(rows.begin(), rows.end()));
-  return seconds(call, row_bytes * static_cast<double>(largest) * static_cast<double>(send_rows.size()), DType::f32, r);
+  return seconds(call, row_bytes * largest_part(send_rows, receive_rows) * static_cast<double>(send_rows.size()), DType::f32, r);
+}
+
+double Links::forwarded(double row_bytes, std::span<const std::int64_t> send_rows, std::span<const std::int64_t> receive_rows,
+                        std::int64_t node_rows, Reach r) const {
+  // What was measured within a node is an all-to-all's: it is one there.
+  if (machine_.measured && r.nodes == 1) return all_to_all(sim::Call::all_to_all, row_bytes, send_rows, receive_rows, r);
+  const Link link = inside(r.per_node);
+  const double all_to_all = or_else(link.all_to_all_bandwidth, link.bandwidth);
+  std::vector<Part> parts{pairwise(row_bytes * largest_part(send_rows, receive_rows) * static_cast<double>(send_rows.size()), r.per_node,
+                                   or_else(link.forwarding_bandwidth, all_to_all), link.latency)};
+  if (r.nodes > 1) {
+    const double network = or_else(machine_.network_all_to_all, machine_.network_bandwidth);
+    parts.push_back(pairwise(row_bytes * static_cast<double>(node_rows), r.nodes, or_else(machine_.network_forwarding, network),
+                             machine_.network_latency));
+  }
+  return whole_ticks(total(machine_.collective_base, parts));
 }
 
 // A chain through all ranks, as NCCL has no other way for it: what is on the wire flows in pieces, by as many networks' ports as

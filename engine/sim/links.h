@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/comm/group.h"
 #include "engine/device/tensor.h"
 #include "engine/sim/machine.h"
 
@@ -17,6 +18,13 @@ namespace mbench {
 inline double row_bytes(const Tensor& x) {
   double row = static_cast<double>(size_of(x.dtype()));
   for (int dim = 1; dim < x.shape().rank(); ++dim) row *= static_cast<double>(x.shape()[dim]);
+  return row;
+}
+
+// Of the rows that lie beside each other in tensors that travel together.
+inline double row_bytes_of(const std::vector<Group::Parcel>& parcels) {
+  double row = 0;
+  for (const Group::Parcel& p : parcels) row += row_bytes(p.in);
   return row;
 }
 
@@ -55,6 +63,11 @@ class Links {
                     Reach r) const {
     return all_to_all(sim::Call::all_to_all, row_bytes, send_rows, receive_rows, r);
   }
+  // Group::forwarded_all_to_all of rows of so many bytes. Within a node as all_to_all, at what kernels that forward reach there. Beside it
+  // a row crosses to each other node once: of `node_rows`, one node of which is the own, (n - 1) / n. The way back, on which a node sums
+  // first, is as long.
+  double forwarded(double row_bytes, std::span<const std::int64_t> send_rows, std::span<const std::int64_t> receive_rows,
+                   std::int64_t node_rows, Reach r) const;
   // Any of them, its bytes as measured.h counts them; `dtype`: of what is added up. What was measured on the machine stands in place
   // of the formulas, for groups within a node. In whole ticks (ticks.h).
   double seconds(sim::Call call, double bytes, DType dtype, Reach r) const;

@@ -185,6 +185,7 @@ Link read_link(const json& value, const std::string& where, bool counted) {
   if (counted) {
     link.all_reduce_bandwidth = f.get_or("all_reduce_bus_gbps", 0, kGiga);
     link.all_to_all_bandwidth = f.get_or("all_to_all_bus_gbps", 0, kGiga);
+    link.forwarding_bandwidth = f.get_or("forwarding_bus_gbps", 0, kGiga);
   }
   link.latency = f.get("latency_us", kMicro);
   f.end();
@@ -322,6 +323,7 @@ Machine machine_from_json(const ordered_json& root, const std::string& file) {
     read_string(f.object().require("name", "what the network is"), f.path("name"));
     m.network_bandwidth = f.get("gbps_per_device", kGiga);
     m.network_all_to_all = f.get_or("all_to_all_gbps_per_device", 0, kGiga);
+    m.network_forwarding = f.get_or("forwarding_gbps_per_device", 0, kGiga);
     m.network_latency = f.get("latency_us", kMicro);
     m.network_adapters = f.get_or("adapters", m.devices_per_node);
     f.end();

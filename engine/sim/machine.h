@@ -33,6 +33,7 @@ struct Link {
   double latency = 0;    // of one step of a ring
   // Bus bandwidth of all-reduces where switches add up on the way (NVLink SHARP), and of all-to-all; 0: as the others.
   double all_reduce_bandwidth = 0, all_to_all_bandwidth = 0;
+  double forwarding_bandwidth = 0;  // of kernels that send a token to each rank once; 0: as all-to-all
 };
 
 struct Machine {
@@ -77,6 +78,7 @@ struct Machine {
   LinkMatrix topology;  // of the devices of a node, to be shown; empty where they are no devices apart
   double network_bandwidth = 0, network_latency = 0;  // a device's share
   double network_all_to_all = 0;                      // the same of all-to-all; 0: as the others
+  double network_forwarding = 0;                      // of kernels that send a token to each node once; 0: as all-to-all
   double network_adapters = 1;                        // of a node
 
   std::array<std::string, kPrecisionCount> peak_sources;

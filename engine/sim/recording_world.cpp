@@ -55,6 +55,7 @@ class RecordingGroup final : public Group {
         part_(communication_of(name)) {
     if (links_) reach_ = links_->reach(members);
   }
+  int ranks_on_node() const override { return links_ ? reach_.per_node : size(); }
 
  protected:
   void do_all_reduce(const Tensor& x, ReduceOp) override { add(Kind::collective, spent(Call::all_reduce, x)); }
@@ -91,6 +92,9 @@ class RecordingGroup final : public Group {
   }
   std::unique_ptr<Pending> do_start_all_to_all(const Tensor& in, const Tensor&, const Rows& rows) override {
     return start(all_to_all(Call::start_all_to_all, in, rows));
+  }
+  void do_forwarded_all_to_all(const std::vector<Parcel>& parcels, const Rows& rows, std::int64_t node_rows) override {
+    add(Kind::collective, links_ ? links_->forwarded(row_bytes_of(parcels), rows.send, rows.receive, node_rows, reach_) : 0);
   }
   std::unique_ptr<Pending> do_start_shift(const Tensor& in, const Tensor&) override {
     return start(spent(Call::shift, in));

@@ -73,6 +73,7 @@ class SimGroup final : public Group {
     for (const int m : members_)
       if (const int s = network_.stage_of(m); stages_.empty() || stages_.back() != s) stages_.push_back(s);
   }
+  int ranks_on_node() const override { return reach_.per_node; }
 
  protected:
   void do_all_reduce(const Tensor& x, ReduceOp) override {
@@ -104,6 +105,9 @@ class SimGroup final : public Group {
   }
   std::unique_ptr<Pending> do_start_all_to_all(const Tensor& in, const Tensor&, const Rows& rows) override {
     return started("all_to_all", slowest(exchange_seconds(sim::Call::start_all_to_all, in, rows)));
+  }
+  void do_forwarded_all_to_all(const std::vector<Parcel>& parcels, const Rows& rows, std::int64_t node_rows) override {
+    blocking("all_to_all", slowest(links_.forwarded(row_bytes_of(parcels), rows.send, rows.receive, node_rows, reach_)));
   }
   std::unique_ptr<Pending> do_start_shift(const Tensor& in, const Tensor&) override {
     return started("shift", spent(sim::Call::shift, in));

@@ -35,8 +35,9 @@ constexpr Choices<AttentionKind, 2> kAttentions = {
 constexpr Choices<CpCommunication, 3> kCpCommunications = {{{"all_gather", CpCommunication::all_gather},
                                                             {"ring", CpCommunication::ring},
                                                             {"all_to_all", CpCommunication::all_to_all}}};
-constexpr Choices<EpCommunication, 2> kEpCommunications = {
-    {{"all_to_all", EpCommunication::all_to_all}, {"all_gather", EpCommunication::all_gather}}};
+constexpr Choices<EpCommunication, 3> kEpCommunications = {{{"all_to_all", EpCommunication::all_to_all},
+                                                            {"all_gather", EpCommunication::all_gather},
+                                                            {"flex", EpCommunication::flex}}};
 constexpr Choices<Graph, 3> kGraphs = {{{"eager", Graph::eager},
                                         {"fused", Graph::fused},
                                         {"megatron_core", Graph::megatron_core}}};

@@ -24,7 +24,7 @@ enum class AttentionKind { core, flash };
 // How the ranks of cp meet in attention: keys and values gathered; passed round from rank to rank; or all of the sequence for
 // some of the heads.
 enum class CpCommunication { all_gather, ring, all_to_all };
-enum class EpCommunication { all_to_all, all_gather };
+enum class EpCommunication { all_to_all, all_gather, flex };
 enum class Graph { eager, fused, megatron_core };
 // torch, torch_16bit: of graph fused; none, native: of megatron_core.
 enum class CrossEntropyFusion { none, native, te, torch, torch_16bit };

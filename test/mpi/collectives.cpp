@@ -262,6 +262,14 @@ void check_all_to_all(World& world, Device& device) {
       put(device, out, std::vector<float>(e.out.size(), -1));
       group->start_all_to_all(in, out, e.send, e.receive)->wait();
       CHECK(get<float>(device, out) == e.out);
+      // Two tensors whose rows go together.
+      const Tensor more = empty(device, total(e.receive));
+      put(device, out, std::vector<float>(e.out.size(), -1));
+      const double once = device.meter().communication_bytes;
+      group->forwarded_all_to_all({{in, out}, {in, more}}, e.send, e.receive, total(e.send));
+      CHECK(get<float>(device, out) == e.out);
+      CHECK(get<float>(device, more) == e.out);
+      CHECK(device.meter().communication_bytes - once == (group->size() == 1 ? 0 : 2 * static_cast<double>(in.bytes())));
     }
   }
   // All groups at once, three of each under way, which end in the order they were started in.

@@ -37,7 +37,7 @@ const json& choices() {
     "cp_communication": ["ring", "all_gather", "all_to_all"],
     "ep": [1, 2, 4],
     "etp": [0, 1, 2],
-    "ep_communication": ["all_to_all", "all_gather"],
+    "ep_communication": ["all_to_all", "all_gather", "flex"],
     "router": ["balanced", "balanced", "learned"]
   })");
   return table;

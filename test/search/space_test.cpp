@@ -100,6 +100,20 @@ TEST_CASE("lengths of stages and groups of micro batches are free by their names
   CHECK(groups_of(of(R"("schedule": "interleaved", "virtual_stages": 3, "micro_batch_group": [4, 5])")) == std::set<std::int64_t>{4});
 }
 
+TEST_CASE("how tokens meet experts is free by its name alone") {
+  const auto ways_of = [](const std::string& fields) {
+    std::set<EpCommunication> seen;
+    for (const Point& p : layouts(space_of(fmt::format(R"({{"model": "mixtral-bytes-4m", "seq": 128, "global_batch": 16, {}}})", fields))))
+      seen.insert(p.ep_communication);
+    return seen;
+  };
+  using enum EpCommunication;
+  using Ways = std::set<EpCommunication>;
+  CHECK(ways_of(R"("search": "all")") == Ways{all_to_all});
+  CHECK(ways_of(R"("ep": "any", "ep_communication": "any")") == Ways{all_to_all, all_gather, flex});
+  CHECK(ways_of(R"("ep": "any", "ep_communication": ["flex"])") == Ways{flex});
+}
+
 TEST_CASE("dp that is given leaves devices idle, and so does a search for few devices") {
   for (const Point& p : layouts(space_of(fmt::format(R"({{{}, "dp": 2, "tp": "any"}})", kModel)))) CHECK(p.dp == 2);
   std::set<std::int64_t> worlds;

@@ -348,6 +348,7 @@ TEST_CASE("tokens of a mixture are gathered over ep where no rows are sent, and 
   using Found = std::vector<std::vector<Collective>>;
   CHECK(exchanges(EpCommunication::all_to_all) == Found{{}, {}, {}, {}});
   CHECK(exchanges(EpCommunication::all_gather) == Found{{gather}, {scatter}, {scatter}, {gather}});
+  CHECK(exchanges(EpCommunication::flex) == Found{{}, {}, {}, {}});  // the mixture's own, as all_to_all's
 }
 
 TEST_CASE("sharded state: from the optimizer's to the weights, stage by stage") {

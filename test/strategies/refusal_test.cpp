@@ -81,14 +81,17 @@ TEST_CASE("layouts that cannot be are told with what could") {
   CHECK(mixture([](Point& p) { p.tp = 2, p.model.expert_ffn = 33; }) ==
         "etp 2 does not divide expert_ffn 33, need etp 1 or 3");
   CHECK(mixture([](Point& p) { p.tp = 4, p.model.expert_ffn = 36, p.model.shared_experts = 1; }) == "");
-  CHECK(mixture([](Point& p) { p.ep = 2, p.dp = p.global_batch = 2, p.ep_communication = EpCommunication::all_gather; }) == "");
-  CHECK_THAT(mixture([](Point& p) {
-               p.ep = 2, p.dp = p.global_batch = 2, p.ep_communication = EpCommunication::all_gather;
-               p.router = {Routing::capacity, 2};
-             }),
-             Contains("ep_communication all_gather with router capacity:2, whose capacity is of the tokens that a rank sends"));
-  CHECK(why([](Point& p) { p.ep_communication = EpCommunication::all_gather; }) ==
-        "ep_communication all_gather of a model without experts, need ep_communication all_to_all");
+  for (const EpCommunication how : {EpCommunication::all_gather, EpCommunication::flex}) {
+    const auto name = std::string(name_of(how));
+    CHECK(mixture([&](Point& p) { p.ep = 2, p.dp = p.global_batch = 2, p.ep_communication = how; }) == "");
+    CHECK_THAT(mixture([&](Point& p) {
+                 p.ep = 2, p.dp = p.global_batch = 2, p.ep_communication = how;
+                 p.router = {Routing::capacity, 2};
+               }),
+               Contains("ep_communication " + name + " with router capacity:2, whose capacity is of the tokens that a rank sends"));
+    CHECK(why([&](Point& p) { p.ep_communication = how; }) ==
+          "ep_communication " + name + " of a model without experts, need ep_communication all_to_all");
+  }
   CHECK_THAT(mixture([](Point& p) { p.seq = 64; }),
              Contains("a multiple of 3 tokens, got 64 of a sample, need 63 or 66, or router learned"));
   CHECK(mixture([](Point& p) { p.seq = 64, p.router.routing = Routing::learned; }) == "");
@@ -403,6 +406,20 @@ TEST_CASE("each choice that a strategy offers can be, and no divisor is missing"
   CHECK(strategies::sharded_state().choices(p, 8).front().values.size() == 1);
   p.zero = Zero::stage_3;
   CHECK(strategies::sharded_state().choices(p, 8).back().values.size() == 3);
+}
+
+TEST_CASE("how tokens meet the experts of other ranks is offered by name alone, where it can differ") {
+  const auto offered = [](const std::string& fields) {
+    const Point p = point_of(fmt::format(R"({{"model": "mixtral-bytes-4m", "seq": 64, "global_batch": 8, {}}})", fields));
+    const strategies::Choice last = strategies::expert().choices(p, 8).back();
+    CHECK(last.field == "ep_communication");
+    CHECK(last.by_name);
+    return last.values;
+  };
+  using Values = std::vector<json>;
+  CHECK(offered(R"("dp": 2, "ep": 2)") == Values{"all_to_all", "all_gather", "flex"});
+  CHECK(offered(R"("dp": 2)") == Values{"all_to_all"});
+  CHECK(offered(R"("dp": 2, "ep": 2, "router": "capacity:2")") == Values{"all_to_all"});
 }
 
 TEST_CASE("copies of sharded state: of state that is sharded, by divisors of dp and of the ranks that have the same experts") {

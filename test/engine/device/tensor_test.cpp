@@ -26,6 +26,18 @@ TEST_CASE("views, slices and parts share their memory, which returns with the la
   CHECK(device.memory().in_use().total == 0);
 }
 
+TEST_CASE("bytes as elements of another type lie where they did, along the last dim") {
+  cpu::CpuDevice device;
+  const Tensor t = device.empty({2, 3}, DType::i64, Category::weights, "t");
+  for (int i = 0; i < 6; ++i) t.as<std::int64_t>()[i] = 1000 * i;
+  const Tensor rows = t.slice(1, 1).bytes_as(DType::f32);
+  CHECK(rows.shape() == Shape{1, 6});
+  CHECK(rows.dtype() == DType::f32);
+  CHECK(rows.bytes_as(DType::i64).shape() == Shape{1, 3});
+  CHECK(rows.bytes_as(DType::i64).as<std::int64_t>()[2] == 5000);
+  CHECK_THROWS_AS(device.empty({2, 3}, DType::f32, Category::weights, "odd").bytes_as(DType::i64), Error);
+}
+
 TEST_CASE("a view or slice that does not fit its tensor is refused") {
   cpu::CpuDevice device;
   const Tensor t = device.empty({4, 3}, DType::bf16, Category::weights, "t");

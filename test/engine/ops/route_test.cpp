@@ -49,6 +49,22 @@ TEST_CASE("a balanced choice visits all experts equally often, and none twice fo
   }
 }
 
+TEST_CASE("how many balanced tokens visit each part of the experts is what the choice of each says") {
+  OpTest test;
+  for (const auto& [n, k, parts] : {std::tuple<std::int64_t, std::int64_t, std::int64_t>{8, 2, 4}, {8, 4, 4}, {12, 8, 4}, {64, 6, 8}, {128, 8, 8}, {5, 5, 1}})
+    for (const std::int64_t tokens : {std::int64_t{1}, n / std::gcd(n, k), 2 * n + 1}) {
+      CAPTURE(n, k, parts, tokens);
+      const Experts experts = balanced(test, tokens, 1, n, k, {tokens, 0, 0});
+      std::vector<std::int64_t> visits(static_cast<std::size_t>(parts), 0);
+      for (std::int64_t token = 0; token < tokens; ++token) {
+        std::set<std::int64_t> visited;
+        for (std::int64_t j = 0; j < k; ++j) visited.insert(experts[token * k + j] / (n / parts));
+        for (const std::int64_t part : visited) ++visits[static_cast<std::size_t>(part)];
+      }
+      CHECK(ops::balanced_visits(tokens, n, k, parts) == visits);
+    }
+}
+
 TEST_CASE("a balanced choice is the token's, however the batch and the sequence are cut") {
   OpTest test;
   const std::int64_t seq = 12, samples = 4, n = 16, k = 2;

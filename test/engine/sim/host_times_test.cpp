@@ -74,8 +74,10 @@ TEST_CASE("a mixture of experts is charged in each layer of each micro batch, fo
   p.recompute = Recompute::full;
   CHECK(times(p, &Framework::mixture) == 3 * 8 * 8);
   // What costs it is sending rows.
-  p.ep_communication = EpCommunication::all_gather;
-  CHECK(times(p, &Framework::mixture) == 0);
+  for (const EpCommunication how : {EpCommunication::all_gather, EpCommunication::flex}) {
+    p.ep_communication = how;
+    CHECK(times(p, &Framework::mixture) == 0);
+  }
 }
 
 TEST_CASE("layers that are not Transformer Engine's are not charged its products") {

@@ -124,6 +124,20 @@ TEST_CASE("an all_to_all takes what the links say, of unequal parts as long as i
   CHECK(s.clock.now() - begin == Approx(kCall + equal));
 }
 
+TEST_CASE("tensors whose rows are forwarded together take one exchange of all their bytes") {
+  SimNetwork network(1, 16);
+  Stage s(network, 0, 16);
+  const auto group = s.world.group(s.device, "ep", first(16));
+  CHECK(group->ranks_on_node() == 8);
+  CHECK(s.world.group(s.device, "pair", first(2))->ranks_on_node() == 2);
+  const std::vector<std::int64_t> rows(16, 32);
+  const Tensor x = s.tensor(16 * 32), y = s.tensor(16 * 32), narrow = s.tensor(16 * 32), other = s.tensor(16 * 32);
+  const double begin = s.clock.synchronize(), before = s.device.meter().communication_bytes;
+  group->forwarded_all_to_all({{x, y}, {narrow, other}}, rows, rows, 100);
+  CHECK(s.clock.now() - begin == Approx(kCall + s.links.forwarded(2 * row_bytes(x), rows, rows, 100, {8, 2})));
+  CHECK(s.device.meter().communication_bytes - before == static_cast<double>(x.bytes() + narrow.bytes()));
+}
+
 TEST_CASE("a started all_to_all runs beside what is computed until it is waited for") {
   SimNetwork network(1, 8);
   Stage s(network, 0, 8);
