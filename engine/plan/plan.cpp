@@ -67,7 +67,8 @@ PrecisionPlan precision_plan(const Point& p) {
     case Precision::bf16:
       return {DType::bf16, p.gradients_in_bf16 ? DType::bf16 : DType::f32, false, moments, std::nullopt};
     case Precision::fp8:
-      return {DType::bf16, p.gradients_in_bf16 ? DType::bf16 : DType::f32, false, moments, p.fp8_recipe};
+      return {DType::bf16, p.gradients_in_bf16 ? DType::bf16 : DType::f32, false, moments, p.fp8_recipe,
+              p.fp8_parameters};
     case Precision::fp16:
       return {DType::f16, p.gradients_in_f32 ? DType::f32 : DType::f16, true, moments, std::nullopt};
     default:

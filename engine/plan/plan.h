@@ -90,6 +90,7 @@ struct PrecisionPlan {
   DType moments = DType::f32;    // Adam's
   // Products of the layers' linear parts in FP8, where there is a recipe: the rest is as in 16 bits.
   std::optional<Fp8Recipe> fp8;
+  bool fp8_parameters = false;  // the weights of these live in FP8 alone / in 16 bits, and in FP8 beside
 
   bool main_weights() const { return model != DType::f32; }  // f32 originals beside the model's
 };
