@@ -1,5 +1,5 @@
-// Products in FP8: whether those of a rank are as cuBLASLt's want them. What the recipes mean stands in engine/nn/fp8.h; which
-// recipe is part of the precision (plan.cpp).
+// Products in FP8: whether those of a rank are as cuBLASLt's want them, and whether their weights can live in FP8 alone. What the
+// recipes mean stands in engine/nn/fp8.h; which recipe, and where weights live, is part of the precision (plan.cpp).
 #include <cmath>
 
 #include "strategies/strategies.h"
@@ -9,6 +9,8 @@ namespace {
 
 // What cuBLASLt asks of every dim of an FP8 product: rows of 16 bytes, either way round.
 constexpr std::int64_t kMultiple = 16;
+// Rows of a weight that share a scale of `blockwise`.
+constexpr std::int64_t kScaleBlock = 128;
 
 // The products of a layer's linear parts on a rank: [tokens, in] x [in, out].
 struct Product {
@@ -67,7 +69,25 @@ class Products {
   std::int64_t tokens_, local_;
 };
 
+MaybeRefusal refuse_parameters(const Point& p) {
+  if (!p.fp8_parameters) return std::nullopt;
+  if (p.precision != Precision::fp8)
+    return infeasible("fp8_parameters with precision {}, need precision fp8 or fp8_parameters false", name_of(p.precision));
+  if (p.offload != Offload::none)
+    return not_built_in(fmt::format("fp8_parameters with offload {}", name_of(p.offload)), "offload none or fp8_parameters false");
+  if (p.replicas == Replicas::single_process)
+    return not_built_in("fp8_parameters with replicas single_process", "replicas ranks or fp8_parameters false");
+  // Keys and values that several ranks have whole: each reads rows of its own of the codes.
+  const std::int64_t kv_heads = p.model.kv_heads == 0 ? p.model.heads : p.model.kv_heads, rows = 2 * p.model.head_dim();
+  if (p.fp8_recipe == Fp8Recipe::blockwise && kv_heads % p.tp != 0 && rows % kScaleBlock != 0)
+    return infeasible("fp8_parameters with fp8_recipe blockwise and tp {}: a rank's own {} rows of keys and values of {} heads begin within a "
+                      "block of {} rows that share a scale, need tp {}, another fp8_recipe or fp8_parameters false",
+                      p.tp, rows, kv_heads, kScaleBlock, nearest_divisors(p.tp, kv_heads));
+  return std::nullopt;
+}
+
 MaybeRefusal refuse(const Point& p) {
+  if (const MaybeRefusal refusal = refuse_parameters(p)) return refusal;
   if (p.fp8_recipe != Fp8Recipe::tensorwise && p.precision != Precision::fp8)
     return infeasible("fp8_recipe {} with precision {}, need precision fp8 or fp8_recipe tensorwise",
                       name_of(p.fp8_recipe), name_of(p.precision));
@@ -96,7 +116,7 @@ MaybeRefusal refuse(const Point& p) {
 }  // namespace
 
 Strategy fp8() {
-  return {"fp8", {"fp8_recipe"}, refuse, nullptr, nullptr};
+  return {"fp8", {"fp8_recipe", "fp8_parameters"}, refuse, nullptr, nullptr};
 }
 
 }  // namespace mbench::strategies

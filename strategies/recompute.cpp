@@ -26,6 +26,7 @@ MaybeRefusal bad_products(const Point& p) {
   if (parts.norm_place == NormPlace::post) return of("norm_place post", "norm_place pre");
   if (parts.bias) return of("biases", "bias false");
   if (parts.qk_norm) return of("norms of queries and keys", "qk_norm false");
+  if (p.fp8_parameters) return of("weights in FP8 alone, whose rows are not taken apart,", "fp8_parameters false");
   if (p.model.kv_heads % p.tp != 0)
     return of(fmt::format("{} key and value heads over tp {}", p.model.kv_heads, p.tp), "tp that divides the key and value heads");
   if (p.cp > 1 && p.cp_communication == CpCommunication::all_to_all)

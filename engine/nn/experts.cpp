@@ -118,8 +118,8 @@ Tensor in_order(Context& c, const Tensor& x, const Tensor& order) {
 Experts::Experts(ParameterStore& store, const Plan& plan, const MlpSpec& spec, Regions drop)
     : activation_(spec.activation), activation_checkpoint_(drop.has(Region::moe_act)), fc1_(add(store, plan, spec.fc1)), fc2_(add(store, plan, spec.fc2)) {
   if (!plan.precision.fp8) return;
-  fp8_1_.emplace(store.scales(), plan);
-  fp8_2_.emplace(store.scales(), plan);
+  fp8_1_.emplace(store, *fc1_, plan);
+  fp8_2_.emplace(store, *fc2_, plan);
 }
 
 Tensor Experts::activated(Context& c, Saved& saved) const {

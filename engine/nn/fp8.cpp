@@ -1,6 +1,8 @@
 #include "engine/nn/fp8.h"
 
+#include "engine/nn/parameters.h"
 #include "engine/ops/copy.h"
+#include "engine/ops/copy_blocks.h"
 #include "engine/ops/run.h"
 
 namespace mbench {
@@ -30,10 +32,15 @@ void ScaleHistory::end_step(Device& device, const Groups& groups, std::int64_t s
   }
 }
 
-Fp8Products::Fp8Products(ScaleHistory& scales, const Plan& plan)
-    : recipe_(*plan.precision.fp8), sharded_(plan.state.weights.sharded()), scales_(&scales) {
-  if (recipe_ != Fp8Recipe::delayed) return;
-  for (const Operand operand : {kInput, kWeight, kGradient}) slots_[operand] = scales.add(type_of(operand));
+Fp8Products::Fp8Products(ParameterStore& store, Parameter& weight, const Plan& plan)
+    : recipe_(*plan.precision.fp8),
+      sharded_(plan.state.weights.sharded()),
+      scales_(&store.scales()),
+      weight_(&weight),
+      parameters_(&store.fp8()) {
+  if (recipe_ == Fp8Recipe::delayed)
+    for (const Operand operand : {kInput, kWeight, kGradient}) slots_[operand] = scales_->add(type_of(operand));
+  if (plan.precision.fp8_parameters) store.keep_in_fp8(weight, slots_[kWeight]);
 }
 
 DType Fp8Products::type_of(Operand operand) const {
@@ -83,6 +90,31 @@ Fp8Tensor Fp8Products::quantise(Context& c, Operand operand, const Tensor& x, Fp
   return q;
 }
 
+namespace {
+
+// A weight the other way round, with the scales of its blocks, into the tensors that `into` has, or new ones.
+ops::Fp8Operand turned(Context& c, const ops::Fp8Operand& w, ops::Fp8Operand into) {
+  const std::int64_t rows = w.codes.shape()[0], cols = w.codes.shape()[1];
+  const auto make = [&](Tensor& t, const Shape& shape, DType type, std::string_view what) {
+    if (!t) t = c.device.empty(shape, type, Category::weights, what);
+  };
+  make(into.codes, {cols, rows}, w.codes.dtype(), "transposed FP8 operand");
+  run(c.device, ops::Fp8Transpose{w.codes, into.codes});
+  into.blocks = w.blocks;
+  if (w.blocks == ops::Fp8Blocks::tensor) {
+    into.inverse = w.inverse;
+    return into;
+  }
+  const std::int64_t down = ops::QuantiseBlocks::blocks(rows), across = ops::QuantiseBlocks::blocks(cols);
+  make(into.inverse, ops::QuantiseBlocks::scales_of(cols, rows, true), DType::f32, "scales of FP8 blocks");
+  // Column by column.
+  run(c.device, ops::CopyBlocks{ops::Matrix(w.inverse, down, 1, w.inverse.shape()[1], 0, 1),
+                                ops::Matrix(into.inverse, down, 1, 1, 0, into.inverse.shape()[1]), across});
+  return into;
+}
+
+}  // namespace
+
 Fp8Tensor Fp8Products::input(Context& c, const Tensor& x, Fp8Ways ways,
                              const std::vector<Axis>& parts_of) const {
   return quantise(c, kInput, x, ways, {}, parts_of);
@@ -92,11 +124,28 @@ Fp8Tensor Fp8Products::gradient(Context& c, const Tensor& dy) const {
   return quantise(c, kGradient, dy, Fp8Ways::both, {});
 }
 
-Fp8Tensor Fp8Products::weight(Context& c, const Tensor& w, Fp8Ways ways, std::int64_t part) const {
+Fp8Tensor Fp8Products::weight(Context& c, const Tensor& w, Fp8Ways ways, std::int64_t part, std::int64_t row) const {
+  if (is_fp8(w.dtype())) return weight_in_fp8(c, w, ways, part, row);
   if (sharded_) return quantise(c, kWeight, w, ways, {});
   Fp8Weights::Kept& kept = c.fp8_weights.kept[{this, part}];
   if (kept.step != c.step) kept = {quantise(c, kWeight, w, Fp8Ways::both, kept.tensor), c.step};
   return kept.tensor;
+}
+
+Fp8Tensor Fp8Products::weight_in_fp8(Context& c, const Tensor& codes, Fp8Ways ways, std::int64_t part, std::int64_t row) const {
+  Fp8Tensor q;
+  q.straight = parameters_->operand(*weight_, part, codes, row);
+  if (sharded_) {
+    if (ways != Fp8Ways::straight) q.transposed = turned(c, q.straight, {});
+    return q;
+  }
+  Fp8Weights::Kept& kept = c.fp8_weights.kept[{this, part}];
+  if (kept.step != c.step) {
+    kept.tensor.transposed = turned(c, q.straight, kept.tensor.transposed);
+    kept.step = c.step;
+  }
+  q.transposed = kept.tensor.transposed;
+  return q;
 }
 
 ops::Fp8Operand Fp8Products::transpose(Context& c, const ops::Fp8Operand& x) {

@@ -17,6 +17,10 @@
 
 namespace mbench {
 
+struct Parameter;
+class Fp8Parameters;
+class ParameterStore;
+
 enum class Fp8Ways { straight, transposed, both };
 
 // The scales of delayed scaling of all layers of a rank, and the largest values from which they come.
@@ -45,14 +49,16 @@ class ScaleHistory {
 // The products of one weight, or of several that stand one after the other (experts).
 class Fp8Products {
  public:
-  Fp8Products(ScaleHistory& scales, const Plan& plan);
+  // While the model is built. The weight lives in FP8 alone from then on, if the plan has it so.
+  Fp8Products(ParameterStore& store, Parameter& weight, const Plan& plan);
 
   // Of the layer's input [rows, in]. `parts_of`: ranks along these axes hold the other parts of a tensor that has one scale.
   Fp8Tensor input(Context& context, const Tensor& x, Fp8Ways ways,
                   const std::vector<Axis>& parts_of = {}) const;
   Fp8Tensor gradient(Context& context, const Tensor& dy) const;
-  // Of the weight [out, in], or a part of it. Made once a step, both ways, and kept; but where weights are sharded made for this use.
-  Fp8Tensor weight(Context& context, const Tensor& w, Fp8Ways ways, std::int64_t part = 0) const;
+  // Of the weight [out, in], or a part of it: a matrix of several, its rows from `row` on. Made once a step, both ways, and kept; but where
+  // weights are sharded made for this use. Of what lives in FP8 alone the other way round is.
+  Fp8Tensor weight(Context& context, const Tensor& w, Fp8Ways ways, std::int64_t part = 0, std::int64_t row = 0) const;
 
   // Of rows of the weight that are multiplied apart; for this use.
   ops::Fp8Operand rows(Context& context, const Tensor& w) const { return quantise(context, kWeight, w, Fp8Ways::straight, {}).straight; }
@@ -68,6 +74,7 @@ class Fp8Products {
  private:
   enum Operand { kInput, kWeight, kGradient };
   DType type_of(Operand operand) const;
+  Fp8Tensor weight_in_fp8(Context& context, const Tensor& codes, Fp8Ways ways, std::int64_t part, std::int64_t row) const;
   // Into the tensors that `into` has, or new ones.
   Fp8Tensor quantise(Context& context, Operand operand, const Tensor& x, Fp8Ways ways, Fp8Tensor into,
                      const std::vector<Axis>& parts_of = {}) const;
@@ -76,6 +83,8 @@ class Fp8Products {
   bool sharded_;  // weights
   ScaleHistory* scales_;
   int slots_[3] = {};  // [operand], of delayed scaling
+  const Parameter* weight_;
+  const Fp8Parameters* parameters_;
 };
 
 }  // namespace mbench

@@ -151,7 +151,7 @@ Tensor Linear::backward(Context& c, Tensor dy, Saved& saved, Tensor gelu_input) 
 
 void Linear::use_fp8(ParameterStore& store, const Plan& plan, bool keep_input) {
   if (!plan.precision.fp8) return;
-  fp8_.emplace(store.scales(), plan);
+  fp8_.emplace(store, *weight_, plan);
   keep_input_ = keep_input;
 }
 
@@ -185,7 +185,7 @@ Tensor Linear::forward_in_fp8(Context& c, const Tensor& x, Saved& saved) const {
   const Tensor w = rows(weight_->value);
   const std::int64_t tokens = in.codes.shape()[0], batch = x.shape()[1];
   const Tensor y = c.activation({tokens / batch, batch, w.shape()[0]}, "linear output");
-  Fp8Products::multiply(c, in, fp8_->weight(c, w, Fp8Ways::straight).straight, matrix(y));
+  Fp8Products::multiply(c, in, fp8_->weight(c, w, Fp8Ways::straight, 0, begin_).straight, matrix(y));
   in = {};
   return communicate(c, output_.forward, y);
 }
@@ -203,7 +203,7 @@ Tensor Linear::backward_in_fp8(Context& c, Tensor dy, Saved& saved) const {
   const Shape& s = dproduct.shape();
   const Tensor w = rows(weight_->value);
   Tensor dx = c.activation({s[0], s[1], w.shape()[1]}, "linear input gradient");
-  Fp8Products::multiply(c, gradient.straight, fp8_->weight(c, w, Fp8Ways::transposed).transposed, matrix(dx));
+  Fp8Products::multiply(c, gradient.straight, fp8_->weight(c, w, Fp8Ways::transposed, 0, begin_).transposed, matrix(dx));
   Communication travelling(c, input_.backward, dx);
   dx.reset();
   ops::Fp8Operand x = saved.quantised.transposed;

@@ -1,6 +1,7 @@
 #include "engine/nn/parameters.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "engine/base/text.h"
@@ -55,7 +56,7 @@ Tensor ParameterStore::add_state(const Shape& shape, std::string_view what) {
 void ParameterStore::lay_out() {
   std::vector<StateLayout::Item> items;
   for (const auto& p : parameters_)
-    items.push_back({p->local.numel(), p->reduce_over & kDataAxes, p->unit, p->shared_by_ends});
+    items.push_back({p->local.numel(), p->reduce_over & kDataAxes, p->unit, p->shared_by_ends, p->fp8 >= 0});
   const auto bucket_elements =
       static_cast<std::int64_t>(plan_.gradient_bucket_bytes / size_of(plan_.precision.gradients));
   layout_ = StateLayout(state(), items, {unit_count(), chunk_starts_}, bucket_elements,
@@ -118,7 +119,7 @@ void ParameterStore::begin_use(int index, Gradients gradients) {
     }
     for (Parameter* p : unit.parameters)
       p->value = state().weights.sharded() ? within(bucket(bucket_of(*p)).weights, *p)
-                                           : weights_.part(p->offset, p->local);
+                                           : weights_at(p->offset, p->local);
   }
   if (gradients == Gradients::no || unit.gradient_users++ > 0) return;
   if (state().gradients.sharded())
@@ -175,14 +176,20 @@ void ParameterStore::fetch(int b) {
 }
 
 void ParameterStore::fetch_updated() {
+  fp8_.quantise(device_, groups_);
   if (!state().sharded() || state().weights.sharded()) return;
-  for (int b = 0; b < static_cast<int>(buckets_.size()); ++b) {
+  // In the order in which they are used first.
+  const auto first_unit = [&](int b) { return layout_.buckets()[static_cast<std::size_t>(b)].units.front(); };
+  std::vector<int> order(buckets_.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, {}, first_unit);
+  for (const int b : order) {
     if (alone(b)) continue;
     const StateLayout::Bucket& all = layout_.buckets()[static_cast<std::size_t>(b)];
     Group& peers = groups_.over(all.sharers());
     auto& arriving = bucket(b).arriving;
     for (const StateLayout::Part& part : all.parts) {
-      const Tensor weights = weights_.part(part.begin, {part.size()});
+      const Tensor weights = weights_at(part.begin, {part.size()});
       if (state().cut == StatePlan::Cut::first)
         peers.broadcast(weights, part.owner);
       else
@@ -190,7 +197,7 @@ void ParameterStore::fetch_updated() {
     }
     if (all.parts.empty())
       arriving.push_back(peers.start_all_gather(own_weights(layout_.own_of(b).front()),
-                                                weights_.part(all.begin, {all.size()})));
+                                                weights_at(all.begin, {all.size()})));
   }
   if (plan_.overlap_param_gather) return;
   for (int b = 0; b < static_cast<int>(buckets_.size()); ++b) wait_for(b);
@@ -238,13 +245,15 @@ void ParameterStore::allocate_and_initialise() {
   const auto elements = [&](const Placement& place) {
     return Shape{place.sharded() ? layout_.owned() : layout_.size()};
   };
+  const Shape weights{state().weights.sharded() ? layout_.fp8_at() : layout_.fp8_begin()};
   Device &weights_home = at(state().weights_at), &optimizer_home = at(state().optimizer_at);
-  weights_ = weights_home.empty(elements(state().weights), precision.model, Category::weights, "weights");
+  weights_ = weights_home.empty(weights, precision.model, Category::weights, "weights");
   gradients_ =
       device_.empty(elements(state().gradients), precision.gradients, Category::gradients, "gradients");
   main_ = main_apart() ? optimizer_home.empty(elements(state().optimizer), precision.main, Category::optimizer,
                                               "f32 main weights")
                        : weights_;
+  fp8_.allocate(device_, plan_, layout_, main_, scales_);
   run(optimizer_home, ops::Fill{main_, 0});
   run(device_, ops::Fill{gradients_, 0});
   // Where the f32 originals are all on the device, and in one place, values are drawn there.
@@ -252,7 +261,7 @@ void ParameterStore::allocate_and_initialise() {
                      state().optimizer_at == Residence::device && precision.main == DType::f32;
   if (!whole && main_apart()) run(weights_home, ops::Fill{weights_, 0});
   for (const auto& p : parameters_) whole ? initialise(*p) : initialise_by_blocks(*p);
-  if (whole && main_apart()) run(device_, ops::Copy{main_, weights_});
+  if (whole && main_apart()) run(device_, ops::Copy{main_.part(0, weights), weights_});
 }
 
 void ParameterStore::initialise(const Parameter& p) {
@@ -273,7 +282,7 @@ void ParameterStore::initialise_by_blocks(const Parameter& p) {
                        end = begin + count * cols;
     if (count == 0) break;
     const auto owned = layout_.own_of(bucket_of(p));
-    const bool kept = !state().weights.sharded() ||
+    const bool kept = (!state().weights.sharded() && p.fp8 < 0) ||
                       std::any_of(owned.begin(), owned.end(), [&](const StateLayout::Own& own) {
                         return own.begin < end && begin < own.end;
                       });
@@ -289,14 +298,15 @@ void ParameterStore::initialise_by_blocks(const Parameter& p) {
 // Initial values that stand from element `begin` of the flat space on.
 void ParameterStore::keep_block(const Tensor& block, const Parameter& p, std::int64_t begin) {
   const std::int64_t end = begin + block.numel();
-  if (!state().weights.sharded()) run(device_, ops::Copy{block, weights_.part(begin, {block.numel()})});
+  const bool in_fp8 = p.fp8 >= 0;  // made of the originals
+  if (!state().weights.sharded() && !in_fp8) run(device_, ops::Copy{block, weights_.part(begin, {block.numel()})});
   for (const StateLayout::Own& own : layout_.own_of(bucket_of(p))) {
     const std::int64_t from = std::max(begin, own.begin), to = std::min(end, own.end);
     if (from >= to) continue;
     const Tensor values = block.part(from - begin, {to - from});
     const auto place = [&](const Tensor& flat) { return flat.part(own.at + from - own.begin, {to - from}); };
     const bool on_device = state().weights_at == Residence::device;
-    if (state().weights.sharded() && on_device) run(device_, ops::Copy{values, place(weights_)});
+    if (state().weights.sharded() && on_device && !in_fp8) run(device_, ops::Copy{values, place(weights_)});
     if (state().optimizer_at == Residence::host)
       device_.start_copy(CopyWay::to_host, values, place(main_))->wait_on_host();
     else if (main_apart())

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/nn/fp8.h"
+#include "engine/nn/fp8_parameters.h"
 #include "engine/nn/groups.h"
 #include "engine/nn/state_layout.h"
 #include "engine/plan/plan.h"
@@ -26,6 +26,7 @@ struct Parameter {
   std::size_t index = 0;    // in the order in which they were added
   std::int64_t offset = 0;  // in the flat space (StateLayout), elements
   Tensor value, gradient;   // within a Use of the unit; else empty
+  int fp8 = -1;             // its first matrix among Fp8Parameters, if it lives in FP8 alone: its value is codes
   // What is in its gradient's place is not of this step: the first product that makes it all takes its place, and whatever else
   // comes first sets it to zero (zero_if_stale).
   bool stale = false;
@@ -57,6 +58,9 @@ class ParameterStore {
   Tensor add_state(const Shape& shape, std::string_view what);
   // Of delayed scaling; a layer adds its tensors while the model is built.
   ScaleHistory& scales() { return scales_; }
+  // That a weight lives in FP8 alone; `slot`: its tensors' among those of delayed scaling.
+  void keep_in_fp8(Parameter& parameter, int slot) { fp8_.add(parameter, slot); }
+  const Fp8Parameters& fp8() const { return fp8_; }
   // The units to come are of another chunk: their gradients become ready apart from those before.
   void begin_chunk() { chunk_starts_.push_back(unit_count()); }
   // Once it is built: memory for weights, gradients and, where 16-bit weights have them, f32 originals; initial values
@@ -95,7 +99,8 @@ class ParameterStore {
   // Before the first backward of a step: what is there of gradients is forgotten.
   void begin_gradients();
 
-  // Weights that other ranks have updated are fetched from them: before the step that reads them. A use waits for its own.
+  // Before the step that reads them: weights in FP8 are made from their f32 originals, and those that other ranks have updated fetched
+  // from them. A use waits for its own.
   void fetch_updated();
 
   const Groups& groups() const { return groups_; }
@@ -105,7 +110,8 @@ class ParameterStore {
   const StatePlan& state() const { return plan_.state; }
   std::int64_t size() const { return layout_.size(); }  // elements of all units, alignment included
 
-  // The flat tensors, one unit after the other: of the whole space, or where they are sharded of what this rank owns.
+  // The flat tensors, one unit after the other: of the whole space, or where they are sharded of what this rank owns. Weights in FP8
+  // alone are not among weights(), which ends where they begin.
   const Tensor& weights() const { return weights_; }
   const Tensor& gradients() const { return gradients_; }
   // What the optimizer updates: f32, or the weights themselves where those have its type and are in the same memory.
@@ -122,7 +128,9 @@ class ParameterStore {
   Tensor own_gradient(const Parameter& p) const;
   // A part that this rank owns, of weights() and of gradients().
   Tensor own_weights(const StateLayout::Own& own) const {
-    return weights_.part(state().weights.sharded() ? own.at : own.begin, {own.size()});
+    if (!state().weights.sharded()) return weights_at(own.begin, {own.size()});
+    return own.begin < layout_.fp8_begin() ? weights_.part(own.at, {own.size()})
+                                           : fp8_.codes().part(own.at - layout_.fp8_at(), {own.size()});
   }
   Tensor own_gradients(const StateLayout::Own& own) const {
     return gradients_.part(state().gradients.sharded() ? own.at : own.begin, {own.size()});
@@ -150,6 +158,11 @@ class ParameterStore {
   };
 
   void lay_out();
+  // Of weights that are whole, what stands from `begin` on in the space.
+  Tensor weights_at(std::int64_t begin, const Shape& shape) const {
+    return begin < layout_.fp8_begin() ? weights_.part(begin, shape)
+                                       : fp8_.codes().part(begin - layout_.fp8_begin(), shape);
+  }
   void begin_use(int unit, Gradients gradients);
   void end_use(int unit, Gradients gradients);
   void fetch(int bucket);
@@ -180,6 +193,7 @@ class ParameterStore {
   std::vector<int> bucket_of_;  // [parameter], where anything is sharded
   Tensor weights_, gradients_, main_;
   ScaleHistory scales_;
+  Fp8Parameters fp8_;
 };
 
 }  // namespace mbench

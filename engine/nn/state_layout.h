@@ -7,6 +7,8 @@
 // least when its turn came, as in FairScale; tensors of what is owned are as large on every rank as on the one with most.
 // Or all of it is the first rank's, and the others own nothing.
 //
+// Weights in FP8 alone lie behind all others, so that either kind of weight is one flat tensor, and no bucket has both.
+//
 // The ranks of data that a bucket is cut over are those of one copy of the state (kStateAxes of plan/mesh.h); the ranks of another
 // copy that stand where this one does own the same.
 #pragma once
@@ -28,6 +30,7 @@ class StateLayout {
     Axes data;           // of kDataAxes: where the weight is replicated and its gradient partial
     int unit = 0;        // ascending
     bool apart = false;  // a bucket of its own: another stage has it too, beside other neighbours
+    bool fp8 = false;    // its weight is in FP8 alone
   };
   struct Units {
     int count = 0;
@@ -46,6 +49,7 @@ class StateLayout {
   };
   struct Run : Range {  // neighbouring items of a unit with the same ranks of data
     Axes data;
+    bool operator==(const Run&) const = default;
   };
   struct Part : Range {
     int owner = 0;  // rank among the peers
@@ -61,6 +65,7 @@ class StateLayout {
   struct Own : Range {    // what is this rank's, in the space
     int bucket = 0;       // that it is of; 0 where nothing is sharded
     std::int64_t at = 0;  // its place in tensors of what is owned
+    bool operator==(const Own&) const = default;
   };
 
   StateLayout() = default;
@@ -70,6 +75,9 @@ class StateLayout {
 
   std::int64_t size() const { return size_; }    // of the space, alignment and padding included
   std::int64_t owned() const { return owned_; }  // of tensors of what is owned; all where nothing is sharded
+  // Where the space of weights in FP8 begins, and what is owned of it; the end where there are none.
+  std::int64_t fp8_begin() const { return fp8_begin_; }
+  std::int64_t fp8_at() const { return fp8_at_; }
   // An item's place with the alignment behind it, so that neighbours touch.
   const Range& range(std::size_t item) const { return ranges_[item]; }
   const std::vector<Run>& runs(int unit) const { return runs_[static_cast<std::size_t>(unit)]; }
@@ -79,14 +87,12 @@ class StateLayout {
   std::span<const Own> own_of(int bucket) const;
 
  private:
-  struct Items {  // [first, last) of a bucket
-    std::size_t first, last;
-  };
+  using Items = std::span<const std::size_t>;  // that lie one after the other: of a bucket, or all of one kind
   std::vector<Items> grouped(const StatePlan& plan, const std::vector<Item>& items, const Units& units,
-                             std::int64_t bucket_elements) const;
-  void add_bucket(const StatePlan& plan, const std::vector<Item>& items, const Items& mine, Peers peers);
-  void give_to_owners(Bucket& bucket, const std::vector<Item>& items, const Items& mine, Peers peers);
-  void find_runs(const std::vector<Item>& items, int units);
+                             std::int64_t bucket_elements, Items all) const;
+  void add_bucket(const StatePlan& plan, const std::vector<Item>& items, Items mine, Peers peers);
+  void give_to_owners(Bucket& bucket, const std::vector<Item>& items, Items mine, Peers peers);
+  void find_runs(const std::vector<Item>& items, Items all);
 
   std::int64_t alignment_ = 1;
   std::vector<Range> ranges_;           // [item]
@@ -95,7 +101,7 @@ class StateLayout {
   std::vector<std::vector<int>> by_unit_;
   std::vector<Own> own_;
   std::map<Axes, std::vector<std::int64_t>> given_;  // [peer]: elements that it owns so far
-  std::int64_t size_ = 0, owned_ = 0;
+  std::int64_t size_ = 0, owned_ = 0, fp8_begin_ = 0, fp8_at_ = 0;
 };
 
 }  // namespace mbench

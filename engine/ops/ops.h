@@ -26,6 +26,7 @@
 #include "engine/ops/embedding.h"
 #include "engine/ops/expert_ranks.h"
 #include "engine/ops/fp8_matmul.h"
+#include "engine/ops/fp8_parts.h"
 #include "engine/ops/gelu_erf.h"
 #include "engine/ops/grouped_matmul.h"
 #include "engine/ops/layer_norm.h"
@@ -63,7 +64,8 @@ using AllOps =
            ops::SquaredReluGrad, ops::GeluErf, ops::GeluErfGrad, ops::DispatchPlan, ops::DispatchGrad,
            ops::Combine, ops::CombineGrad, ops::Route, ops::RouteGrad, ops::RouterLoss, ops::AddCounts,
            ops::MoveCorrection, ops::ExpertRanks, ops::Dispatch, ops::GroupedMatmul, ops::SumBlocks, ops::AbsMax, ops::Fp8Scale,
-           ops::ScaleRows, ops::ScaleRowsGrad, ops::UpdateScales, ops::Quantise, ops::QuantiseBlocks, ops::Fp8Transpose, ops::Fp8Matmul>;
+           ops::ScaleRows, ops::ScaleRowsGrad, ops::UpdateScales, ops::Quantise, ops::QuantiseBlocks, ops::Fp8Transpose, ops::Fp8Matmul,
+           ops::BlockMaxima, ops::QuantisePart>;
 
 // What a device holds its backend's ops by: a slot for each op. Slots are members of their own, and not one class with a run() for
 // each op, because compilers resolve so many overloads slowly: 33 s of GCC 12 in every source that made a table.

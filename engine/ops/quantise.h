@@ -51,8 +51,9 @@ struct Fp8Scale {
   static constexpr std::string_view name = "fp8_scale";
   static constexpr TimePart part = TimePart::elementwise;
   Tensor amax;            // [n] f32
-  Tensor scale, inverse;  // likewise
+  Tensor scale, inverse;  // likewise; the scales may take the maxima's place
   DType type = DType::e4m3;
+  bool power_of_two = false;
   void check() const {
     need_f32(name, "amax", amax, {amax.numel()});
     need_f32(name, "scale", scale, amax.shape());

@@ -75,7 +75,8 @@ PrecisionPlan precision_plan(const Point& p) {
       return {.model = DType::bf16,
               .gradients = p.gradients_in_bf16 ? DType::bf16 : DType::f32,
               .moments = moments,
-              .fp8 = p.fp8_recipe};
+              .fp8 = p.fp8_recipe,
+              .fp8_parameters = p.fp8_parameters};
     case Precision::fp16:
       return {.model = DType::f16,
               .gradients = p.gradients_in_f32 ? DType::f32 : DType::f16,

@@ -93,6 +93,7 @@ struct PrecisionPlan {
   DType main = DType::f32;       // what the optimizer updates; the model's own weights where that is their type
   // Products of the layers' linear parts in FP8, where there is a recipe: the rest is as in 16 bits.
   std::optional<Fp8Recipe> fp8 = std::nullopt;
+  bool fp8_parameters = false;  // the weights of these live in FP8 alone / in 16 bits, and in FP8 beside
 
   bool main_weights() const { return model != main; }  // f32 originals beside the model's
 };

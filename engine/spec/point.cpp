@@ -288,6 +288,7 @@ const std::vector<Field>& fields() {
       field("moments_in_bf16", training, &P::moments_in_bf16, flag()),
       field("main_weights_in_bf16", training, &P::main_weights_in_bf16, flag()),
       field("fp8_recipe", training, &P::fp8_recipe, choice(kFp8Recipes)),
+      field("fp8_parameters", training, &P::fp8_parameters, flag()),
       told(field("attention", training, &P::attention, choice(kAttentions))),
       told(field("graph", layout, &P::graph, choice(kGraphs))),
       field("cross_entropy_fusion", layout, &P::cross_entropy_fusion, choice(kCrossEntropyFusions)),

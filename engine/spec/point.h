@@ -76,6 +76,7 @@ struct Point {
   bool moments_in_bf16 = false;    // Adam's, of 16-bit weights (--exp-avg-dtype, --exp-avg-sq-dtype)
   bool main_weights_in_bf16 = false;  // bf16 weights without f32 originals: the optimizer updates them as they are
   Fp8Recipe fp8_recipe = Fp8Recipe::tensorwise;  // of precision fp8
+  bool fp8_parameters = false;  // of the same: weights of its products in FP8 alone (--fp8-param-gather)
   AttentionKind attention = AttentionKind::core;
   Graph graph = Graph::fused;
   // Of graph megatron_core: Megatron's --cross-entropy-loss-fusion with its implementation, and whether weights' gradients

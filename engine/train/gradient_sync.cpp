@@ -1,5 +1,6 @@
 #include "engine/train/gradient_sync.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -41,22 +42,23 @@ void GradientSync::reduce(int unit, bool last) {
   }
 }
 
-void GradientSync::flush() {
-  if (bucket_.begin == bucket_.end) return;
-  const Tensor gradients = store_.gradients().part(bucket_.begin, {bucket_.size()});
-  pending_.push_back(groups_.over(bucket_.data).start_all_reduce(gradients));
-  bucket_ = {};
+void GradientSync::flush(StateLayout::Run& bucket) {
+  if (bucket.begin == bucket.end) return;
+  const Tensor gradients = store_.gradients().part(bucket.begin, {bucket.size()});
+  pending_.push_back(groups_.over(bucket.data).start_all_reduce(gradients));
+  bucket = {};
 }
 
 void GradientSync::add_runs(int unit) {
   const auto& runs = store_.layout().runs(unit);
   for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
     if (run->data.empty()) continue;
+    StateLayout::Run& bucket = run->begin < store_.layout().fp8_begin() ? bucket_ : fp8_bucket_;
     // Of another chunk, or reduced over other ranks: not one piece with what waits.
-    if (bucket_.begin != bucket_.end && (run->end != bucket_.begin || run->data != bucket_.data)) flush();
-    if (bucket_.begin == bucket_.end) bucket_ = {{run->end, run->end}, run->data};
-    bucket_.begin = run->begin;
-    if (bucket_.size() >= bucket_elements_) flush();
+    if (bucket.begin != bucket.end && (run->end != bucket.begin || run->data != bucket.data)) flush(bucket);
+    if (bucket.begin == bucket.end) bucket = {{run->end, run->end}, run->data};
+    bucket.begin = run->begin;
+    if (bucket.size() >= bucket_elements_) flush(bucket);
   }
 }
 
@@ -71,8 +73,14 @@ void GradientSync::fill(int bucket, bool last) {
     return;
   }
   start(bucket, last);
+  // One is under way beside the backward of the next unit, and one of weights in FP8, which are a bucket of their own of every unit.
+  const auto same_kind = [&](const Travelling& t) { return in_fp8(t.bucket) == in_fp8(bucket); };
   if (store_.state().gradients.sharded())
-    while (travelling_.size() > 1) settle_oldest();
+    while (std::ranges::count_if(travelling_, same_kind) > 1) settle_oldest();
+}
+
+bool GradientSync::in_fp8(int bucket) const {
+  return store_.layout().buckets()[static_cast<std::size_t>(bucket)].begin >= store_.layout().fp8_begin();
 }
 
 void GradientSync::start(int bucket, bool last) {
@@ -163,7 +171,8 @@ void GradientSync::reduce_packed(Axes axes) {
 
 void GradientSync::finish() {
   for (const int unit : std::exchange(later_, {})) reduce(unit, true);
-  flush();
+  flush(bucket_);
+  flush(fp8_bucket_);
   while (!travelling_.empty()) settle_oldest();
   for (auto& p : pending_) p->wait();
   pending_.clear();

@@ -39,7 +39,8 @@ class GradientSync {
   void reduce(int unit, bool last);
   // Of what is not sharded: neighbouring runs of units.
   void add_runs(int unit);
-  void flush();
+  void flush(StateLayout::Run& bucket);
+  bool in_fp8(int bucket) const;  // of weights in FP8 alone
   // Of what is.
   void fill(int bucket, bool last);
   void start(int bucket, bool last);
@@ -57,7 +58,8 @@ class GradientSync {
   std::int64_t bucket_elements_;
   bool overlap_;
   std::vector<int> later_;  // units that are ready, where nothing travels beside a backward
-  StateLayout::Run bucket_;  // being filled; empty when begin is end
+  // Being filled, empty when begin is end: of what lies before weights in FP8 alone, and of these.
+  StateLayout::Run bucket_, fp8_bucket_;
   std::vector<std::unique_ptr<Pending>> pending_;
 
   struct Travelling {

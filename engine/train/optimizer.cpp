@@ -85,7 +85,8 @@ Optimizer::Piece Optimizer::piece_at(std::int64_t at, std::int64_t begin, std::i
   Piece piece;
   piece.at = at;
   piece.gradients = part_of(store_.gradients(), state.gradients);
-  piece.main = part_of(store_.weights(), state.weights);
+  // What lives in FP8 has originals alone, of which a step makes it (Fp8Parameters).
+  if (begin < store_.layout().fp8_begin()) piece.main = part_of(store_.weights(), state.weights);
   if (store_.main_apart())
     piece.model = std::exchange(piece.main, part_of(store_.main(), state.optimizer));
   for (std::size_t i = 0; i < states_.size(); ++i) {
@@ -104,7 +105,10 @@ void Optimizer::make_pieces() {
   for (std::size_t i = 0; i < all.size();) {
     // What lies together in every tensor is updated together.
     std::size_t next = i + 1;
-    while (next < all.size() && (everywhere_sharded || all[next].begin == all[next - 1].end)) ++next;
+    const bool in_fp8 = all[i].begin >= store_.layout().fp8_begin();
+    while (next < all.size() && (everywhere_sharded || all[next].begin == all[next - 1].end) &&
+           (all[next].begin >= store_.layout().fp8_begin()) == in_fp8)
+      ++next;
     const StateLayout::Own &first = all[i], &last = all[next - 1];
     Piece piece = piece_at(first.at, first.begin, last.at + last.size() - first.at);
     for (; i < next; ++i) mark(all[i], piece, all[i].at - piece.at);

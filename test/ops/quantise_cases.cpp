@@ -43,7 +43,7 @@ void reference(const ops::AbsMax& op, Doubles& v) {
 
 void reference(const ops::Fp8Scale& op, Doubles& v) {
   for (std::size_t i = 0; i < v[op.amax].size(); ++i) {
-    v.out(op.scale)[i] = scale_of(v[op.amax][i], op.type, false);
+    v.out(op.scale)[i] = scale_of(v[op.amax][i], op.type, op.power_of_two);
     v.out(op.inverse)[i] = 1 / v.out(op.scale)[i];
   }
 }
@@ -194,6 +194,14 @@ const Cases<ops::Fp8Scale> cases_of_fp8_scale(reference, [](CaseList<ops::Fp8Sca
                                type};
         },
         kEqual);
+  // In the maxima's place, as blocks of a weight have them.
+  cases.add(
+      "powers of two, in place",
+      [](Tensors& t) {
+        const Tensor amax = t.values({5}, DType::f32, {0, 1, 448, 1e-6, 3e4});
+        return ops::Fp8Scale{amax, t.over({amax}), t.out({5}), DType::e4m3, true};
+      },
+      kEqual);
   const auto one = [](Tensors& t) {
     return ops::Fp8Scale{t.in({1}, DType::f32, 1, 2), t.out({1}), t.out({1})};
   };

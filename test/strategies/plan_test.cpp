@@ -300,6 +300,17 @@ TEST_CASE("what cannot be or is not built in is refused with its reason") {
   CHECK(kind_of(precision) == ErrorKind::unsupported);
 }
 
+TEST_CASE("where weights of FP8 products live is part of the precision") {
+  Point point = layout(2, 2, 2);
+  point.precision = Precision::fp8;
+  CHECK(!make_plan(point).precision.fp8_parameters);
+  point.fp8_parameters = true;
+  const PrecisionPlan precision = make_plan(point).precision;
+  CHECK(precision.fp8_parameters);
+  CHECK(precision.fp8 == Fp8Recipe::tensorwise);
+  CHECK(precision.model == DType::bf16);
+}
+
 // The one rule for gradients, on what the strategies write.
 TEST_CASE("gradients are reduced where a weight is whole and tokens are split") {
   Point point = layout(2, 2, 2);

@@ -42,6 +42,8 @@ TEST_CASE("every second product is kept of the layers whose order of products is
   CHECK(part([](ModelParts& m) { m.qk_norm = true; }) ==
         "norms of queries and keys is not built into this binary, need qk_norm false");
   CHECK(products([](Point& p) { p.precision = Precision::fp8; }) == "");
+  CHECK(products([](Point& p) { p.precision = Precision::fp8, p.fp8_parameters = true; }) ==
+        "weights in FP8 alone, whose rows are not taken apart, is not built into this binary, need fp8_parameters false");
   CHECK(products([](Point& p) { p.model.kv_heads = 2, p.tp = 4; }) ==
         "2 key and value heads over tp 4 is not built into this binary, need tp that divides the key and value heads");
   CHECK(products([](Point& p) { p.cp = 2, p.cp_communication = CpCommunication::all_to_all; }) ==

@@ -62,6 +62,20 @@ TEST_CASE("layouts that cannot be are told with what could") {
              Contains("40 tokens, 64 inputs and 192 outputs on a rank, need multiples of 16"));
   CHECK_THAT(in_fp8([](Point& p) { p.model.ffn = 264; }),
              Contains("layers.0.fc1 is a product of 64 tokens, 64 inputs and 264 outputs"));
+  CHECK(in_fp8([](Point& p) { p.fp8_parameters = true; }) == "");
+  CHECK(why([](Point& p) { p.precision = Precision::bf16, p.fp8_parameters = true; }) ==
+        "fp8_parameters with precision bf16, need precision fp8 or fp8_parameters false");
+  const auto shared_groups = [&](Fp8Recipe recipe, std::int64_t head_dim) {
+    return in_fp8([=](Point& p) {
+      p.model.family = "llama", p.model.kv_heads = 2, p.model.head_size = head_dim, p.tp = 4;
+      p.fp8_recipe = recipe, p.fp8_parameters = true;
+    });
+  };
+  CHECK(shared_groups(Fp8Recipe::delayed, 16) == "");
+  CHECK(shared_groups(Fp8Recipe::blockwise, 64) == "");
+  CHECK(shared_groups(Fp8Recipe::blockwise, 16) ==
+        "fp8_parameters with fp8_recipe blockwise and tp 4: a rank's own 32 rows of keys and values of 2 heads begin within a block of 128 "
+        "rows that share a scale, need tp 2, another fp8_recipe or fp8_parameters false");
   const auto mixture = [&](auto change) {
     return why([&](Point& p) {
       p.model.family = "mixtral";
@@ -271,7 +285,9 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
   CHECK(why(R"("attention": "flash")") == "");
   for (const char* fields : {R"("offload": "optimizer", "optimizer": "sgd")", R"("capture": true, "optimizer": "sgd")",
                              R"("capture": true, "precision": "fp8")", R"("framework": "megatron")",
-                             R"("replicas": "single_process", "device": "cuda")"}) {
+                             R"("replicas": "single_process", "device": "cuda")",
+                             R"("precision": "fp8", "fp8_parameters": true, "offload": "optimizer")",
+                             R"("precision": "fp8", "fp8_parameters": true, "replicas": "single_process")"}) {
     INFO(fields);
     CHECK(why(fields) != "");
   }

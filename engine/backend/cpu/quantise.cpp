@@ -48,7 +48,7 @@ void compute(CpuOps& cpu, const ops::AbsMax& op) {
 template <>
 void compute(CpuOps&, const ops::Fp8Scale& op) {
   for (std::int64_t i = 0; i < op.amax.numel(); ++i) {
-    const float scale = ops::fp8_scale(op.amax.as<float>()[i], largest_of(op.type));
+    const float scale = ops::fp8_scale(op.amax.as<float>()[i], largest_of(op.type), op.power_of_two);
     op.scale.as<float>()[i] = scale;
     op.inverse.as<float>()[i] = 1 / scale;
   }

@@ -107,6 +107,45 @@ TEST_CASE("even parts are equal, aligned, and lie in the order of the ranks") {
   }
 }
 
+TEST_CASE("weights in FP8 alone lie behind all others, in buckets of their own") {
+  const std::vector<Item> items = {{1000, kDp, 0},       {70, kDp, 0, false, true}, {300, kDp, 1},
+                                   {64, kDp, 1, false, true}, {500, kEdp, 1, false, true}};
+  const auto of = [&](const StatePlan& plan, int rank, int size) {
+    return StateLayout(plan, items, {2, {0}}, 1 << 20, 64, [=](Axes) { return StateLayout::Peers{rank, size}; });
+  };
+  const StateLayout whole = of(kWhole, 0, 1);
+  CHECK(whole.range(2) == StateLayout::Range{1024, 1344});
+  CHECK(whole.fp8_begin() == 1344);
+  CHECK(whole.fp8_at() == 1344);
+  CHECK(whole.range(1) == StateLayout::Range{1344, 1472});
+  CHECK(whole.range(3) == StateLayout::Range{1472, 1536});
+  CHECK(whole.size() == 1536 + 512);
+  REQUIRE(whole.own().size() == 2);
+  CHECK(whole.own()[0] == StateLayout::Own{{0, 1344}, 0, 0});
+  CHECK(whole.own()[1] == StateLayout::Own{{1344, 2048}, 0, 1344});
+  REQUIRE(whole.runs(1).size() == 3);
+  CHECK(whole.runs(1)[0] == StateLayout::Run{{1024, 1344}, kDp});
+  CHECK(whole.runs(1)[1] == StateLayout::Run{{1472, 1536}, kDp});
+  CHECK(whole.runs(1)[2] == StateLayout::Run{{1536, 2048}, kEdp});
+  for (const StatePlan& plan : {kState, kAll, kOwners})
+    for (const int size : {1, 2, 3}) {
+      std::int64_t fp8 = 0;
+      for (int rank = 0; rank < size; ++rank) {
+        const StateLayout l = of(plan, rank, size);
+        for (const StateLayout::Bucket& b : l.buckets()) CHECK((b.end <= l.fp8_begin() || b.begin >= l.fp8_begin()));
+        for (const StateLayout::Own& own : l.own()) {
+          CHECK((own.begin >= l.fp8_begin()) == (own.at >= l.fp8_at()));
+          if (own.begin >= l.fp8_begin()) fp8 += own.size();
+        }
+        CHECK(l.range(1).begin >= l.fp8_begin());
+        CHECK(l.buckets_of(1).size() == 3);
+      }
+      CHECK(fp8 == of(plan, 0, size).size() - of(plan, 0, size).fp8_begin());
+    }
+  CHECK(layout(kState, 0, 2).fp8_begin() == layout(kState, 0, 2).size());
+  CHECK(layout(kOwners, 0, 2).fp8_at() == layout(kOwners, 0, 2).owned());
+}
+
 TEST_CASE("a whole parameter goes to the rank that has least, a shared one to the first") {
   const StateLayout l = layout(kOwners, 1, 2);
   const auto owner = [&](std::size_t item) {

@@ -96,3 +96,70 @@ TEST_CASE("weights in FP8 are kept both ways round beside those in bf16") {
     CHECK(weights(run) - weights(plain) == want);
   }
 }
+
+namespace {
+
+// Bytes of the layers' matrices in FP8, one way round, each with the alignment behind it.
+std::size_t codes_of(const Plan& plan) {
+  std::size_t bytes = 0;
+  for (const WeightSpec& w : weights_of(plan.model, plan.vocab))
+    if (w.name.find("layers.") == 0 && w.shape.rank() >= 2 && w.name.find("router") == std::string::npos)
+      bytes += (static_cast<std::size_t>(w.shape.numel()) + 63) / 64 * 64;
+  return bytes;
+}
+
+std::size_t weights_of_run(const SerialRun& run) {
+  return run.device->memory().in_use().by_category[static_cast<int>(Category::weights)];
+}
+
+}  // namespace
+
+// A byte an element either way round, and no 16-bit copy: of the layers' matrices what bf16 takes for its one.
+TEST_CASE("weights that live in FP8 alone take half of what they take beside 16 bits") {
+  for (const Fp8Recipe recipe : kRecipes) {
+    CAPTURE(name_of(recipe));
+    Point p = small("gpt");
+    p.fp8_recipe = recipe;
+    SerialRun both(p);
+    both.steps(2);
+    p.fp8_parameters = true;
+    SerialRun alone(p);
+    alone.steps(2);
+    // Figures of scales and the 512 bytes to which blocks are rounded: of a matrix there were two, and now there is one.
+    const std::size_t saved = weights_of_run(both) - weights_of_run(alone), small = 512 * 2 * 8 + 4 * 512;
+    CHECK(saved + small >= 2 * codes_of(alone.plan));
+    CHECK(saved <= 2 * codes_of(alone.plan) + small);
+    CHECK(alone.trainer.step().gradient_norm > 0);
+  }
+}
+
+// Quantised from f32 and not from bf16: some codes are the neighbouring ones.
+TEST_CASE("losses and norms of weights in FP8 alone are close to those beside 16 bits") {
+  for (const std::string family : {"gpt", "llama", "mixtral"})
+    for (const Fp8Recipe recipe : kRecipes) {
+      CAPTURE(family, name_of(recipe));
+      Point p = small(family);
+      p.fp8_recipe = recipe;
+      const PointResult both = run_serially(p);
+      p.fp8_parameters = true;
+      const PointResult alone = run_serially(p);
+      REQUIRE(alone.losses.size() == 5);
+      for (std::size_t i = 0; i < 5; ++i) {
+        CAPTURE(i);
+        CHECK(alone.losses[i] == Approx(both.losses[i]).epsilon(0.005));
+        CHECK(alone.gradient_norms[i] == Approx(both.gradient_norms[i]).epsilon(0.05));
+      }
+      CHECK(alone.losses != both.losses);
+      CHECK(*alone.peak_memory_mib < *both.peak_memory_mib);
+    }
+}
+
+TEST_CASE("weights in FP8 alone compute the same bits where regions are computed again") {
+  Point p = small("llama");
+  p.fp8_parameters = true;
+  const PointResult kept = run_serially(p);
+  p.recompute = Recompute::full;
+  const PointResult again = run_serially(p);
+  CHECK(again.losses == kept.losses);
+  CHECK(again.gradient_norms == kept.gradient_norms);
+}

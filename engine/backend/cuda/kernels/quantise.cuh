@@ -45,10 +45,11 @@ struct Fp8ScaleEach {
   const float* amax;
   float *scale, *inverse;
   float largest;
+  bool power_of_two;
   bool aligned() const { return true; }
   template <int V>
   __device__ void apply(std::int64_t i) const {
-    const float s = ops::fp8_scale(amax[i], largest);
+    const float s = ops::fp8_scale(amax[i], largest, power_of_two);
     scale[i] = s;
     inverse[i] = 1.0f / s;
   }
@@ -267,7 +268,7 @@ template <class Stream>
 void enqueue(Stream& stream, const ops::Fp8Scale& op) {
   launch_flat(stream, op.name, op.amax.numel(),
               Fp8ScaleEach{pointer<float>(op.amax), pointer<float>(op.scale), pointer<float>(op.inverse),
-                           largest_of(op.type)});
+                           largest_of(op.type), op.power_of_two});
 }
 
 template <class Stream>
