@@ -180,12 +180,16 @@ Tensor Moe::weights_of_rows(Context& c, Saved& saved) const {
   return rows;
 }
 
+void Moe::charge_sending(Context& c) const {
+  if (communication_ != EpCommunication::all_gather) c.device.host_work(HostWork::mixture);
+}
+
 Tensor Moe::forward(Context& c, const MicroBatch& batch, Tensor x,
                     std::unique_ptr<Mixer::Saved>& keep) const {
   auto owned = std::make_unique<Saved>();
   Saved& saved = *owned;
   keep = std::move(owned);
-  if (communication_ == EpCommunication::all_to_all) c.device.host_work(HostWork::mixture);
+  charge_sending(c);
   const Tensor own_weights = router_.forward(c, batch, x, saved.router);
   saved.weights = communicate(c, tokens_.forward, own_weights);
   Tensor experts = communicate(c, tokens_.forward, saved.router.experts), visiting;
@@ -231,7 +235,7 @@ Tensor Moe::forward(Context& c, const MicroBatch& batch, Tensor x,
 Tensor Moe::backward(Context& c, const MicroBatch& batch, Tensor dy,
                      std::unique_ptr<Mixer::Saved>& kept) const {
   Saved& saved = static_cast<Saved&>(*kept);
-  if (communication_ == EpCommunication::all_to_all) c.device.host_work(HostWork::mixture);
+  charge_sending(c);
   Tensor dsum = communicate(c, sums_.backward, dy);
   if (visits_) dsum = visits_->to_ranks(c, dsum, saved.visits);
   const Shape whole = dsum.shape();

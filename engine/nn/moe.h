@@ -42,6 +42,8 @@ class Moe final : public Mixer {
   void after_step(Context& context) const override { router_.after_step(context); }
 
  private:
+  // What a dispatcher that sends rows costs the host of a framework, beside its ops: in forward, and in backward.
+  void charge_sending(Context& context) const;
   // Plans the way of the chosen pairs; what it makes is saved.
   void plan_dispatch(Context& context, const Tensor& experts, Saved& saved) const;
   // The same for sizes that follow the data, from the plan's counts: the host waits for them.

@@ -32,7 +32,7 @@ struct HostTimes {
   double synchronize = 0;       // a wait for a stream that is idle already
   double micro_batch = 0;       // fetching and unpacking one
   double recompute = 0;         // a checkpointed region
-  double mixture = 0;           // of experts to which rows are sent, its forward or its backward, beside what the engine counts as ops
+  double mixture = 0;           // of experts to which rows or tokens are sent, its forward or its backward, beside what the engine counts as ops
   double product = 0;           // of a layer's weight, beside the kernel, where a module of the framework's makes it
   double step = 0;              // an optimizer step's bookkeeping
   double parameter = 0;         // a weight tensor in an optimizer step

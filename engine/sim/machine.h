@@ -106,7 +106,7 @@ struct Framework {
   double call_fill = 0;    // what that costs more where its tensor is filled first
   double fill = 0;         // what an op more costs where every tensor that it makes is filled first
   double product = 0;      // of a weight that is no table of words by a module of Transformer Engine's, besides the kernel
-  double mixture = 0;      // of experts to which rows are sent all-to-all, its forward or its backward, besides what the engine has ops for
+  double mixture = 0;      // of experts to which rows or tokens are sent, its forward or its backward, besides what the engine has ops for
   double parameter = 0;    // a weight tensor in an optimizer step
   double masked_token = 0;      // a loader's work for a token of masked language modelling, beside the host's
   MessagesBlock messages_block = MessagesBlock::never;  // whether the host waits for the device at every message
