@@ -343,6 +343,8 @@ void ParameterStore::set_rows(const Parameter& p, const Tensor& target, std::int
     const Tensor part = count == rows.shape()[0] ? rows : rows.slice(r, count);
     if (several)
       draw_rows(p, part, (first[0] + matrix) * shape[1] + first[1] + at, first[2]);
+    else if (shape.rank() == 1)  // one row
+      draw_rows(p, part, 0, first[0]);
     else
       draw_rows(p, part, first[0] + at, first[1]);
     r += count;
