@@ -73,11 +73,11 @@ TEST_CASE("a mixture of experts is charged in each layer of each micro batch, fo
   CHECK(times(gpt(), &Framework::mixture) == 0);
   p.recompute = Recompute::full;
   CHECK(times(p, &Framework::mixture) == 3 * 8 * 8);
-  // What costs it is sending rows.
-  for (const EpCommunication how : {EpCommunication::all_gather, EpCommunication::flex}) {
-    p.ep_communication = how;
-    CHECK(times(p, &Framework::mixture) == 0);
-  }
+  // What costs it is a dispatcher that sends: rows or tokens, not gathering every token of the group.
+  p.ep_communication = EpCommunication::flex;
+  CHECK(times(p, &Framework::mixture) == 3 * 8 * 8);
+  p.ep_communication = EpCommunication::all_gather;
+  CHECK(times(p, &Framework::mixture) == 0);
 }
 
 TEST_CASE("layers that are not Transformer Engine's are not charged its products") {
