@@ -37,6 +37,7 @@ class Adviser {
     tokens();
     vocabulary();
     batch();
+    exchanges();
     stages();
     nodes();
     std::stable_sort(told_.begin(), told_.end(),
@@ -153,6 +154,17 @@ class Adviser {
                        "instead of {:.0f}",
                        other.micro_batch, gain * 100, p_.micro_batch, s->result.peak_memory_mib.value_or(0),
                        now_.result.peak_memory_mib.value_or(0))});
+  }
+
+  // What layers exchange over tp, beside their products.
+  void exchanges() {
+    if (p_.tp == 1 || p_.tp_comm_overlap) return;
+    Point other = p_;
+    other.sequence_parallel = other.tp_comm_overlap = true;
+    const auto gain = less_time(other);
+    if (gain && *gain > kWorthTelling)
+      told_.push_back({*gain, fmt::format("tp_comm_overlap{} takes {:.1f} % less time", p_.sequence_parallel ? "" : " with sequence_parallel",
+                                          *gain * 100)});
   }
 
   void stages() {

@@ -68,11 +68,11 @@ Busy busy_of(const Tape& tape, const HostTimes& times) {
         break;
       case ClockEvent::Kind::collective:
         stream.collective(e);
-        busy.host += times.collective;
+        busy.host += times.collective * e.times;
         break;
       case ClockEvent::Kind::start:
         stream.start(e);
-        busy.host += times.collective;
+        busy.host += times.collective * e.times;
         break;
       case ClockEvent::Kind::wait:
         stream.wait(e);

@@ -23,7 +23,8 @@ class Products {
   explicit Products(const Point& p)
       : p_(p),
         tokens_(p.seq / p.cp * p.micro_batch),
-        local_(p.sequence_parallel ? tokens_ / p.tp : tokens_) {}
+        local_(p.sequence_parallel ? tokens_ / p.tp : tokens_),
+        multiplied_(p.tp_comm_overlap ? local_ : tokens_) {}
 
   void add(const AttentionSpec& a) {
     if (a.kv_heads % p_.tp == 0) {
@@ -58,15 +59,15 @@ class Products {
   void add(const LinearSpec& l) {
     switch (l.role) {
       case Role::column:
-        return all.push_back({l.name, tokens_, l.in, l.out / p_.tp});
+        return all.push_back({l.name, multiplied_, l.in, l.out / p_.tp});
       case Role::row:
-        return all.push_back({l.name, tokens_, l.in / p_.tp, l.out});
+        return all.push_back({l.name, multiplied_, l.in / p_.tp, l.out});
       default:
         return all.push_back({l.name, local_, l.in, l.out});
     }
   }
   const Point& p_;
-  std::int64_t tokens_, local_;
+  std::int64_t tokens_, local_, multiplied_;  // of this rank's share of the sequence, between branches, and by one product
 };
 
 MaybeRefusal refuse_parameters(const Point& p) {

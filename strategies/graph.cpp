@@ -78,20 +78,9 @@ MaybeRefusal why_not_deterministic(const Point& p) {
   return std::nullopt;
 }
 
-MaybeRefusal why_no_overlap(const Point& p) {
-  if (!p.simulated())
-    return not_built_in(fmt::format("tp_comm_overlap true on {}", p.device), "tp_comm_overlap false, or device sim:");
-  if (p.tp == 1 || !p.sequence_parallel)
-    return infeasible("tp_comm_overlap true with tp {} and sequence_parallel {}, need tp 2 or more with sequence_parallel true",
-                      p.tp, p.sequence_parallel);
-  return std::nullopt;
-}
-
 MaybeRefusal refuse(const Point& p) {
   if (p.capture)
     if (auto why = why_not_captured(p)) return why;
-  if (p.tp_comm_overlap)
-    if (auto why = why_no_overlap(p)) return why;
   if (p.deterministic)
     if (auto why = why_not_deterministic(p)) return why;
   if (auto why = why_not_that_loss(p)) return why;
@@ -116,7 +105,7 @@ void write(const Point& p, Plan& plan) {
 Strategy graph() {
   return {"graph",
           {"graph", "cross_entropy_fusion", "gradient_accumulation_fusion", "grouped_experts", "mask_in_batch",
-           "transformer_engine", "rope_fusion", "deterministic", "tp_comm_overlap", "attention", "capture"},
+           "transformer_engine", "rope_fusion", "deterministic", "attention", "capture"},
           refuse,
           nullptr,
           write};

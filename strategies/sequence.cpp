@@ -1,13 +1,16 @@
 // Sequence parallelism (Korthikanti et al. 2022, "Reducing Activation Recomputation in Large Transformer
 // Models"): between blocks the activations are split along the sequence over the tensor-parallel ranks, so
 // norms, dropouts and residuals are kept once. The all-reduces become all-gathers and reduce-scatters of the
-// same volume.
+// same volume. With `tp_comm_overlap` they travel in parts beside the layers' products.
 #include "strategies/strategies.h"
 
 namespace mbench::strategies {
 namespace {
 
 MaybeRefusal refuse(const Point& p) {
+  if (p.tp_comm_overlap && (p.tp == 1 || !p.sequence_parallel))
+    return infeasible("tp_comm_overlap true with tp {} and sequence_parallel {}, need tp 2 or more with sequence_parallel true",
+                      p.tp, p.sequence_parallel);
   if (!p.sequence_parallel || p.seq % (p.tp * p.cp) == 0) return std::nullopt;
   const std::string ranks = p.cp == 1 ? fmt::format("tp {}", p.tp) : fmt::format("tp {} x cp {}", p.tp, p.cp);
   return infeasible("sequence_parallel needs seq {} to be a multiple of {}, need seq {}", p.seq, ranks,
@@ -15,19 +18,21 @@ MaybeRefusal refuse(const Point& p) {
 }
 
 std::vector<Choice> choices(const Point& p, std::int64_t) {
-  Choice on{"sequence_parallel", {false}};
+  Choice on{"sequence_parallel", {false}}, overlap{"tp_comm_overlap", {false}, true};
   if (p.tp > 1 && p.seq % (p.tp * p.cp) == 0) on.values.push_back(true);
-  return {on};
+  if (p.tp > 1 && p.sequence_parallel) overlap.values.push_back(true);
+  return {on, overlap};
 }
 
 void write(const Point& p, Plan& plan) {
+  plan.tp_comm_overlap = p.tp_comm_overlap;
   if (p.sequence_parallel) plan.hidden = plan.hidden.with(Axis::tp, shard(0), shard(0));
 }
 
 }  // namespace
 
 Strategy sequence() {
-  return {"sequence", {"sequence_parallel"}, refuse, choices, write};
+  return {"sequence", {"sequence_parallel", "tp_comm_overlap"}, refuse, choices, write};
 }
 
 }  // namespace mbench::strategies

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "engine/base/host_work.h"
 #include "engine/device/gauge.h"
@@ -66,6 +67,8 @@ class Device {
   // Whether an op has ended when its call returns, so that the wall clock around the call is its time.
   virtual bool immediate() const = 0;
   virtual void host_work(HostWork, int /*times*/ = 1) {}
+  // Whether what is enqueued now is part of one call of the framework's (OneCall).
+  bool in_one_call() const { return calls_ > 0; }
   // Starts to read the device's sensors; null where it has none that can be read.
   virtual std::unique_ptr<Gauge> gauge() { return nullptr; }
   // Runs `step` and remembers what it gives the device, to be replayed; it may neither read nor write values. Has been
@@ -82,6 +85,8 @@ class Device {
   }
 
  protected:
+  // Whether a kernel that is enqueued now is charged to the host.
+  bool charges_kernel() { return calls_ == 0 || !std::exchange(charged_, true); }
   // A tensor has been given to whoever asked for it; there is nothing in it yet.
   virtual void taken(const Tensor&) {}
   // Unsupported, unless a device says otherwise.
@@ -96,6 +101,7 @@ class Device {
   }
 
  private:
+  friend class OneCall;
   void perform_copy(const Tensor& from, const Tensor& to);
 
   Allocator memory_;
@@ -103,6 +109,23 @@ class Device {
   Timeline* timeline_ = nullptr;
   std::unique_ptr<Device> host_;
   CallList* recording_ = nullptr;
+  int calls_ = 0;         // OneCalls that live
+  bool charged_ = false;  // the kernel that stands for them has been enqueued
+};
+
+// What is enqueued while it lives, a framework enqueues by one call of its own, without a dispatcher or a library of collectives
+// between: a simulated host is charged for the first kernel, and for no other, nor for collectives.
+class OneCall {
+ public:
+  explicit OneCall(Device& device) : device_(device) {
+    if (device_.calls_++ == 0) device_.charged_ = false;
+  }
+  ~OneCall() { --device_.calls_; }
+  OneCall(const OneCall&) = delete;
+  OneCall& operator=(const OneCall&) = delete;
+
+ private:
+  Device& device_;
 };
 
 // Records what is enqueued between its construction and its end as one span, if a trace is being taken.

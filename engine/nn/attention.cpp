@@ -61,9 +61,9 @@ Attention::Attention(ParameterStore& store, const Plan& plan, const AttentionSpe
       core_checkpoint_(drop.has(Region::core_attention)),
       apart_(drop.has(Region::alternate_products)) {
   const bool norm = drop.has(Region::norm);
-  if (kv_) kv_->use_fp8(store, plan, norm);
-  qkv_.use_fp8(store, plan, norm);
-  proj_.use_fp8(store, plan, apart_);
+  if (kv_) kv_->in_layer(store, plan, norm);
+  qkv_.in_layer(store, plan, norm);
+  proj_.in_layer(store, plan, apart_);
 }
 
 AttentionSizes Attention::sizes(const Context& c, const Shape& s) const {

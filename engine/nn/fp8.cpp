@@ -120,8 +120,8 @@ Fp8Tensor Fp8Products::input(Context& c, const Tensor& x, Fp8Ways ways,
   return quantise(c, kInput, x, ways, {}, parts_of);
 }
 
-Fp8Tensor Fp8Products::gradient(Context& c, const Tensor& dy) const {
-  return quantise(c, kGradient, dy, Fp8Ways::both, {});
+Fp8Tensor Fp8Products::gradient(Context& c, const Tensor& dy, Fp8Ways ways, const std::vector<Axis>& parts_of) const {
+  return quantise(c, kGradient, dy, ways, {}, parts_of);
 }
 
 Fp8Tensor Fp8Products::weight(Context& c, const Tensor& w, Fp8Ways ways, std::int64_t part, std::int64_t row) const {
@@ -154,6 +154,12 @@ ops::Fp8Operand Fp8Products::transpose(Context& c, const ops::Fp8Operand& x) {
       c.device.empty({s[1], s[0]}, x.codes.dtype(), Category::activations, "transposed FP8 operand");
   run(c.device, ops::Fp8Transpose{x.codes, y});
   return {y, x.inverse};
+}
+
+ops::Fp8Operand Fp8Products::part(const ops::Fp8Operand& w, std::int64_t first, std::int64_t count) {
+  constexpr std::int64_t block = ops::QuantiseBlocks::kBlock;
+  const bool blocks = w.blocks != ops::Fp8Blocks::tensor;
+  return {w.codes.slice(first, count), blocks ? w.inverse.slice(first / block, ops::QuantiseBlocks::blocks(count)) : w.inverse, w.blocks};
 }
 
 void Fp8Products::multiply(Context& c, const ops::Fp8Operand& a, const ops::Fp8Operand& b, const Tensor& out,

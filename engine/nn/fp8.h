@@ -55,7 +55,7 @@ class Fp8Products {
   // Of the layer's input [rows, in]. `parts_of`: ranks along these axes hold the other parts of a tensor that has one scale.
   Fp8Tensor input(Context& context, const Tensor& x, Fp8Ways ways,
                   const std::vector<Axis>& parts_of = {}) const;
-  Fp8Tensor gradient(Context& context, const Tensor& dy) const;
+  Fp8Tensor gradient(Context& context, const Tensor& dy, Fp8Ways ways = Fp8Ways::both, const std::vector<Axis>& parts_of = {}) const;
   // Of the weight [out, in], or a part of it: a matrix of several, its rows from `row` on. Made once a step, both ways, and kept; but where
   // weights are sharded made for this use. Of what lives in FP8 alone the other way round is.
   Fp8Tensor weight(Context& context, const Tensor& w, Fp8Ways ways, std::int64_t part = 0, std::int64_t row = 0) const;
@@ -66,6 +66,9 @@ class Fp8Products {
   // Whether what is quantised can be gathered, and transposed after that: not where scales are of blocks.
   bool travels() const { return recipe_ != Fp8Recipe::blockwise; }
   static ops::Fp8Operand transpose(Context& context, const ops::Fp8Operand& x);
+  // Rows [first, first + count) of a weight in FP8, cut at multiples of multiple_of_rows().
+  static ops::Fp8Operand part(const ops::Fp8Operand& w, std::int64_t first, std::int64_t count);
+  std::int64_t multiple_of_rows() const { return travels() ? ops::Fp8Matmul::kMultiple : ops::QuantiseBlocks::kBlock; }
 
   // out = a b^T, or added to beta times what is there.
   static void multiply(Context& context, const ops::Fp8Operand& a, const ops::Fp8Operand& b,

@@ -62,10 +62,10 @@ LatentAttention::LatentAttention(ParameterStore& store, const Plan& plan, const 
       up_checkpoint_(drop.has(Region::mla_up_proj)) {
   // Queries straight from the input are made from it again where they are dropped.
   const bool norm = drop.has(Region::norm), straight = !q_norm_;
-  down_.use_fp8(store, plan, norm || (straight && up_checkpoint_.dropped()));
-  q_.use_fp8(store, plan, norm && straight);
-  kv_.use_fp8(store, plan);
-  proj_.use_fp8(store, plan);
+  down_.in_layer(store, plan, norm || (straight && up_checkpoint_.dropped()));
+  q_.in_layer(store, plan, norm && straight);
+  kv_.in_layer(store, plan);
+  proj_.in_layer(store, plan);
 }
 
 AttentionSizes LatentAttention::sizes(const Context& c, const Shape& s) const {

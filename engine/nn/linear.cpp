@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/nn/communicate.h"
+#include "engine/nn/tensor_overlap.h"
 #include "engine/nn/weight_gradient.h"
 #include "engine/ops/bias_add.h"
 #include "engine/ops/copy_blocks.h"
@@ -70,16 +71,38 @@ Tensor Linear::forward(Context& c, const Tensor& x, Saved& saved, const Epilogue
   if (!table_) c.device.host_work(HostWork::product);
   if (fp8_) return forward_in_fp8(c, x, saved);
   saved.x = x;
-  const Tensor whole = communicate_briefly(c, input_.forward, x);
-  const Shape &s = whole.shape(), wide = {s[0], s[1], rows(weight_->value).shape()[0]};
+  const Tensor w = rows(weight_->value);
+  if (leaves_in_pieces()) {
+    const Tensor whole = communicate_briefly(c, input_.forward, x);
+    return scatter_in_pieces(c, output_.forward.front(), {whole.shape()[0], whole.shape()[1], w.shape()[0]}, 1,
+                             [&](const Tensor& piece, std::int64_t first) {
+                               const Tensor part = w.slice(first, piece.shape()[2]);
+                               run(c.device, ops::Matmul{ops::Matrix(whole), ops::Matrix(part).t(), ops::Matrix(piece)});
+                             });
+  }
+  const bool by_parts = rings(input_.forward);
+  const Tensor whole = by_parts ? Tensor() : communicate_briefly(c, input_.forward, x);
+  Shape wide = by_parts ? x.shape() : whole.shape();
+  if (by_parts) wide[0] *= c.groups.over({Axis::tp}).size();
+  wide[2] = w.shape()[0];
   if (epilogue.gelu_input) *epilogue.gelu_input = c.activation(wide, "linear output");
   const Tensor y = c.activation(wide, epilogue.gelu_input ? "gelu output" : "linear output");
-  ops::Matmul product{ops::Matrix(whole), ops::Matrix(rows(weight_->value)).t(), ops::Matrix(y)};
-  if (epilogue.bias) product.bias = bias();
-  if (epilogue.gelu_input) product.gelu_input = *epilogue.gelu_input;
-  run(c.device, product);
+  const EachPart multiply = [&](const Tensor& part, std::int64_t first) {
+    const std::int64_t rows = part.shape()[0];
+    ops::Matmul product{ops::Matrix(part), ops::Matrix(w).t(), ops::Matrix(y.slice(first, rows))};
+    if (epilogue.bias) product.bias = bias();
+    if (epilogue.gelu_input) product.gelu_input = epilogue.gelu_input->slice(first, rows);
+    run(c.device, product);
+  };
+  if (by_parts)
+    gather_by_ring(c, input_.forward.front(), x, false, multiply);
+  else
+    multiply(whole, 0);
   return communicate(c, output_.forward, y);
 }
+
+bool Linear::rings(const Exchanges& exchanges) const { return overlaps_ && gathers_sequence(exchanges); }
+bool Linear::leaves_in_pieces() const { return overlaps_ && scatters_sequence(output_.forward); }
 
 Tensor Linear::forward_with_bias(Context& c, const Tensor& x, Saved& saved) const {
   if (!bias_ || fuses_output(c)) return forward(c, x, saved, {.bias = bias_ != nullptr});
@@ -126,15 +149,25 @@ Tensor Linear::backward(Context& c, Tensor dy, Saved& saved, Tensor gelu_input) 
   // travelled.
   const bool fused_bias = c.graph().fused_epilogues && output_.backward.empty();
   if (bias_ && !fused_bias) run(c.device, ops::BiasGrad{dy, rows(bias_->gradient)});
-  const Tensor dproduct = communicate(c, output_.backward, dy);
-  const Shape& s = dproduct.shape();
+  const bool by_parts = rings(output_.backward);
+  Tensor dproduct = by_parts ? Tensor() : communicate(c, output_.backward, dy);
+  Shape s = by_parts ? dy.shape() : dproduct.shape();
+  if (by_parts) s[0] *= c.groups.over({Axis::tp}).size();
   // The input travels while its gradient is computed, and that while the weight's is.
   Communication input(c, input_.forward, saved.x, Communication::Use::brief);
   Tensor dx = c.activation({s[0], s[1], weight_->local[1]}, "linear input gradient");
   {
-    ops::Matmul input_gradient{ops::Matrix(dproduct), ops::Matrix(rows(weight_->value)), ops::Matrix(dx)};
-    input_gradient.gelu_grad_input = std::move(gelu_input);
-    run(c.device, input_gradient);
+    const EachPart input_gradient = [&](const Tensor& part, std::int64_t first) {
+      const std::int64_t count = part.shape()[0];
+      ops::Matmul product{ops::Matrix(part), ops::Matrix(rows(weight_->value)), ops::Matrix(dx.slice(first, count))};
+      if (gelu_input) product.gelu_grad_input = gelu_input.slice(first, count);
+      run(c.device, product);
+    };
+    if (by_parts)
+      dproduct = gather_by_ring(c, output_.backward.front(), dy, true, input_gradient);
+    else
+      input_gradient(dproduct, 0);
+    gelu_input.reset();
   }
   Communication travelling(c, input_.backward, dx);
   dx.reset();
@@ -149,7 +182,8 @@ Tensor Linear::backward(Context& c, Tensor dy, Saved& saved, Tensor gelu_input) 
   return travelling.finish();
 }
 
-void Linear::use_fp8(ParameterStore& store, const Plan& plan, bool keep_input) {
+void Linear::in_layer(ParameterStore& store, const Plan& plan, bool keep_input) {
+  overlaps_ = plan.tp_comm_overlap;
   if (!plan.precision.fp8) return;
   fp8_.emplace(store, *weight_, plan);
   keep_input_ = keep_input;
@@ -181,29 +215,66 @@ ops::Fp8Operand Linear::arrive_in_fp8(Context& c, const Tensor& x, bool keep_inp
 }
 
 Tensor Linear::forward_in_fp8(Context& c, const Tensor& x, Saved& saved) const {
-  ops::Fp8Operand in = arrive_in_fp8(c, x, keep_input_, saved);
   const Tensor w = rows(weight_->value);
-  const std::int64_t tokens = in.codes.shape()[0], batch = x.shape()[1];
-  const Tensor y = c.activation({tokens / batch, batch, w.shape()[0]}, "linear output");
-  Fp8Products::multiply(c, in, fp8_->weight(c, w, Fp8Ways::straight, 0, begin_).straight, matrix(y));
+  const std::int64_t batch = x.shape()[1], out = w.shape()[0];
+  const auto weight = [&] { return fp8_->weight(c, w, Fp8Ways::straight, 0, begin_).straight; };
+  if (rings(input_.forward) && fp8_->travels() && !keep_input_) {
+    saved.shape = x.shape();
+    saved.quantised = fp8_->input(c, matrix(x), Fp8Ways::straight, {Axis::tp});
+    const ops::Fp8Operand operand = weight(), &own = saved.quantised.straight;
+    const Tensor y = c.activation({x.shape()[0] * c.groups.over({Axis::tp}).size(), batch, out}, "linear output");
+    gather_by_ring(c, input_.forward.front(), own.codes.view(x.shape()), false, [&](const Tensor& part, std::int64_t first) {
+      Fp8Products::multiply(c, {matrix(part), own.inverse}, operand, matrix(y.slice(first, part.shape()[0])));
+    });
+    return communicate(c, output_.forward, y);
+  }
+  ops::Fp8Operand in = arrive_in_fp8(c, x, keep_input_, saved);
+  const std::int64_t tokens = in.codes.shape()[0];
+  if (leaves_in_pieces()) {
+    const ops::Fp8Operand operand = weight();
+    return scatter_in_pieces(c, output_.forward.front(), {tokens / batch, batch, out}, fp8_->multiple_of_rows(),
+                             [&](const Tensor& piece, std::int64_t first) {
+                               Fp8Products::multiply(c, in, Fp8Products::part(operand, first, piece.shape()[2]), matrix(piece));
+                             });
+  }
+  const Tensor y = c.activation({tokens / batch, batch, out}, "linear output");
+  Fp8Products::multiply(c, in, weight(), matrix(y));
   in = {};
   return communicate(c, output_.forward, y);
 }
 
 Tensor Linear::backward_in_fp8(Context& c, Tensor dy, Saved& saved) const {
   if (bias_) run(c.device, ops::BiasGrad{dy, rows(bias_->gradient)});
-  const Tensor dproduct = communicate(c, output_.backward, dy);
-  const Fp8Tensor gradient = fp8_->gradient(c, matrix(dproduct));
+  const bool by_parts = rings(output_.backward) && fp8_->travels();
+  Shape s = dy.shape();
+  Fp8Tensor gradient;
+  if (by_parts) {
+    s[0] *= c.groups.over({Axis::tp}).size();
+    gradient = fp8_->gradient(c, matrix(dy), Fp8Ways::straight, {Axis::tp});
+  } else {
+    const Tensor dproduct = communicate(c, output_.backward, dy);
+    s = dproduct.shape();
+    gradient = fp8_->gradient(c, matrix(dproduct));
+  }
   // What is there of the input travels while its gradient is computed, and that while the weight's is.
   ops::Fp8Operand& kept = saved.quantised.straight;
   std::optional<Communication> input;
   if (saved.x || kept.codes)
     input.emplace(c, input_.forward, saved.x ? saved.x : kept.codes.view(saved.shape),
                   Communication::Use::brief);
-  const Shape& s = dproduct.shape();
   const Tensor w = rows(weight_->value);
   Tensor dx = c.activation({s[0], s[1], w.shape()[1]}, "linear input gradient");
-  Fp8Products::multiply(c, gradient.straight, fp8_->weight(c, w, Fp8Ways::transposed, 0, begin_).transposed, matrix(dx));
+  const ops::Fp8Operand weight = fp8_->weight(c, w, Fp8Ways::transposed, 0, begin_).transposed;
+  if (by_parts) {
+    ops::Fp8Operand& own = gradient.straight;
+    own.codes = matrix(gather_by_ring(
+        c, output_.backward.front(), own.codes.view(dy.shape()), true, [&](const Tensor& part, std::int64_t first) {
+          Fp8Products::multiply(c, {matrix(part), own.inverse}, weight, matrix(dx.slice(first, part.shape()[0])));
+        }));
+    gradient.transposed = Fp8Products::transpose(c, own);
+  } else {
+    Fp8Products::multiply(c, gradient.straight, weight, matrix(dx));
+  }
   Communication travelling(c, input_.backward, dx);
   dx.reset();
   ops::Fp8Operand x = saved.quantised.transposed;

@@ -56,9 +56,10 @@ class Linear {
   // saved and returns dx. `gelu_input`, where fuses_input_gradient(): x was its GELU, and dx is the gradient of it.
   Tensor backward(Context& context, Tensor dy, Saved& saved, Tensor gelu_input = {}) const;
 
-  // Computes in FP8, if the plan has it: a linear part of a layer. `keep_input`: the input is kept as it arrives, since it is
-  // dropped and made again beside the layer (Transformer Engine's save_original_input), and quantised again in backward.
-  void use_fp8(ParameterStore& store, const Plan& plan, bool keep_input = false);
+  // A linear part of a layer, not a router or what makes logits: computes in FP8, and what it exchanges over tp travels beside its
+  // products, if the plan has it so. `keep_input`: the input is kept as it arrives, since it is dropped and made again beside the
+  // layer (Transformer Engine's save_original_input), and in FP8 quantised again in backward; then the product waits for all of it.
+  void in_layer(ParameterStore& store, const Plan& plan, bool keep_input = false);
 
   // Whether a product can apply an epilogue to its output: not if that is yet to be summed over ranks.
   bool fuses_output(const Context& context) const;
@@ -78,6 +79,10 @@ class Linear {
   // The input quantised, where the product wants it; and what backward needs of it.
   ops::Fp8Operand arrive_in_fp8(Context& context, const Tensor& x, bool keep_input, Saved& saved) const;
   Tensor backward_in_fp8(Context& context, Tensor dy, Saved& saved) const;
+  // Whether the input is multiplied by parts as they arrive, and the output leaves in pieces; in backward, the output's gradient is
+  // multiplied as the input is forward.
+  bool rings(const Exchanges& exchanges) const;
+  bool leaves_in_pieces() const;
 
   Parameter* weight_;
   Parameter* bias_ = nullptr;
@@ -85,7 +90,7 @@ class Linear {
   bool table_ = false;                  // the weight is a table of words
   Transition input_, output_;
   std::optional<Fp8Products> fp8_;
-  bool keep_input_ = false;
+  bool keep_input_ = false, overlaps_ = false;
 };
 
 }  // namespace mbench

@@ -7,9 +7,9 @@ namespace mbench {
 
 Mlp::Mlp(ParameterStore& store, const Plan& plan, const MlpSpec& spec, Regions drop)
     : fc1_(store, plan, spec.fc1), fc2_(store, plan, spec.fc2), activation_(spec.activation) {
-  fc1_.use_fp8(store, plan, drop.has(Region::norm));
+  fc1_.in_layer(store, plan, drop.has(Region::norm));
   const bool apart = drop.has(Region::alternate_products);
-  fc2_.use_fp8(store, plan, apart);
+  fc2_.in_layer(store, plan, apart);
   if (apart) pairs_ = fc1_.local_outputs() / 2;
 }
 

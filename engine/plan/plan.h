@@ -125,6 +125,8 @@ struct Plan {
   std::array<LinearPlan, kRoles> linear;
   // [layer, those of multi-token prediction last]: what its forward drops, to be computed again in backward.
   std::vector<Regions> recompute;
+  // What layers exchange over tp travels in parts beside the products that need or make them (engine/nn/tensor_overlap.h).
+  bool tp_comm_overlap = false;
 
   std::vector<std::vector<ChunkPlan>> chunks;  // [stage][chunk]
   std::vector<Schedule> schedule;              // [stage]

@@ -79,9 +79,10 @@ class VirtualClock {
     return static_cast<int>(streams_.size()) - 1;
   }
   const Track& track(int stream) const { return at(stream).track; }
-  // The host enqueues a collective: when it could begin, were this the only rank. It waits for the compute stream.
-  double enqueue(int stream) {
-    host(times_.collective);
+  // The host enqueues a collective, `called` by a call of its own: when it could begin, were this the only rank. It waits for the
+  // compute stream.
+  double enqueue(int stream, bool called = true) {
+    if (called) host(times_.collective);
     return std::max(now(), at(stream).free);
   }
   // It begins then.

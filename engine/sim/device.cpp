@@ -51,10 +51,11 @@ double seconds_of(CostModel& costs, const ops::AttentionGrad& op) { return atten
 template <class Op>
 void SimDevice::charge(const Op& op) {
   if (host_of_) return host_of_->charge_host(op.cost(), part_of<Op>(), Op::name);
+  const bool called = charges_kernel();
   if (tape_)
-    return record_kernel(costs_ ? whole_ticks(seconds_of(*costs_, op)) : 0, op.cost(), part_of<Op>());
+    return record_kernel(costs_ ? whole_ticks(seconds_of(*costs_, op)) : 0, op.cost(), part_of<Op>(), called);
   if (!clock_) return;
-  const Interval span = clock_->kernel(whole_ticks(seconds_of(*costs_, op)), part_of<Op>());
+  const Interval span = clock_->kernel(whole_ticks(seconds_of(*costs_, op)), part_of<Op>(), called);
   if (timeline()) timeline()->add(Track::compute, Op::name, span.begin, span.end);
 }
 

@@ -58,7 +58,7 @@ class SimDevice final : public Device {
   friend void compute(SimDevice& device, const Op& op);
   template <class Op>
   void charge(const Op& op);
-  void record_kernel(double seconds, const Cost& cost, TimePart part, bool called = true);
+  void record_kernel(double seconds, const Cost& cost, TimePart part, bool called);
   void charge_host(const Cost& cost, TimePart part, std::string_view name);
 
   std::string name_;

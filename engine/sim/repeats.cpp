@@ -30,7 +30,7 @@ Repeats::Action Repeats::look_at(const Tape& tape, const StepTapes& tapes) const
       case Kind::collective:
       case Kind::start:
         if (tapes.groups[e.group].classes.size() > 1) return {};
-        work(times_.collective);
+        work(times_.collective * e.times);
         if (e.kind == Kind::start) started.insert(e.pending);
         break;
       case Kind::wait:

@@ -236,7 +236,7 @@ class Replay {
       a.before = clock.now();
       // What makes progress in calls alone is waited for before another call begins.
       if (before && clock.times().progress_in_calls) clock.wait_for(*before, e.part);
-      ready = clock.enqueue(e.group);
+      ready = clock.enqueue(e.group, e.times > 0);
       if (before && !clock.times().progress_in_calls) ready = std::max(ready, before->end);
     }
     if (!meet(a, e.group, ready, begin)) return false;
@@ -244,7 +244,7 @@ class Replay {
     const bool blocks = clock.times().tensor_collectives_block && a.tapes.groups[e.group].name == "tp";
     if (e.kind == Kind::start) a.pendings[e.pending] = {end - e.seconds, end};
     if (e.kind == Kind::start && !blocks) {
-      clock.overlap({before && !clock.times().progress_in_calls ? before->begin : end - e.seconds, end});
+      if (e.slows) clock.overlap({before && !clock.times().progress_in_calls ? before->begin : end - e.seconds, end});
     } else {
       if (a.tapes.groups[e.group].classes.size() > 1) clock.wait_until(end - e.seconds, TimePart::bubble);
       clock.wait_until(end, e.part);
@@ -332,11 +332,14 @@ double alone(const StepTapes& tapes, std::initializer_list<const Tape*> in_turn,
             clock.wait_for(*before, e.part);
             before = nullptr;
           }
-          const double begin = std::max(clock.enqueue(e.group), before ? before->end : 0),
+          const double begin = std::max(clock.enqueue(e.group, e.times > 0), before ? before->end : 0),
                        end = clock.occupy(e.group, begin, e.seconds).end;
           const bool blocks = times.tensor_collectives_block && tapes.groups[e.group].name == "tp";
           if (e.kind == Kind::start) pendings[e.pending] = {begin, end};
-          e.kind == Kind::start && !blocks ? clock.overlap({before ? before->begin : begin, end}) : clock.wait_until(end, e.part);
+          if (e.kind != Kind::start || blocks)
+            clock.wait_until(end, e.part);
+          else if (e.slows)
+            clock.overlap({before ? before->begin : begin, end});
           break;
         }
         case Kind::wait:

@@ -17,8 +17,8 @@ namespace mbench::sim {
 struct ClockEvent {
   enum class Kind : std::uint8_t {
     kernel,       // seconds, flops; times: 0 where another's call makes it
-    collective,   // group, seconds: the stream waits for it
-    start,        // group, seconds, pending: it does not yet; after
+    collective,   // group, seconds, times: the stream waits for it
+    start,        // group, seconds, pending, times: it does not yet; after, slows
     wait,         // pending
     send,         // a message of the action
     receive,      // bytes; the message of the action
@@ -40,6 +40,7 @@ struct ClockEvent {
   // Of a start: the pending of a collective that it begins behind.
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   std::uint32_t after = kNone;
+  bool slows = true;  // the kernels that run beside it
   bool operator==(const ClockEvent&) const = default;
 };
 

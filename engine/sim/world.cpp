@@ -109,8 +109,9 @@ class SimGroup final : public Group {
   void do_forwarded_all_to_all(const std::vector<Parcel>& parcels, const Rows& rows, std::int64_t node_rows) override {
     blocking("all_to_all", slowest(links_.forwarded(row_bytes_of(parcels), rows.send, rows.receive, node_rows, reach_)));
   }
+  // As RecordingGroup's.
   std::unique_ptr<Pending> do_start_shift(const Tensor& in, const Tensor&) override {
-    return started("shift", spent(sim::Call::shift, in));
+    return started("shift", spent(sim::Call::shift, in), std::nullopt, !device().in_one_call());
   }
   void do_broadcast(const Tensor& x, int) override {
     blocking("broadcast", spent(sim::Call::broadcast, x));
@@ -227,18 +228,19 @@ class SimGroup final : public Group {
   // Enqueues a collective and returns when it ends: all members have got there, the group's stream is free, and what it waits
   // for has ended.
   double collective(std::string_view what, double seconds, double after = 0) {
-    const double ready = std::max(clock_.enqueue(stream_), after);
+    const double ready = std::max(clock_.enqueue(stream_, !device().in_one_call()), after);
     const Interval span = clock_.occupy(stream_, do_host_max(ready), seconds);
     trace(what, span.begin, span.end);
     return span.end;
   }
 
   // A collective that the compute stream does not wait for yet; what it comes after and itself run beside the kernels to come.
-  std::unique_ptr<Pending> started(std::string_view what, double seconds, std::optional<Interval> before = std::nullopt) {
+  std::unique_ptr<Pending> started(std::string_view what, double seconds, std::optional<Interval> before = std::nullopt,
+                                   bool slows = true) {
     const double end = collective(what, seconds, before ? before->end : 0);
     if (clock_.times().tensor_collectives_block && name() == "tp")
       wait_for(end);
-    else
+    else if (slows)
       clock_.overlap({before ? before->begin : end - seconds, end});
     return std::make_unique<SimPending>(clock_, Interval{end - seconds, end}, part_);
   }

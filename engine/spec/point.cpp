@@ -298,7 +298,7 @@ const std::vector<Field>& fields() {
       field("transformer_engine", layout, &P::transformer_engine, flag()),
       field("rope_fusion", layout, &P::rope_fusion, flag()),
       field("deterministic", layout, &P::deterministic, flag()),
-      field("tp_comm_overlap", place, &P::tp_comm_overlap, flag()),
+      field("tp_comm_overlap", layout, &P::tp_comm_overlap, flag()),
       field("capture", layout, &P::capture, flag()),
       told(field("data", training, &P::data, matching(read_data, "^(synthetic|(text|tokens):(.|\\n)+)$"))),
       field("loader_workers", layout, &P::loader_workers, count(0, 1024)),

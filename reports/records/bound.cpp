@@ -58,7 +58,9 @@ std::string help_for(TimePart part, const Point& p, int per_node) {
                              : "a smaller micro_batch or schedule interleaved shortens it");
     case TimePart::communication_tp: {
       const std::string across = across_nodes("TP", "tp", p.tp, 1, per_node);
-      return across.empty() ? "a smaller tp sends less" : across;
+      if (!across.empty()) return across;
+      return p.sequence_parallel && !p.tp_comm_overlap ? "a smaller tp sends less, tp_comm_overlap sends beside products"
+                                                       : "a smaller tp sends less";
     }
     case TimePart::communication_cp: {
       const std::string across = across_nodes("CP", "cp", p.cp, p.tp, per_node);

@@ -64,7 +64,18 @@ std::string line_with(const std::vector<std::string>& lines, const std::string& 
 }  // namespace
 
 TEST_CASE("a layout as the machine wants it gets no advice but on its batch") {
-  for (const std::string& line : told({{"micro_batch", 4}})) FAIL_CHECK(line);
+  const json as_wanted = {{"micro_batch", 4}, {"sequence_parallel", true}, {"tp_comm_overlap", true}};
+  for (const std::string& line : told(as_wanted)) FAIL_CHECK(line);
+}
+
+TEST_CASE("what layers exchange over tp is told to travel beside products, with what that saves") {
+  const json changes = {{"micro_batch", 4}};
+  json beside = changes;
+  beside["sequence_parallel"] = beside["tp_comm_overlap"] = true;
+  const double less = 1 - simulate(point(beside)).result.iteration_ms->mean / simulate(point(changes)).result.iteration_ms->mean;
+  CHECK(less > 0.005);
+  CHECK_THAT(line_with(told(changes), "tp_comm_overlap"),
+             Contains(fmt::format("tp_comm_overlap with sequence_parallel takes {:.1f} % less time", less * 100)));
 }
 
 TEST_CASE("a width that leaves most of its last tile empty is told with the rate that a full one has") {

@@ -114,6 +114,17 @@ TEST_CASE("how tokens meet experts is free by its name alone") {
   CHECK(ways_of(R"("ep": "any", "ep_communication": ["flex"])") == Ways{flex});
 }
 
+TEST_CASE("whether exchanges over tp travel beside products is free by its name alone") {
+  const auto seen_of = [](const std::string& fields) {
+    std::set<std::tuple<bool, bool>> seen;  // sequence parallel, overlapped
+    for (const Point& p : layouts(space_of(fmt::format("{{{}, {}}}", kModel, fields)))) seen.emplace(p.sequence_parallel, p.tp_comm_overlap);
+    return seen;
+  };
+  using Seen = std::set<std::tuple<bool, bool>>;
+  CHECK(seen_of(R"("tp": "any", "sequence_parallel": "any")") == Seen{{false, false}, {true, false}});
+  CHECK(seen_of(R"("tp": "any", "sequence_parallel": "any", "tp_comm_overlap": "any")") == Seen{{false, false}, {true, false}, {true, true}});
+}
+
 TEST_CASE("dp that is given leaves devices idle, and so does a search for few devices") {
   for (const Point& p : layouts(space_of(fmt::format(R"({{{}, "dp": 2, "tp": "any"}})", kModel)))) CHECK(p.dp == 2);
   std::set<std::int64_t> worlds;

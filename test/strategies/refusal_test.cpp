@@ -231,14 +231,10 @@ TEST_CASE("layouts that cannot be are told with what could") {
         "deterministic true on cpu is not built into this binary, need deterministic false, or device sim:");
   filled.device = "sim:8xH100-SXM5-80GB";
   CHECK_FALSE(strategies::why_not(filled));
-  Point overlapped = tiny();
-  overlapped.tp_comm_overlap = true;
-  const auto refusal = strategies::why_not(overlapped);
-  REQUIRE(refusal);
-  CHECK(refusal->outcome == Outcome::unsupported);
-  CHECK(refusal->reason ==
-        "tp_comm_overlap true on cpu is not built into this binary, need tp_comm_overlap false, or device sim:");
-  CHECK(why([](Point& p) { p.tp_comm_overlap = true, p.device = "sim:8xH100-SXM5-80GB", p.tp = 2; }) ==
+  CHECK(why([](Point& p) { p.tp_comm_overlap = p.sequence_parallel = true, p.tp = 2; }) == "");
+  CHECK(why([](Point& p) { p.tp_comm_overlap = p.sequence_parallel = true; }) ==
+        "tp_comm_overlap true with tp 1 and sequence_parallel true, need tp 2 or more with sequence_parallel true");
+  CHECK(why([](Point& p) { p.tp_comm_overlap = true, p.tp = 2; }) ==
         "tp_comm_overlap true with tp 2 and sequence_parallel false, need tp 2 or more with sequence_parallel true");
   CHECK(why([](Point& p) { p.gradients_in_bf16 = true; }) ==
         "gradients_in_bf16 with precision f32, need precision bf16 or gradients_in_bf16 false");

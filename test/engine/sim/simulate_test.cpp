@@ -346,6 +346,29 @@ TEST_CASE("where nothing runs beside collectives over tp, a step takes longer") 
   }
 }
 
+TEST_CASE("with tp_comm_overlap most of what layers exchange over tp travels beside their products") {
+  const Machine machine = find_machine("H100-SXM5-80GB", "test");
+  Point p = gpt(4, 1, 1);
+  p.model = find_preset("llama-2-7b", "test");
+  p.seq = 4096, p.precision = Precision::bf16, p.attention = AttentionKind::flash;
+  p.sequence_parallel = true;
+  for (const bool replay : {true, false}) {
+    const auto anatomy = [&](bool overlap) {
+      p.tp_comm_overlap = overlap;
+      const auto result = simulate_point(p, strategies::make_plan(p), machine, ideal_framework(), 8, {.replay = replay}).result;
+      REQUIRE(result.time_anatomy_ms);
+      return std::pair(*result.time_anatomy_ms, result.iteration_ms->mean);
+    };
+    const auto [plain, plain_ms] = anatomy(false);
+    const auto [beside, beside_ms] = anatomy(true);
+    // What is left is of the embedding, the head and the loss, and the last piece of each output.
+    CHECK(beside[TimePart::communication_tp] < 0.4 * plain[TimePart::communication_tp]);
+    CHECK(beside_ms < plain_ms);
+    // Products in parts are no faster.
+    CHECK(beside[TimePart::products] >= plain[TimePart::products]);
+  }
+}
+
 TEST_CASE("the parts of a step add up to it, and each is there where the layout has it") {
   const auto anatomy_of = [](const Point& p, const char* machine) {
     const Simulation s = simulated(p, machine);

@@ -6,6 +6,8 @@
 #include <thread>
 
 #include "engine/comm/gather.h"
+#include "engine/ops/copy.h"
+#include "engine/ops/run.h"
 #include "engine/sim/counting.h"
 #include "engine/sim/device.h"
 #include "test/catch.h"
@@ -31,8 +33,8 @@ const Machine& machine() {
 
 // A pipeline stage of that many ranks, the first of which runs here.
 struct Stage {
-  Stage(SimNetwork& network, int stage, int ranks)
-      : clock(host_times()),
+  Stage(SimNetwork& network, int stage, int ranks, const HostTimes& times = host_times())
+      : clock(times),
         device("A100", 0, std::make_unique<sim::CostModel>(machine(), find_framework("mbench", "test"), 1.0),
                clock),
         world(stage * ranks, network.stages() * ranks, network, links, clock) {}
@@ -194,6 +196,33 @@ TEST_CASE("a started shift runs beside what is computed until it is waited for")
     pending->wait();
     CHECK(s.clock.now() - begin == Approx(kCall + std::max(seconds, kLaunch + kernel)));
   }
+}
+
+TEST_CASE("what a framework enqueues by one call costs its host the first kernel, and its shifts slow no kernel") {
+  SimNetwork network(1, 4);
+  HostTimes times = host_times();
+  times.overlap_slowdown = 0.25;
+  Stage s(network, 0, 4, times);
+  const auto ring = s.world.group(s.device, "tp", first(4));
+  const Tensor x = s.tensor(4096), y = s.tensor(4096), z = s.tensor(16);
+  const auto seconds = [&](bool one_call) {
+    const double begin = s.clock.synchronize();
+    std::optional<OneCall> call;
+    if (one_call) call.emplace(s.device);
+    const auto pending = ring->start_shift(x, y);
+    for (int i = 0; i < 3; ++i) run(s.device, ops::Fill{z, 0});
+    const double end = s.clock.now();
+    pending->wait();
+    call.reset();
+    return end - begin;
+  };
+  const double kernel = sim::CostModel(machine(), find_framework("mbench", "test"), 1.0).streaming_seconds(ops::Fill{z, 0}.cost());
+  REQUIRE(kernel > 0);
+  // The host is behind the device either way, so that each kernel begins when it has been enqueued.
+  REQUIRE(1.25 * kernel < kLaunch);
+  CHECK(seconds(false) == Approx(kCall + 3 * kLaunch + 1.25 * kernel));
+  CHECK(seconds(true) == Approx(kLaunch + 3 * kernel));
+  CHECK(seconds(false) == Approx(kCall + 3 * kLaunch + 1.25 * kernel));  // and what follows is charged again
 }
 
 TEST_CASE("a started receive moves beside what is computed, once it has been started and sent") {

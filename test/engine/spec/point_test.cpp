@@ -248,7 +248,7 @@ TEST_CASE("every field has a kind, and a point can be rid of the fields of a kin
   for (const PointField& field : point_fields()) of_kind[field.kind].insert(field.key);
   CHECK(of_kind.at(FieldKind::model) == std::set<std::string>{"model"});
   CHECK(of_kind.at(FieldKind::limit) == std::set<std::string>{"memory_limit", "max_seconds"});
-  CHECK(of_kind.at(FieldKind::place) == std::set<std::string>{"tp_comm_overlap", "env", "ranks_per_node", "framework", "machine", "device"});
+  CHECK(of_kind.at(FieldKind::place) == std::set<std::string>{"env", "ranks_per_node", "framework", "machine", "device"});
   CHECK(of_kind.at(FieldKind::layout).contains("replicas"));
   CHECK(of_kind.at(FieldKind::training).contains("precision"));
   // A point with every field set, without each kind in turn: what is of the kind is at its default, the rest stays.

@@ -29,6 +29,10 @@ TEST_CASE("tensor parallelism over nodes is named, with what stays within one") 
   r.point.tp = 8;
   CHECK(bound_by(r, 8) == "tp communication 60 %: a smaller tp sends less");
   CHECK(bound_by(r, 0) == "tp communication 60 %: a smaller tp sends less");  // nodes are not known
+  r.point.sequence_parallel = true;
+  CHECK(bound_by(r, 8) == "tp communication 60 %: a smaller tp sends less, tp_comm_overlap sends beside products");
+  r.point.tp_comm_overlap = true;
+  CHECK(bound_by(r, 8) == "tp communication 60 %: a smaller tp sends less");
 }
 
 TEST_CASE("the largest part is told, and the largest that a layout could spare with what would make it less") {
