@@ -103,6 +103,8 @@ void print_layout(const Point& p, const Plan& plan) {
              p.micro_batches(), p.micro_batch, p.dp);
   fmt::print("  keeps        {}, {} attention, {} graph\n", kept(plan), name_of(p.attention),
              name_of(p.graph));
+  if (plan.deferred_products > 0)
+    fmt::print("  deferred     the gradient of the logits' weight, of {} micro batches, to the end of the last backward\n", plan.deferred_products);
   if (plan.tp_comm_overlap) fmt::print("  over tp      what layers exchange travels in parts beside their products\n");
   fmt::print("  activations  [seq, batch, hidden]: {}\n", str(plan.hidden.value, plan.mesh));
   if (plan.state.sharded())

@@ -4,8 +4,8 @@
     scripts/recipes_against_search.py [NAME...] [--folder configs/published/modern] [--mbench build/release/mbench]
                                       [--fields tp,pp,cp,...] [--threads N] [--timeout SECONDS]
 
-For each published run the fields of its layout are set free (FIELDS, of these those that its model has), all else stays as it
-ran: model, batch, sequence, machine, recompute, optimizer state. The recipe is simulated; then the search is asked for every
+For each published run the fields of its layout are set free (FIELDS, of these those that its model has, and tp_comm_overlap where
+it ran with it), all else stays as it ran: model, batch, sequence, machine, recompute, optimizer state. The recipe is simulated; then the search is asked for every
 layout of that space that is faster. Its rank is one more than there are. Prints a table: the recipe and its rank, how many layouts
 can be and are not too large by what is known of them, the best, by how much it is faster, and in which part of the step most of
 that lies. Runs of models of width 512, whose steps are the host's, are left out, as are runs that do not fit when simulated.
@@ -22,6 +22,7 @@ import sys
 import tempfile
 
 FIELDS = ["tp", "pp", "cp", "ep", "etp", "sequence_parallel", "micro_batch", "schedule", "virtual_stages"]
+DEFERRED = ("defer_embedding_wgrad", "wgrad_deferral_limit")  # of which a search knows no bound: left out of the recipe too
 MOST = 1000  # layouts that a search tells at most
 SMALL = 512  # hidden size
 
@@ -40,7 +41,7 @@ def run(command, timeout):
 
 def layout_of(point):
     shown = []
-    for field in FIELDS + ["dp"]:
+    for field in FIELDS + ["tp_comm_overlap", "dp"]:
         value = point.get(field, 1)
         if value not in (1, False, 0, "1f1b") and not (field == "virtual_stages" and value == 1):
             shown.append(field if value is True else f"{field}={value}")
@@ -49,9 +50,11 @@ def layout_of(point):
 
 def free(spec, fields):
     """The spec of a search: those fields any, the rest as it ran."""
-    space = {k: v for k, v in spec.items() if k not in ("name", "published", "dp")}
+    space = {k: v for k, v in spec.items() if k not in ("name", "published", "dp", *DEFERRED)}
     experts = spec["model"].get("experts", 0) > 0
     wanted = [f for f in fields if experts or f not in ("ep", "etp")]
+    if spec.get("tp_comm_overlap"):
+        wanted.append("tp_comm_overlap")
     for field in wanted:
         space.pop(field, None)
     return {**space, "search": wanted}
@@ -70,8 +73,10 @@ def judge(options, name, spec):
     device = spec["published"]["machine"]
     with tempfile.TemporaryDirectory() as folder:
         own = os.path.join(folder, "own")
-        done = run([options.mbench, "sweep", os.path.join(options.folder, name + ".json"), "--on", device, "--out", own,
-                    "--quiet"], options.timeout)
+        mine = os.path.join(folder, name + ".json")
+        with open(mine, "w") as text:
+            json.dump({k: v for k, v in spec.items() if k not in DEFERRED and k != "$schema"}, text)
+        done = run([options.mbench, "sweep", mine, "--on", device, "--out", own, "--quiet"], options.timeout)
         if done is None:
             return "not simulated in time"
         recipe = results(own)[0]

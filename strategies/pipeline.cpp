@@ -284,6 +284,31 @@ std::vector<Choice> choices(const Point& p, std::int64_t devices) {
   return {pp, schedule, choices_of_group(p), choices_of_stages(p)};
 }
 
+MaybeRefusal bad_deferral(const Point& p) {
+  if (!p.defer_embedding_wgrad) {
+    if (p.wgrad_deferral_limit == 0) return std::nullopt;
+    return infeasible("wgrad_deferral_limit {} with defer_embedding_wgrad false, need wgrad_deferral_limit 0 or defer_embedding_wgrad true",
+                      p.wgrad_deferral_limit);
+  }
+  if (p.pp == 1) return infeasible("defer_embedding_wgrad true with pp 1, need pp 2 or more or defer_embedding_wgrad false");
+  if (!p.gradient_accumulation_fusion)
+    return infeasible("defer_embedding_wgrad true with gradient_accumulation_fusion false, need gradient_accumulation_fusion true");
+  // Gradients that each micro batch reduces and drops.
+  if (p.zero == Zero::stage_2 || p.zero == Zero::stage_3 || p.zero == Zero::fsdp || p.zero == Zero::oss_sdp)
+    return not_built_in(fmt::format("defer_embedding_wgrad with zero {}", name_of(p.zero)), "zero 0 or 1 or defer_embedding_wgrad false");
+  if (p.offload != Offload::none)
+    return not_built_in(fmt::format("defer_embedding_wgrad with offload {}", name_of(p.offload)), "offload none or defer_embedding_wgrad false");
+  if (p.model.mtp_layers > 0)
+    return not_built_in(fmt::format("defer_embedding_wgrad with mtp_layers {}", p.model.mtp_layers),
+                        "defer_embedding_wgrad false");
+  return std::nullopt;
+}
+
+MaybeRefusal why_not_pipelined(const Point& p) {
+  if (auto why = refuse(p)) return why;
+  return bad_deferral(p);
+}
+
 void write(const Point& point, Plan& plan) {
   const int stages = static_cast<int>(point.pp), chunks = static_cast<int>(point.virtual_stages);
   plan.mesh.resize(Axis::pp, stages);
@@ -303,6 +328,8 @@ void write(const Point& point, Plan& plan) {
                                           static_cast<int>(point.micro_batches()),
                                           static_cast<int>(point.micro_batch_group)));
   }
+  if (point.defer_embedding_wgrad)
+    plan.deferred_products = point.wgrad_deferral_limit == 0 ? point.micro_batches() : std::min(point.wgrad_deferral_limit, point.micro_batches());
 }
 
 }  // namespace
@@ -325,8 +352,9 @@ std::vector<std::int64_t> layers_of_chunks(const Point& p) {
 
 Strategy pipeline() {
   return {"pipeline",
-          {"pp", "schedule", "virtual_stages", "micro_batch_group", "first_stage_layers", "last_stage_layers"},
-          refuse,
+          {"pp", "schedule", "virtual_stages", "micro_batch_group", "first_stage_layers", "last_stage_layers",
+           "defer_embedding_wgrad", "wgrad_deferral_limit"},
+          why_not_pipelined,
           choices,
           write};
 }

@@ -53,9 +53,11 @@ void WordHead::forward(Context& c, const CrossEntropy::Targets& words, const Ten
 
 Tensor WordHead::backward(Context& c, const CrossEntropy::Targets& words, Saved& saved) const {
   const Tensor dlogits = loss_.backward(c, words, saved.loss);
-  if (!transform_) return logits_.backward(c, dlogits, saved.logits);
-  const Tensor dactive =
-      transform_->norm.backward(c, logits_.backward(c, dlogits, saved.logits), Tensor(), saved.norm);
+  const bool deferred = static_cast<std::int64_t>(c.deferred.size()) < c.plan.deferred_products;
+  const Tensor dx = deferred ? logits_.backward_deferred(c, dlogits, saved.logits, c.deferred.emplace_back())
+                             : logits_.backward(c, dlogits, saved.logits);
+  if (!transform_) return dx;
+  const Tensor dactive = transform_->norm.backward(c, dx, Tensor(), saved.norm);
   return transform_->dense.backward(
       c, transform_->activation.backward(c, transform_->dense, dactive, saved.activation), saved.dense);
 }

@@ -1,6 +1,7 @@
 #include "engine/model/model.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace mbench {
 
@@ -92,6 +93,13 @@ Tensor ModelChunk::backward(Context& c, const MicroBatch& batch, Tensor dy, Save
   if (!embedding_) return dy;
   through([&] { embedding_->backward(c, batch, dy, saved.embedding); });
   return Tensor();
+}
+
+void ModelChunk::make_deferred(Context& c) const {
+  if (!head_ || c.deferred.empty()) return;
+  const std::size_t head = parts_.size() - 1 - depths_.size();
+  const auto used = use(head, ParameterStore::Gradients::yes, parts_.size());
+  Linear::make_deferred(c, std::exchange(c.deferred, {}));
 }
 
 }  // namespace mbench

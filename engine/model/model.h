@@ -35,6 +35,9 @@ class ModelChunk {
   Tensor backward(Context& context, const MicroBatch& batch, Tensor dy, Saved& saved,
                   const Ready& ready) const;
 
+  // After the last backward of a step: the gradients of weights that it left (Context::deferred), of the head.
+  void make_deferred(Context& context) const;
+
   // After an optimizer step.
   void after_step(Context& context) const {
     for (const Layer& layer : layers_) layer.after_step(context);

@@ -3,6 +3,7 @@
 #include <map>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "engine/base/philox.h"
 #include "engine/nn/fp8_tensor.h"
@@ -38,6 +39,15 @@ struct RouterLoad {
   void add(std::span<const std::int64_t> counts);
 };
 
+class Linear;
+
+// What the gradient of a linear layer's weight is made of when all backwards are done: its input, as it arrived, and the gradient
+// of its product.
+struct DeferredProduct {
+  const Linear* layer;
+  Tensor input, gradient;
+};
+
 struct Context {
   Device& device;
   const Plan& plan;
@@ -49,6 +59,7 @@ struct Context {
       placeholders{};  // of weights' gradients, by [out, in]
   Fp8Weights fp8_weights{};
   RouterLoad router_load{};
+  std::vector<DeferredProduct> deferred{};  // of this step
   // [1] f32, where routers have losses and somebody asks: their sum over the layers and micro batches of a step.
   Tensor router_losses{};
   Tensor step_on_device{};  // [1] i64, where steps are replayed: the same as `step`

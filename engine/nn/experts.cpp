@@ -76,14 +76,14 @@ void add_weight_gradient(Context& c, const Tensor& x, Parameter& weight, const T
   if (!c.graph().grouped_experts) {
     charge_products(c, weight.gradient);
     return for_each_expert(rows, weight.gradient.shape()[0], [&](std::int64_t e, std::int64_t first, std::int64_t count) {
-      WeightGradient made(c, weight, weight.gradient.slice(e, 1), false);
+      WeightGradient made(c, weight, weight.gradient.slice(e, 1));
       ops::Matmul m = batched(Product::weight_gradient, x.slice(first, count), made.target(), y.slice(first, count), count);
       m.beta = made.beta();
       run(c.device, m);
       made.finish();
     });
   }
-  WeightGradient made(c, weight, weight.gradient, false);
+  WeightGradient made(c, weight, weight.gradient);
   multiply(c, Product::weight_gradient, x, made.target(), y, rows, made.beta());
   made.finish();
 }
@@ -218,7 +218,7 @@ std::vector<ops::Fp8Operand> quantised_again(Context& c, const Fp8Products& prod
 void gradients_in_fp8(Context& c, const Fp8Products& products, const Tensor& dy, Parameter& parameter,
                       std::vector<ops::Fp8Operand> inputs, const Tensor& dx, std::int64_t rows) {
   const Tensor& w = parameter.value;
-  WeightGradient made(c, parameter, parameter.gradient, false);
+  WeightGradient made(c, parameter, parameter.gradient);
   const Shape one{w.shape()[1], w.shape()[2]};
   charge_products(c, w, 2);
   for (std::int64_t e = 0; e < w.shape()[0]; ++e) {

@@ -171,15 +171,44 @@ Tensor Linear::backward(Context& c, Tensor dy, Saved& saved, Tensor gelu_input) 
   }
   Communication travelling(c, input_.backward, dx);
   dx.reset();
-  const Tensor x = input.finish();
-  WeightGradient made(c, *weight_, rows(weight_->gradient), table_);
-  ops::Matmul weight_gradient{ops::Matrix(dproduct).t(), ops::Matrix(x), ops::Matrix(made.target())};
-  weight_gradient.beta = made.beta();
-  if (bias_ && fused_bias) weight_gradient.bias_gradient = rows(bias_->gradient);
-  run(c.device, weight_gradient);
-  made.finish();
+  add_weight_gradient(c, dproduct, input.finish(), bias_ && fused_bias);
   saved.x.reset();
   return travelling.finish();
+}
+
+void Linear::add_weight_gradient(Context& c, const Tensor& dproduct, const Tensor& x, bool with_bias) const {
+  WeightGradient made(c, *weight_, rows(weight_->gradient));
+  ops::Matmul weight_gradient{ops::Matrix(dproduct).t(), ops::Matrix(x), ops::Matrix(made.target())};
+  weight_gradient.beta = made.beta();
+  if (with_bias) weight_gradient.bias_gradient = rows(bias_->gradient);
+  run(c.device, weight_gradient);
+  made.finish();
+}
+
+Tensor Linear::backward_deferred(Context& c, const Tensor& dy, Saved& saved, DeferredProduct& later) const {
+  check(!fp8_, "linear", "a product in FP8 whose weight's gradient is deferred");
+  if (!table_) c.device.host_work(HostWork::product, 2);
+  if (bias_) run(c.device, ops::BiasGrad{dy, rows(bias_->gradient)});
+  later = {this, std::exchange(saved.x, Tensor()), communicate(c, output_.backward, dy)};
+  const Shape& s = later.gradient.shape();
+  WeightGradient::keep_placeholder(c, rows(weight_->gradient).shape());
+  Tensor dx = c.activation({s[0], s[1], weight_->local[1]}, "linear input gradient");
+  run(c.device, ops::Matmul{ops::Matrix(later.gradient), ops::Matrix(rows(weight_->value)), ops::Matrix(dx)});
+  return communicate(c, input_.backward, dx);
+}
+
+void Linear::make_deferred(Context& c, std::vector<DeferredProduct> products) {
+  std::optional<Communication> next;
+  const auto start = [&](std::size_t i) {
+    if (i < products.size()) next.emplace(c, products[i].layer->input_.forward, std::exchange(products[i].input, Tensor()));
+  };
+  start(0);
+  for (std::size_t i = 0; i < products.size(); ++i) {
+    const Tensor x = next->finish();
+    start(i + 1);
+    products[i].layer->add_weight_gradient(c, products[i].gradient, x, false);
+    products[i].gradient.reset();
+  }
 }
 
 void Linear::in_layer(ParameterStore& store, const Plan& plan, bool keep_input) {
@@ -284,7 +313,7 @@ Tensor Linear::backward_in_fp8(Context& c, Tensor dy, Saved& saved) const {
     kept.codes = matrix(input->finish());
     x = Fp8Products::transpose(c, kept);
   }
-  WeightGradient made(c, *weight_, rows(weight_->gradient), table_);
+  WeightGradient made(c, *weight_, rows(weight_->gradient));
   Fp8Products::multiply(c, gradient.transposed, x, made.target(), made.beta());
   made.finish();
   saved = {};

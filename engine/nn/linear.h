@@ -55,6 +55,10 @@ class Linear {
   // dy is the gradient of the output with bias. Accumulates the weight's and bias's gradients, frees what was
   // saved and returns dx. `gelu_input`, where fuses_input_gradient(): x was its GELU, and dx is the gradient of it.
   Tensor backward(Context& context, Tensor dy, Saved& saved, Tensor gelu_input = {}) const;
+  // The same without the gradient of the weight, of whose product it leaves the operands. Not of a layer in FP8.
+  Tensor backward_deferred(Context& context, const Tensor& dy, Saved& saved, DeferredProduct& later) const;
+  // The gradients of weights that were left, in their order; an input that is gathered travels while the one before is used.
+  static void make_deferred(Context& context, std::vector<DeferredProduct> products);
 
   // A linear part of a layer, not a router or what makes logits: computes in FP8, and what it exchanges over tp travels beside its
   // products, if the plan has it so. `keep_input`: the input is kept as it arrives, since it is dropped and made again beside the
@@ -79,6 +83,7 @@ class Linear {
   // The input quantised, where the product wants it; and what backward needs of it.
   ops::Fp8Operand arrive_in_fp8(Context& context, const Tensor& x, bool keep_input, Saved& saved) const;
   Tensor backward_in_fp8(Context& context, Tensor dy, Saved& saved) const;
+  void add_weight_gradient(Context& context, const Tensor& dproduct, const Tensor& x, bool with_bias) const;
   // Whether the input is multiplied by parts as they arrive, and the output leaves in pieces; in backward, the output's gradient is
   // multiplied as the input is forward.
   bool rings(const Exchanges& exchanges) const;

@@ -5,37 +5,27 @@
 
 namespace mbench {
 
-WeightGradient::WeightGradient(Context& c, Parameter& weight, const Tensor& buffer, bool of_table)
-    : context_(c), buffer_(buffer) {
+WeightGradient::WeightGradient(Context& c, Parameter& weight, const Tensor& buffer) : context_(c), buffer_(buffer) {
   first_ = weight.stale && buffer.numel() == weight.gradient.numel() &&
            c.graph().weight_gradients == WeightGradients::in_buffer;
   if (first_)
     weight.stale = false;
   else
     zero_if_stale(c.device, weight);
-  const auto make = [&](const Shape& shape, std::string_view what) {
-    return c.device.empty(shape, c.dtype(), Category::gradients, what);
-  };
-  switch (c.graph().weight_gradients) {
-    case WeightGradients::in_buffer:
-      return;
-    case WeightGradients::apart:
-      made_ = make(buffer.shape(), "gradient of a weight");
-      return;
-    case WeightGradients::placeholder:
-      if (of_table) {
-        placeholder_ = make(buffer.shape(), "placeholder of a table's gradient");
-        return;
-      }
-      const Shape& s = buffer.shape();  // of one expert, where there are several
-      Tensor& kept = c.placeholders[{s[s.rank() - 2], s[s.rank() - 1]}];
-      if (!kept) kept = make({s[s.rank() - 2], s[s.rank() - 1]}, "placeholder of weights' gradients");
-      return;
-  }
+  if (c.graph().weight_gradients == WeightGradients::apart)
+    made_ = c.device.empty(buffer.shape(), c.dtype(), Category::gradients, "gradient of a weight");
+  else
+    keep_placeholder(c, buffer.shape());
+}
+
+void WeightGradient::keep_placeholder(Context& c, const Shape& s) {
+  if (c.graph().weight_gradients != WeightGradients::placeholder) return;
+  const Shape one = {s[s.rank() - 2], s[s.rank() - 1]};  // of one expert, where there are several
+  Tensor& kept = c.placeholders[{one[0], one[1]}];
+  if (!kept) kept = c.device.empty(one, c.dtype(), Category::gradients, "placeholder of weights' gradients");
 }
 
 void WeightGradient::finish() {
-  placeholder_.reset();
   if (!made_) return;
   run(context_.device, ops::Add{buffer_, made_, buffer_});
   made_.reset();

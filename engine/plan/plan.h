@@ -45,7 +45,7 @@ struct ChunkPlan {
 enum class WeightGradients {
   in_buffer,  // nowhere: the product adds to the buffer
   placeholder,  // the product adds to the buffer, and autograd is given a tensor of the weight's size that nobody reads:
-                // for the layers one for each shape, kept for good; for tables of words a new one each time
+                // one for each shape, kept for good
   apart  // in a tensor of its own in the model's dtype, which is then added to the buffer
 };
 
@@ -130,6 +130,8 @@ struct Plan {
 
   std::vector<std::vector<ChunkPlan>> chunks;  // [stage][chunk]
   std::vector<Schedule> schedule;              // [stage]
+  // Of so many micro batches of a step the last stage makes the gradient of the logits' weight after its last backward.
+  std::int64_t deferred_products = 0;
   StatePlan state;
   // Whether gradients travel beside the last backward, and updated weights beside the next forward.
   bool overlap_grad_reduce = true, overlap_param_gather = true;

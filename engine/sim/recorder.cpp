@@ -88,6 +88,8 @@ class Session {
     const MemoryUse before = host ? host->memory().in_use() : MemoryUse();
     next();
     trainer.step([&](const Action*) { next(); });
+    // What the last stage keeps of micro batches until all are done is no tape's, nor is which of them it does so with.
+    if (plan_.deferred_products > 0) all_.unknown = true;
     blocks_.end();
     copies_ = device.copies();
     if (!host) return;

@@ -51,6 +51,7 @@ struct Point {
   RouterMode router;                    // where the model has experts
   Replicas replicas = Replicas::ranks;  // of dp: a process each, or threads of one that copies weights around
   bool sequence_parallel = false;
+  bool tp_comm_overlap = false;  // exchanges over tp in parts beside layers' products, as with Transformer Engine's Userbuffers
   Recompute recompute = Recompute::none;
   std::int64_t recompute_layers = 0;  // so many first layers of each chunk of a stage alone; 0: all
   std::string strategy;  // the named bundle that set the two fields above; empty if none was named
@@ -60,6 +61,10 @@ struct Point {
   std::int64_t micro_batch_group = 0;
   // Layers of the first and of the last stage, where the other stages share the rest; 0: what all of them share.
   std::int64_t first_stage_layers = 0, last_stage_layers = 0;
+  // The last stage makes the gradient of the logits' weight when all its backwards are done (--defer-embedding-wgrad-compute),
+  // of so many micro batches at most; 0: of all.
+  bool defer_embedding_wgrad = false;
+  std::int64_t wgrad_deferral_limit = 0;
   Zero zero = Zero::none;           // how model state is sharded over the ranks that replicate it
   // Gradients are reduced beside the last backward, and updated weights fetched beside the next forward; or alone.
   bool overlap_grad_reduce = true, overlap_param_gather = true;
@@ -91,7 +96,6 @@ struct Point {
   bool transformer_engine = true;
   bool rope_fusion = true;
   bool deterministic = false;  // simulation: PyTorch's deterministic algorithms, which fill every new tensor
-  bool tp_comm_overlap = false;  // simulation: Transformer Engine's Userbuffers, of which its memory is counted
   bool capture = false;  // the step is recorded once and replayed, as a CUDA graph is
   std::string data = "synthetic";
   // Threads that make samples ready before they are asked for, as DataLoader's num_workers; and whether they go to a GPU from

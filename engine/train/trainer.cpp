@@ -295,8 +295,14 @@ void Trainer::forward(const Action& a, Slot& slot) {
 
 void Trainer::backward(const Action& a, Slot& slot) {
   const bool last = --backwards_left_[a.chunk] == 0;
-  slot.dinput = chunks_[a.chunk].backward(context_, slot.batch, std::exchange(slot.doutput, Tensor()),
-                                          slot.saved, [&](int unit) { sync_->ready(unit, last); });
+  // Where a product is deferred, gradients of its chunk are complete with it.
+  const bool wait = last && plan_.deferred_products > 0 && plan_.chunks[stage_][a.chunk].last;
+  slot.dinput = chunks_[a.chunk].backward(context_, slot.batch, std::exchange(slot.doutput, Tensor()), slot.saved, [&](int unit) {
+    if (wait)
+      wait_for_deferred_.push_back(unit);
+    else
+      sync_->ready(unit, last);
+  });
   sync_->end_of_micro_batch();
   slot.saved = {};
   slot.batch = {};
@@ -378,6 +384,8 @@ void Trainer::enqueue(const Watcher& before) {
     perform(action);
   }
   if (before) before(nullptr);
+  for (const ModelChunk& chunk : chunks_) chunk.make_deferred(context_);
+  for (const int unit : std::exchange(wait_for_deferred_, {})) sync_->ready(unit, true);
   for (auto& [key, sending] : sending_)
     if (sending.pending) sending.pending->wait();
   sending_.clear();

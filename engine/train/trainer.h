@@ -92,6 +92,7 @@ class Trainer {
   std::map<SlotKey, Slot> slots_;
   std::map<std::pair<int, bool>, Sending> sending_;  // by (stage, is activation)
   std::vector<int> backwards_left_;                  // by chunk, in this step
+  std::vector<int> wait_for_deferred_;               // units whose gradients are complete with the deferred ones
   // Where steps are replayed: their inputs by micro batch, the step once it has been recorded, and who sees to it that its
   // memory stays its own.
   std::vector<MicroBatch> inputs_;

@@ -113,3 +113,26 @@ TEST_CASE("lengths of stages and groups that are offered can be, and are near th
   stages.pp = 2;
   CHECK(choices_of(stages).at("first_stage_layers,last_stage_layers") == 5);  // 10 to 14 in the first
 }
+
+TEST_CASE("the gradient of the logits' weight is deferred where a last stage has whole gradients of its own") {
+  const auto why = [](const char* fields) {
+    json p = json::parse(R"({"model": "gpt-bytes-tiny", "seq": 64, "global_batch": 8})");
+    p.merge_patch(json::parse(fields));
+    const auto refusal = strategies::why_not(point_from_json(p, "p: $"));
+    return refusal ? refusal->reason : "";
+  };
+  CHECK(why(R"({"pp": 2, "defer_embedding_wgrad": true})") == "");
+  CHECK(why(R"({"pp": 2, "defer_embedding_wgrad": true, "wgrad_deferral_limit": 99, "dp": 2, "zero": 1})") == "");
+  CHECK(why(R"({"wgrad_deferral_limit": 2})") ==
+        "wgrad_deferral_limit 2 with defer_embedding_wgrad false, need wgrad_deferral_limit 0 or defer_embedding_wgrad true");
+  CHECK(why(R"({"defer_embedding_wgrad": true})") ==
+        "defer_embedding_wgrad true with pp 1, need pp 2 or more or defer_embedding_wgrad false");
+  CHECK(why(R"({"pp": 2, "defer_embedding_wgrad": true, "graph": "megatron_core", "gradient_accumulation_fusion": false})") ==
+        "defer_embedding_wgrad true with gradient_accumulation_fusion false, need gradient_accumulation_fusion true");
+  CHECK(why(R"({"pp": 2, "dp": 2, "defer_embedding_wgrad": true, "zero": 2})").find("need zero 0 or 1 or defer_embedding_wgrad false") !=
+        std::string::npos);
+  CHECK(why(R"({"pp": 2, "defer_embedding_wgrad": true, "precision": "bf16", "offload": "optimizer"})")
+            .find("need offload none or defer_embedding_wgrad false") != std::string::npos);
+  CHECK(why(R"({"pp": 2, "defer_embedding_wgrad": true, "model": {"preset": "gpt-bytes-tiny", "mtp_layers": 1}})")
+            .find("defer_embedding_wgrad with mtp_layers 1") != std::string::npos);
+}
