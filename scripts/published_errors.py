@@ -125,14 +125,18 @@ def repeats(rows):
     off = [abs(r.first / r.published - 1) for r in several]
     spread = [max(r.runs) / min(r.runs) - 1 for r in several]
     within = sum(min(r.runs) <= r.simulated <= max(r.runs) for r in several)
+    beyond = [max(min(r.runs) / r.simulated, r.simulated / max(r.runs), 1) - 1 for r in several]
+    settled = [abs(r.error) for r in times if not r.small or len(r.runs) > 1]
     first = [abs(r.simulated / r.first - 1) for r in times]
     measured = [abs(statistics.median(r.runs[1:]) / r.first - 1) for r in several]
     simulated = [abs(r.simulated / r.first - 1) for r in several]
     return [
         f"{len(several)} times were published of {min(len(r.runs) for r in several)} to {max(len(r.runs) for r in several)} runs: the first is "
         f"{100 * statistics.mean(off):.1f} % from the median of its runs, at most {100 * max(off):.1f} %, {sum(o > 0.18 for o in off)} of them more than 18 %; "
-        f"the slowest takes {100 * statistics.median(spread):.0f} % longer than the fastest (median); {within} simulated times are between both",
+        f"the slowest takes {100 * statistics.median(spread):.0f} % longer than the fastest (median); {within} simulated times are between both, the others at most {100 * max(beyond):.1f} % beyond",
         f"the first of these runs, from the median of the others: {told(measured)}; from its simulation: {told(simulated)}",
+        f"times without those of width {SMALL} that were published of one run: mean {100 * statistics.mean(settled):.2f} %, "
+        f"largest {100 * max(settled):.2f} % of {len(settled)}",
         f"simulated times against the first runs alone: mean {100 * statistics.mean(first):.2f} %, largest {100 * max(first):.2f} % of {len(first)}"]
 
 
