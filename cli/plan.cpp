@@ -105,6 +105,7 @@ void print_layout(const Point& p, const Plan& plan) {
              name_of(p.graph));
   if (plan.deferred_products > 0)
     fmt::print("  deferred     the gradient of the logits' weight, of {} micro batches, to the end of the last backward\n", plan.deferred_products);
+  if (plan.tp_gathers == TpGathers::product) fmt::print("  over tp      each product of a block gathers its input\n");
   if (plan.tp_comm_overlap) fmt::print("  over tp      what layers exchange travels in parts beside their products\n");
   fmt::print("  activations  [seq, batch, hidden]: {}\n", str(plan.hidden.value, plan.mesh));
   if (plan.state.sharded())

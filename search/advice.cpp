@@ -160,10 +160,16 @@ class Adviser {
   void exchanges() {
     if (p_.tp == 1 || p_.tp_comm_overlap) return;
     Point other = p_;
+    other.tp_gathers = TpGathers::block;
+    if (const auto gain = p_.tp_gathers == TpGathers::block ? std::nullopt : less_time(other); gain && *gain > kWorthTelling)
+      told_.push_back({*gain, fmt::format("tp_gathers block takes {:.1f} % less time", *gain * 100)});
     other.sequence_parallel = other.tp_comm_overlap = true;
     const auto gain = less_time(other);
     if (gain && *gain > kWorthTelling)
-      told_.push_back({*gain, fmt::format("tp_comm_overlap{} takes {:.1f} % less time", p_.sequence_parallel ? "" : " with sequence_parallel",
+      told_.push_back({*gain, fmt::format("tp_comm_overlap{} takes {:.1f} % less time",
+                                          !p_.sequence_parallel                   ? " with sequence_parallel"
+                                          : p_.tp_gathers == TpGathers::block ? ""
+                                                                              : " (tp_gathers block)",
                                           *gain * 100)});
   }
 

@@ -57,8 +57,8 @@ MaybeRefusal why_not_that_loss(const Point& p) {
     return infeasible("cross_entropy_fusion torch_16bit with precision {}, whose logits have 32 bits, need cross_entropy_fusion torch",
                       name_of(p.precision));
   // PyTorch's own wants whole rows; DTensor's loss_parallel, of split ones, computes in f32.
-  if (in_16_bits && p.tp > 1)
-    return not_built_in(fmt::format("cross_entropy_fusion torch_16bit with tp {}", p.tp), "tp 1 or cross_entropy_fusion torch");
+  if (in_16_bits && p.tp > 1 && p.vocab_parallel)
+    return not_built_in(fmt::format("cross_entropy_fusion torch_16bit with tp {}", p.tp), "tp 1, vocab_parallel false or cross_entropy_fusion torch");
   return std::nullopt;
 }
 

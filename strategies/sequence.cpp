@@ -1,13 +1,31 @@
 // Sequence parallelism (Korthikanti et al. 2022, "Reducing Activation Recomputation in Large Transformer
 // Models"): between blocks the activations are split along the sequence over the tensor-parallel ranks, so
 // norms, dropouts and residuals are kept once. The all-reduces become all-gathers and reduce-scatters of the
-// same volume. With `tp_comm_overlap` they travel in parts beside the layers' products.
+// same volume. With `tp_comm_overlap` they travel in parts beside the layers' products; with `tp_gathers` product each product of a
+// block gathers its input for itself.
 #include "strategies/strategies.h"
 
 namespace mbench::strategies {
 namespace {
 
+MaybeRefusal why_not_each_product(const Point& p) {
+  if (p.tp == 1 || !p.sequence_parallel)
+    return infeasible("tp_gathers product with tp {} and sequence_parallel {}, need tp 2 or more with sequence_parallel true",
+                      p.tp, p.sequence_parallel);
+  const auto not_with = [](const std::string& what, std::string_view need) {
+    return not_built_in(fmt::format("tp_gathers product with {}", what), fmt::format("{} or tp_gathers block", need));
+  };
+  if (p.tp_comm_overlap) return not_with("tp_comm_overlap true", "tp_comm_overlap false");
+  if (p.precision == Precision::fp8) return not_with("precision fp8", "precision bf16");
+  if (p.model.experts > 0 || p.model.parts().attention_form == AttentionForm::latent) return not_with("experts or latent attention", "a dense model");
+  if (p.recompute.regions.has(Region::norm) || p.recompute.regions.has(Region::alternate_products))
+    return not_with(fmt::format("recompute {}", name_of(p.recompute)), "recompute none, core_attention or full");
+  return std::nullopt;
+}
+
 MaybeRefusal refuse(const Point& p) {
+  if (p.tp_gathers == TpGathers::product)
+    if (auto why = why_not_each_product(p)) return why;
   if (p.tp_comm_overlap && (p.tp == 1 || !p.sequence_parallel))
     return infeasible("tp_comm_overlap true with tp {} and sequence_parallel {}, need tp 2 or more with sequence_parallel true",
                       p.tp, p.sequence_parallel);
@@ -26,13 +44,14 @@ std::vector<Choice> choices(const Point& p, std::int64_t) {
 
 void write(const Point& p, Plan& plan) {
   plan.tp_comm_overlap = p.tp_comm_overlap;
+  plan.tp_gathers = p.tp_gathers;
   if (p.sequence_parallel) plan.hidden = plan.hidden.with(Axis::tp, shard(0), shard(0));
 }
 
 }  // namespace
 
 Strategy sequence() {
-  return {"sequence", {"sequence_parallel", "tp_comm_overlap"}, refuse, choices, write};
+  return {"sequence", {"sequence_parallel", "tp_gathers", "tp_comm_overlap"}, refuse, choices, write};
 }
 
 }  // namespace mbench::strategies

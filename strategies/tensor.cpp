@@ -1,7 +1,7 @@
 // Tensor parallelism (Shoeybi et al. 2019, "Megatron-LM"): the first linear layer of a block is split by
 // output, the second by input, so that a block communicates once forward and once backward. Heads go with the
 // QKV rows. The embedding table is split by vocabulary; its product is a sum over shards, and the logits stay
-// split.
+// split. Or, with `vocab_parallel` false, the table is whole on every rank, and the logits, split as they are made, are gathered.
 #include "strategies/strategies.h"
 
 namespace mbench::strategies {
@@ -9,6 +9,13 @@ namespace {
 
 MaybeRefusal refuse(const Point& p) {
   const ModelSpec& m = p.model;
+  if (!p.vocab_parallel) {
+    if (p.tp == 1) return infeasible("vocab_parallel false with tp 1, need tp 2 or more or vocab_parallel true");
+    if (m.parts().tied_embedding)
+      return infeasible("vocab_parallel false with a tied table, which logits have split, need tied_embedding false or vocab_parallel true");
+    if (m.mtp_layers > 0)
+      return not_built_in(fmt::format("vocab_parallel false with mtp_layers {}", m.mtp_layers), "mtp_layers 0 or vocab_parallel true");
+  }
   if (m.heads % p.tp != 0)
     return infeasible("tp {} does not divide the {} heads, need tp {}", p.tp, m.heads,
                       nearest_divisors(p.tp, m.heads));
@@ -45,14 +52,16 @@ void write(const Point& p, Plan& plan) {
   const Spread by_rows(Axis::tp, shard(0)), by_columns(Axis::tp, shard(1));
   role(Role::column) = {by_rows, plan.hidden, copied, split_last, split_last};
   role(Role::row) = {by_columns, split_last, split_last, summed, plan.hidden};
-  role(Role::vocabulary) = {by_rows, whole, whole, summed, plan.hidden};
+  role(Role::vocabulary) = p.vocab_parallel ? LinearPlan{by_rows, whole, whole, summed, plan.hidden}
+                                            : LinearPlan{Spread(), whole, whole, whole, plan.hidden};
+  role(Role::logits) = {by_rows, plan.hidden, copied, split_last, p.vocab_parallel ? split_last : whole};
   role(Role::whole) = Plan::whole_on(plan.hidden);
 }
 
 }  // namespace
 
 Strategy tensor() {
-  return {"tensor", {"tp"}, refuse, choices, write};
+  return {"tensor", {"tp", "vocab_parallel"}, refuse, choices, write};
 }
 
 }  // namespace mbench::strategies

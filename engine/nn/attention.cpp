@@ -61,8 +61,8 @@ Attention::Attention(ParameterStore& store, const Plan& plan, const AttentionSpe
       core_checkpoint_(drop.has(Region::core_attention)),
       apart_(drop.has(Region::alternate_products)) {
   const bool norm = drop.has(Region::norm);
-  if (kv_) kv_->in_layer(store, plan, norm);
-  qkv_.in_layer(store, plan, norm);
+  if (kv_) kv_->in_layer(store, plan, norm, 2);
+  qkv_.in_layer(store, plan, norm, kv_ ? 1 : 3);
   proj_.in_layer(store, plan, apart_);
 }
 

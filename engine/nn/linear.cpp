@@ -56,7 +56,7 @@ Linear::Linear(ParameterStore& store, const Plan& plan, const LinearSpec& spec, 
 }
 
 bool Linear::fuses_output(const Context& c) const {
-  return !fp8_ && c.graph().fused_epilogues && output_.forward.empty();
+  return !fp8_ && products_ == 0 && c.graph().fused_epilogues && output_.forward.empty();
 }
 
 bool Linear::fuses_input_gradient(const Context& c) const {
@@ -70,6 +70,7 @@ Tensor Linear::forward(Context& c, const Tensor& x, Saved& saved) const {
 Tensor Linear::forward(Context& c, const Tensor& x, Saved& saved, const Epilogue& epilogue) const {
   if (!table_) c.device.host_work(HostWork::product);
   if (fp8_) return forward_in_fp8(c, x, saved);
+  if (products_ > 0) return forward_apart(c, x, saved);
   saved.x = x;
   const Tensor w = rows(weight_->value);
   if (leaves_in_pieces()) {
@@ -145,6 +146,7 @@ Tensor Linear::make(Context& c, const Arrived& arrived, const Outputs& o) const 
 Tensor Linear::backward(Context& c, Tensor dy, Saved& saved, Tensor gelu_input) const {
   if (!table_) c.device.host_work(HostWork::product, 2);
   if (fp8_) return backward_in_fp8(c, std::move(dy), saved);
+  if (products_ > 0) return backward_apart(c, dy, saved);
   // The bias belongs to the output: what the weight's gradient sees of it is the same only if nothing
   // travelled.
   const bool fused_bias = c.graph().fused_epilogues && output_.backward.empty();
@@ -211,8 +213,9 @@ void Linear::make_deferred(Context& c, std::vector<DeferredProduct> products) {
   }
 }
 
-void Linear::in_layer(ParameterStore& store, const Plan& plan, bool keep_input) {
+void Linear::in_layer(ParameterStore& store, const Plan& plan, bool keep_input, std::int64_t products) {
   overlaps_ = plan.tp_comm_overlap;
+  if (plan.tp_gathers == TpGathers::product && gathers_sequence(input_.forward)) products_ = products;
   if (!plan.precision.fp8) return;
   fp8_.emplace(store, *weight_, plan);
   keep_input_ = keep_input;

@@ -1,6 +1,7 @@
 // y = x W^T (+ b): column parallel, row parallel or whole, as its LinearPlan says; it does not know which.
 #pragma once
 #include <optional>
+#include <vector>
 
 #include "engine/nn/context.h"
 #include "engine/nn/fp8.h"
@@ -14,7 +15,8 @@ class Linear {
     Tensor x;  // as it arrived: under sequence parallelism this rank's part
     // In its place in FP8: transposed, or where it is gathered this rank's part as it is.
     Fp8Tensor quantised{};
-    Shape shape{};  // of x then
+    Shape shape{};                   // of x then
+    std::vector<Tensor> gathered{};  // in its place where each product gathers for itself
   };
   // What a forward's product does besides, where fuses_output() says that it can.
   struct Epilogue {
@@ -63,7 +65,8 @@ class Linear {
   // A linear part of a layer, not a router or what makes logits: computes in FP8, and what it exchanges over tp travels beside its
   // products, if the plan has it so. `keep_input`: the input is kept as it arrives, since it is dropped and made again beside the
   // layer (Transformer Engine's save_original_input), and in FP8 quantised again in backward; then the product waits for all of it.
-  void in_layer(ParameterStore& store, const Plan& plan, bool keep_input = false);
+  // `products`: as many are what it makes in a framework that does not fuse them.
+  void in_layer(ParameterStore& store, const Plan& plan, bool keep_input = false, std::int64_t products = 1);
 
   // Whether a product can apply an epilogue to its output: not if that is yet to be summed over ranks.
   bool fuses_output(const Context& context) const;
@@ -83,6 +86,8 @@ class Linear {
   // The input quantised, where the product wants it; and what backward needs of it.
   ops::Fp8Operand arrive_in_fp8(Context& context, const Tensor& x, bool keep_input, Saved& saved) const;
   Tensor backward_in_fp8(Context& context, Tensor dy, Saved& saved) const;
+  Tensor forward_apart(Context& context, const Tensor& x, Saved& saved) const;
+  Tensor backward_apart(Context& context, const Tensor& dy, Saved& saved) const;
   void add_weight_gradient(Context& context, const Tensor& dproduct, const Tensor& x, bool with_bias) const;
   // Whether the input is multiplied by parts as they arrive, and the output leaves in pieces; in backward, the output's gradient is
   // multiplied as the input is forward.
@@ -92,6 +97,7 @@ class Linear {
   Parameter* weight_;
   Parameter* bias_ = nullptr;
   std::int64_t begin_ = 0, count_ = 0;  // 0: all of the parameter's
+  std::int64_t products_ = 0;           // that gather the input each for itself; 0: it is gathered once for all
   bool table_ = false;                  // the weight is a table of words
   Transition input_, output_;
   std::optional<Fp8Products> fp8_;

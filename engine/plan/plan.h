@@ -127,6 +127,7 @@ struct Plan {
   std::vector<Regions> recompute;
   // What layers exchange over tp travels in parts beside the products that need or make them (engine/nn/tensor_overlap.h).
   bool tp_comm_overlap = false;
+  TpGathers tp_gathers = TpGathers::block;
 
   std::vector<std::vector<ChunkPlan>> chunks;  // [stage][chunk]
   std::vector<Schedule> schedule;              // [stage]

@@ -103,7 +103,7 @@ MixerSpec feed_forward_of(const ModelSpec& m, const std::string& layer, std::int
 }  // namespace
 
 std::string_view name_of(Role role) {
-  static constexpr std::string_view names[kRoles] = {"column", "row",           "vocabulary",
+  static constexpr std::string_view names[kRoles] = {"column", "row",           "vocabulary", "logits",
                                                      "whole",  "expert column", "expert row"};
   return names[static_cast<int>(role)];
 }
@@ -142,7 +142,7 @@ HeadSpec head_of(const ModelSpec& m, std::int64_t vocab) {
         parts.activation == Activation::gelu_erf ? Activation::gelu_erf : Activation::gelu,
         norm_of(m, "lm_head.norm")};
   }
-  head.logits = {"lm_head",           h, vocab, Role::column, masked, kStddev, Meets::every_token,
+  head.logits = {"lm_head",           h, vocab, Role::logits, masked, kStddev, Meets::every_token,
                  parts.tied_embedding};
   return head;
 }

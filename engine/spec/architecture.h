@@ -15,14 +15,15 @@ namespace mbench {
 
 // What a weight is for whoever cuts the model up: a strategy says for each role what it means (plan/plan.h).
 enum class Role : std::uint8_t {
-  column,      // first linear layer of a pair, and logits: cut by output
+  column,      // first linear layer of a pair: cut by output
   row,         // second of a pair: cut by input
   vocabulary,  // a table looked up by token
+  logits,      // what makes logits: cut by output, which may be gathered
   whole,       // small: the same on every rank
   expert_column,
   expert_row
 };
-inline constexpr int kRoles = 6;
+inline constexpr int kRoles = 7;
 std::string_view name_of(Role);
 constexpr bool is_expert(Role role) {
   return role == Role::expert_column || role == Role::expert_row;

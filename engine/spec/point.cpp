@@ -35,6 +35,7 @@ constexpr Choices<AttentionKind, 2> kAttentions = {
 constexpr Choices<CpCommunication, 3> kCpCommunications = {{{"all_gather", CpCommunication::all_gather},
                                                             {"ring", CpCommunication::ring},
                                                             {"all_to_all", CpCommunication::all_to_all}}};
+constexpr Choices<TpGathers, 2> kTpGathers = {{{"block", TpGathers::block}, {"product", TpGathers::product}}};
 constexpr Choices<EpCommunication, 3> kEpCommunications = {{{"all_to_all", EpCommunication::all_to_all},
                                                             {"all_gather", EpCommunication::all_gather},
                                                             {"flex", EpCommunication::flex}}};
@@ -268,6 +269,8 @@ const std::vector<Field>& fields() {
                      "^(balanced|learned|capacity:.+)$")),
       field("replicas", layout, &P::replicas, choice(kReplicas)),
       field("sequence_parallel", layout, &P::sequence_parallel, flag()),
+      field("vocab_parallel", layout, &P::vocab_parallel, flag()),
+      field("tp_gathers", layout, &P::tp_gathers, choice(kTpGathers)),
       field("tp_comm_overlap", layout, &P::tp_comm_overlap, flag()),
       field("recompute", layout, &P::recompute, Described{read_recompute, recompute_schema()}),
       field("recompute_layers", layout, &P::recompute_layers, count(0, 16384)),
@@ -346,6 +349,9 @@ std::string_view name_of(OptimizerKind v) {
 }
 std::string_view name_of(AttentionKind v) {
   return choice_name(v, kAttentions);
+}
+std::string_view name_of(TpGathers v) {
+  return choice_name(v, kTpGathers);
 }
 std::string_view name_of(CpCommunication v) {
   return choice_name(v, kCpCommunications);

@@ -24,6 +24,7 @@ enum class AttentionKind { core, flash };
 // How the ranks of cp meet in attention: keys and values gathered; passed round from rank to rank; or all of the sequence for
 // some of the heads.
 enum class CpCommunication { all_gather, ring, all_to_all };
+enum class TpGathers { block, product };  // what gathers its input over tp for itself, with sequence_parallel
 enum class EpCommunication { all_to_all, all_gather, flex };
 enum class Graph { eager, fused, megatron_core };
 // torch, torch_16bit: of graph fused; none, native: of megatron_core.
@@ -51,6 +52,8 @@ struct Point {
   RouterMode router;                    // where the model has experts
   Replicas replicas = Replicas::ranks;  // of dp: a process each, or threads of one that copies weights around
   bool sequence_parallel = false;
+  bool vocab_parallel = true;  // tables of words and logits are split over tp
+  TpGathers tp_gathers = TpGathers::block;
   bool tp_comm_overlap = false;  // exchanges over tp in parts beside layers' products, as with Transformer Engine's Userbuffers
   Recompute recompute = Recompute::none;
   std::int64_t recompute_layers = 0;  // so many first layers of each chunk of a stage alone; 0: all
@@ -174,6 +177,7 @@ std::string_view name_of(Precision);
 std::string_view name_of(Fp8Recipe);
 std::string_view name_of(OptimizerKind);
 std::string_view name_of(AttentionKind);
+std::string_view name_of(TpGathers);
 std::string_view name_of(CpCommunication);
 std::string_view name_of(EpCommunication);
 std::string_view name_of(Graph);

@@ -59,6 +59,7 @@ std::string help_for(TimePart part, const Point& p, int per_node) {
     case TimePart::communication_tp: {
       const std::string across = across_nodes("TP", "tp", p.tp, 1, per_node);
       if (!across.empty()) return across;
+      if (p.tp_gathers == TpGathers::product) return "tp_gathers block gathers once for all products of a block";
       return p.sequence_parallel && !p.tp_comm_overlap ? "a smaller tp sends less, tp_comm_overlap sends beside products"
                                                        : "a smaller tp sends less";
     }

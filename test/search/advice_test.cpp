@@ -78,6 +78,16 @@ TEST_CASE("what layers exchange over tp is told to travel beside products, with 
              Contains(fmt::format("tp_comm_overlap with sequence_parallel takes {:.1f} % less time", less * 100)));
 }
 
+TEST_CASE("products that gather their input each for itself are told to share it") {
+  const json block = {{"micro_batch", 4}, {"sequence_parallel", true}};
+  json each = block;
+  each["tp_gathers"] = "product";
+  const double less = 1 - simulate(point(block)).result.iteration_ms->mean / simulate(point(each)).result.iteration_ms->mean;
+  CHECK(less > 0.005);
+  CHECK_THAT(line_with(told(each), "tp_gathers block takes"), Contains(fmt::format("takes {:.1f} % less time", less * 100)));
+  for (const std::string& line : told(block)) CHECK_THAT(line, !Contains("tp_gathers"));
+}
+
 TEST_CASE("a width that leaves most of its last tile empty is told with the rate that a full one has") {
   const json odd = {{"micro_batch", 4}, {"model", {{"ffn", 2 * 2820}}}};  // 44.06 tiles of 64 on a rank
   const std::string line = line_with(told(odd), "ffn");

@@ -236,6 +236,27 @@ TEST_CASE("layouts that cannot be are told with what could") {
         "tp_comm_overlap true with tp 1 and sequence_parallel true, need tp 2 or more with sequence_parallel true");
   CHECK(why([](Point& p) { p.tp_comm_overlap = true, p.tp = 2; }) ==
         "tp_comm_overlap true with tp 2 and sequence_parallel false, need tp 2 or more with sequence_parallel true");
+  CHECK(why([](Point& p) { p.vocab_parallel = false; }) == "vocab_parallel false with tp 1, need tp 2 or more or vocab_parallel true");
+  CHECK(why([](Point& p) { p.vocab_parallel = false, p.tp = 2; }) ==
+        "vocab_parallel false with a tied table, which logits have split, need tied_embedding false or vocab_parallel true");
+  CHECK(why([](Point& p) {
+          p.vocab_parallel = false, p.tp = 2;
+          p.model.own_parts = p.model.parts();
+          p.model.own_parts->tied_embedding = false;
+        }) == "");
+  const auto each = [](auto change) {
+    Point p = tiny();
+    p.tp_gathers = TpGathers::product, p.sequence_parallel = true, p.tp = 2;
+    change(p);
+    const auto refusal = strategies::why_not(p);
+    return refusal ? refusal->reason : "";
+  };
+  CHECK(each([](Point&) {}) == "");
+  CHECK(each([](Point& p) { p.sequence_parallel = false; }) ==
+        "tp_gathers product with tp 2 and sequence_parallel false, need tp 2 or more with sequence_parallel true");
+  CHECK(each([](Point& p) { p.tp_comm_overlap = true; }).find("need tp_comm_overlap false or tp_gathers block") != std::string::npos);
+  CHECK(each([](Point& p) { p.precision = Precision::fp8; }).find("need precision bf16 or tp_gathers block") != std::string::npos);
+  CHECK(each([](Point& p) { p.recompute.regions = {Region::norm}; }).find("recompute norm") != std::string::npos);
   CHECK(why([](Point& p) { p.gradients_in_bf16 = true; }) ==
         "gradients_in_bf16 with precision f32, need precision bf16 or gradients_in_bf16 false");
   const auto interleaved = [&](std::int64_t pp, std::int64_t stages, std::int64_t batches) {
@@ -271,7 +292,8 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
   CHECK(why(R"("precision": "fp16")") == "");
   CHECK(why(R"("precision": "bf16", "main_weights_in_bf16": true)") == "");
   CHECK(why(R"("precision": "bf16", "cross_entropy_fusion": "torch_16bit", "tp": 2)") ==
-        "cross_entropy_fusion torch_16bit with tp 2 is not built into this binary, need tp 1 or cross_entropy_fusion torch");
+        "cross_entropy_fusion torch_16bit with tp 2 is not built into this binary, need tp 1, vocab_parallel false or "
+        "cross_entropy_fusion torch");
   CHECK(why(R"("precision": "bf16", "main_weights_in_bf16": true, "offload": "optimizer")") ==
         "main_weights_in_bf16 with offload optimizer is not built into this binary, need offload none or "
         "main_weights_in_bf16 false");

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include <csignal>
+#include <filesystem>
 
 #include "engine/process/process_tree.h"
 #include "test/sweeps/runner_fixture.h"
@@ -155,13 +156,18 @@ TEST_CASE("points that differ in layout alone must have the same losses") {
 }
 
 TEST_CASE("a disk that is full ends the sweep with what was measured") {
+  const rlim_t of_one = [] {
+    Runner r;
+    r.run(r.spec(R"({"MODE": "ok"})"));
+    return std::filesystem::file_size(r.options.out + "/results.json");
+  }();
   Runner r;
   const Spec spec = r.spec(R"({"MODE": "ok"}, {"MODE": "ok", "A": "1"}, {"MODE": "ok", "A": "2"})");
   // In a child, because the limit on the size of files holds for the whole process.
   const pid_t child = ::fork();
   if (child == 0) {
     std::signal(SIGXFSZ, SIG_IGN);
-    const rlimit limit{4000, 4000};  // results.json of two points no longer fits
+    const rlimit limit{of_one * 3 / 2, of_one * 3 / 2};  // results.json of two points no longer fits
     ::setrlimit(RLIMIT_FSIZE, &limit);
     int code = 1;
     try {

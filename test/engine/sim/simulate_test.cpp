@@ -369,6 +369,30 @@ TEST_CASE("with tp_comm_overlap most of what layers exchange over tp travels bes
   }
 }
 
+TEST_CASE("where each product gathers its input, layers exchange 14 times over tp instead of 10, and with full recompute 21 instead of 14") {
+  const Machine machine = find_machine("H100-SXM5-80GB", "test");
+  Framework framework = ideal_framework();
+  framework.tensor_collectives_block = true;  // so that all of it shows
+  Point p = gpt(4, 1, 1);
+  p.model = find_preset("llama-2-7b", "test");
+  p.seq = 4096, p.precision = Precision::bf16, p.attention = AttentionKind::flash, p.sequence_parallel = true;
+  const auto of_two_layers = [&] {
+    double ms[2];
+    for (const int i : {0, 1}) {
+      p.model.layers = 2 + 2 * i;
+      ms[i] = (*simulate_point(p, strategies::make_plan(p), machine, framework, 8).result.time_anatomy_ms)[TimePart::communication_tp];
+    }
+    return ms[1] - ms[0];
+  };
+  for (const auto& [recompute, block, each] : {std::tuple(Recompute::none, 10, 14), {Recompute::full, 14, 21}}) {
+    p.recompute = recompute;
+    p.tp_gathers = TpGathers::block;
+    const double once = of_two_layers();
+    p.tp_gathers = TpGathers::product;
+    CHECK(of_two_layers() == Approx(once * each / block).epsilon(0.005));
+  }
+}
+
 TEST_CASE("the parts of a step add up to it, and each is there where the layout has it") {
   const auto anatomy_of = [](const Point& p, const char* machine) {
     const Simulation s = simulated(p, machine);
