@@ -46,7 +46,8 @@ MaybeRefusal refuse(const Point& p) {
 
 std::vector<Choice> choices(const Point& p, std::int64_t devices) {
   Choice cp{"cp", {}}, communication{"cp_communication", {}};
-  const auto can = [](const Point& other) {
+  const auto can = [](Point other) {
+    other.tp_comm_overlap = false, other.tp_gathers = TpGathers::block;  // which want what a search has yet to choose
     return !refuse(other) && !sequence().why_not(other) && !expert().why_not(other);
   };
   Point other = p;

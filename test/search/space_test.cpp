@@ -123,6 +123,9 @@ TEST_CASE("whether exchanges over tp travel beside products is free by its name 
   using Seen = std::set<std::tuple<bool, bool>>;
   CHECK(seen_of(R"("tp": "any", "sequence_parallel": "any")") == Seen{{false, false}, {true, false}});
   CHECK(seen_of(R"("tp": "any", "sequence_parallel": "any", "tp_comm_overlap": "any")") == Seen{{false, false}, {true, false}, {true, true}});
+  // Given, it leaves the layouts that can have it.
+  CHECK(seen_of(R"("tp": "any", "cp": "any", "sequence_parallel": "any", "tp_comm_overlap": true)") == Seen{{true, true}});
+  CHECK(seen_of(R"("tp": "any", "cp": "any", "sequence_parallel": "any", "tp_gathers": "product")") == Seen{{true, false}});
 }
 
 TEST_CASE("dp that is given leaves devices idle, and so does a search for few devices") {
