@@ -295,7 +295,7 @@ MaybeRefusal bad_deferral(const Point& p) {
     return infeasible("defer_embedding_wgrad true with gradient_accumulation_fusion false, need gradient_accumulation_fusion true");
   // Gradients that each micro batch reduces and drops.
   if (p.zero == Zero::stage_2 || p.zero == Zero::stage_3 || p.zero == Zero::fsdp || p.zero == Zero::oss_sdp)
-    return not_built_in(fmt::format("defer_embedding_wgrad with zero {}", name_of(p.zero)), "zero 0 or 1 or defer_embedding_wgrad false");
+    return not_built_in(fmt::format("defer_embedding_wgrad with zero {}", name_of(p.zero)), "zero 0, 1 or oss, or defer_embedding_wgrad false");
   if (p.offload != Offload::none)
     return not_built_in(fmt::format("defer_embedding_wgrad with offload {}", name_of(p.offload)), "offload none or defer_embedding_wgrad false");
   if (p.model.mtp_layers > 0)
