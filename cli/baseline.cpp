@@ -10,6 +10,7 @@
 #include "reports/baselines/baseline_store.h"
 #include "reports/baselines/trend.h"
 #include "reports/tables/markdown.h"
+#include "sweeps/spec.h"
 
 namespace mbench::cli {
 namespace {

@@ -18,6 +18,7 @@
 #include "engine/process/process.h"
 #include "engine/run/gpu_peaks.h"
 #include "engine/sim/machine.h"
+#include "engine/spec/point.h"
 
 namespace mbench::cli {
 namespace {

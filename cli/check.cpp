@@ -23,6 +23,7 @@
 #include "engine/process/process.h"
 #include "strategies/strategies.h"
 #include "sweeps/failure.h"
+#include "sweeps/spec.h"
 
 namespace mbench::cli {
 namespace {

@@ -6,8 +6,6 @@
 #include <CLI/CLI.hpp>
 
 #include "engine/base/error.h"
-#include "engine/spec/point.h"
-#include "sweeps/runner.h"
 
 namespace mbench::cli {
 
@@ -39,8 +37,6 @@ void add_compare(CLI::App& app, Exit& exit);   // compare.cpp
 void add_baseline(CLI::App& app, Exit& exit);  // baseline.cpp
 void add_trend(CLI::App& app, Exit& exit);     // trend.cpp
 void add_documents(CLI::App& app, Exit& exit);  // documents.cpp
-
-// What a point needs, told without running it: whether it fits and about how long it takes. preflight.cpp
-sweeps::Forecast preflight(const Point& point, const sweeps::Launcher& launcher);
+void add_help(CLI::App& app, Exit& exit);    // help.cpp
 
 }  // namespace mbench::cli

@@ -9,9 +9,10 @@
 #include <memory>
 
 #include "cli/cli.h"
-#include "engine/spec/result.h"
+#include "engine/spec/result_file.h"
 #include "reports/baselines/baseline_store.h"
 #include "reports/gate/compare_report.h"
+#include "sweeps/spec.h"
 
 namespace mbench::cli {
 namespace {

@@ -10,7 +10,7 @@
 #include "engine/base/text.h"
 #include "engine/platform/registry.h"
 #include "engine/sim/machine.h"
-#include "engine/spec/result.h"
+#include "engine/spec/outcome.h"
 
 namespace mbench::cli {
 namespace {

@@ -105,6 +105,7 @@ int run(int argc, char** argv) {
   add_hosts(app, exit);
   add_check(app, exit);
   add_documents(app, exit);
+  add_help(app, exit);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

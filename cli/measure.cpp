@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/environment.h"
 #include "cli/launch.h"
+#include "cli/preflight.h"
 #include "engine/base/atomic_file.h"
 #include "engine/base/json_reader.h"
 #include "engine/process/process.h"

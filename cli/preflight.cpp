@@ -5,6 +5,7 @@
 
 #include "cli/cli.h"
 #include "cli/environment.h"
+#include "cli/preflight.h"
 #include "engine/base/text.h"
 #include "engine/platform/calibrate.h"
 #include "engine/platform/registry.h"
@@ -13,6 +14,7 @@
 #include "engine/sim/counting.h"
 #include "engine/sim/simulate.h"
 #include "strategies/strategies.h"
+#include "sweeps/launcher.h"
 
 namespace mbench::cli {
 namespace {

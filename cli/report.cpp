@@ -1,4 +1,5 @@
 // mbench report RESULT...: tables, pages and plots of stored results.
+#include "engine/base/atomic_file.h"
 #include "reports/tables/report.h"
 
 #include <fmt/format.h>
@@ -8,11 +9,12 @@
 #include <memory>
 
 #include "cli/cli.h"
-#include "engine/spec/result.h"
+#include "engine/spec/result_file.h"
 #include "reports/page/html.h"
 #include "reports/plots/gnuplot.h"
 #include "reports/plots/report_plots.h"
 #include "reports/tables/builtin_tables.h"
+#include "sweeps/spec.h"
 
 namespace mbench::cli {
 namespace {

@@ -23,6 +23,7 @@
 #include "engine/base/folder_lock.h"
 #include "engine/base/text.h"
 #include "engine/process/process.h"
+#include "engine/spec/result_file.h"
 #include "reports/plots/gnuplot.h"
 #include "reports/plots/report_plots.h"
 #include "reports/tables/report.h"
@@ -133,8 +134,9 @@ int run(Options options) {
   const search::Objective objective = search::read_objective(options.objective, "--objective");
   if (objective == search::Objective::devices && options.rate <= 0)
     fail(ErrorKind::bad_input, "--objective", "devices needs a rate to reach, need --rate TOKENS_PER_S");
-  const search::Space space = search::read_space(options.space);
+  search::Space space = search::read_space(options.space);
   simulator.check(space.base);
+  space.can = simulator.framework_of(space.base).can;
   reports::check_tables(space.file);
   sim::Recordings recordings;
   const search::Place place{simulator.machine_of(space.base), simulator.framework_of(space.base),

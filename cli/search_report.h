@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "engine/spec/result.h"
+#include "engine/spec/result_fwd.h"
 #include "reports/plots/plot.h"
 #include "search/search.h"
 

@@ -18,6 +18,7 @@
 #include "cli/environment.h"
 #include "cli/find_spec.h"
 #include "cli/launch.h"
+#include "cli/preflight.h"
 #include "cli/seconds.h"
 #include "cli/simulation.h"
 #include "cli/trace_file.h"

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "engine/base/atomic_file.h"
 #include "engine/base/json_reader.h"
 #include "engine/comm/gather.h"
 #include "engine/run/trace.h"

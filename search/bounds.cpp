@@ -11,6 +11,7 @@
 #include "engine/sim/cluster.h"
 #include "engine/sim/counting.h"
 #include "engine/sim/recorder.h"
+#include "engine/spec/fields.h"
 #include "search/recorded_stage.h"
 #include "search/small_model.h"
 #include "strategies/strategies.h"
@@ -62,14 +63,7 @@ class Recent {
   };
   static Place& place(std::uint64_t owner, std::int64_t other, const Point& p) {
     static thread_local std::vector<Place> places(kPlaces);
-    std::uint64_t hash = owner;
-    const auto add = [&](std::int64_t n) { hash = (hash ^ static_cast<std::uint64_t>(n)) * 0x9E3779B97F4A7C15u; };
-    for (const std::int64_t n : {p.tp, p.pp, p.dp, p.cp, p.ep, p.etp, p.micro_batch, p.virtual_stages, p.optimizer_instances, other}) add(n);
-    for (const bool on : {p.sequence_parallel, p.fsdp_no_sync}) add(on);
-    add(static_cast<std::int64_t>(p.cp_communication));
-    add(static_cast<std::int64_t>(p.zero));
-    add(static_cast<std::int64_t>(p.offload));
-    for (int r = 0; r < kRegions; ++r) add(p.recompute.regions.has(static_cast<Region>(r)));
+    const std::uint64_t hash = layout_hash(p, owner + static_cast<std::uint64_t>(other));
     Place& found = places[(hash >> 32) % kPlaces];
     if (found.value && !(found.owner == owner && found.other == other && found.point == p)) found.value = nullptr;
     if (!found.value) found.owner = owner, found.other = other, found.point = p;
@@ -188,17 +182,13 @@ struct Bounds::Memo {
 
   // A dense layer has no experts, whatever the ranks that have those of others.
   static void without_experts(Point& p, bool dense) {
-    if (dense) p.ep = 1, p.etp = 0, p.ep_communication = EpCommunication::all_to_all;
+    if (dense) p = at_default(std::move(p), {BearsOn::experts});
   }
 
   // What a micro batch meets does not depend on pp and on dp, but where experts need so many ranks, nor on how state is
   // sharded: then the forward and backward of whole state are a floor.
   const std::optional<Probe>& probe(const Point& point, bool dense) {
-    Point p = small_model(point, 2, 2, dense);
-    p.zero = Zero::none;
-    p.optimizer_instances = 1;
-    p.fsdp_no_sync = false;
-    p.offload = Offload::none;
+    Point p = at_default(small_model(point, 2, 2, dense), {BearsOn::state});
     without_experts(p, dense);
     const std::int64_t experts = p.model.experts == 0 ? 1 : p.expert_tp() * p.ep;
     for (const std::int64_t dp : strategies::divisors(p.dp, p.dp)) {
@@ -244,9 +234,7 @@ struct Bounds::Memo {
 
   // The state of a rank does not depend on the micro batch, on what is recomputed and on how the sequence is split.
   const std::optional<Parts<Bytes>>& state(const Point& point, bool dense) {
-    Point p = small_model(point, 2, 2, dense);
-    p.recompute = Recompute::none;
-    p.recompute_layers = 0;
+    Point p = at_default(small_model(point, 2, 2, dense), {BearsOn::recompute});
     without_experts(p, dense);
     Point one = p;
     one.micro_batch = 1;
@@ -261,12 +249,7 @@ struct Bounds::Memo {
 
   // Of a layer, where nothing is sharded.
   Bytes layer_state(const Point& point, bool dense) {
-    Point whole = point;
-    whole.zero = Zero::none;
-    whole.optimizer_instances = 1;
-    whole.fsdp_no_sync = false;
-    whole.offload = Offload::none;
-    const auto& found = state(whole, dense);
+    const auto& found = state(at_default(point, {BearsOn::state}), dense);
     return found ? found->layer : Bytes{};
   }
 
@@ -427,11 +410,8 @@ Floor Bounds::memory(const Point& point, double far_too_much) const {
 }
 
 double Bounds::seconds(const Point& asked) const {
-  Point point = asked;
-  if (point.recompute_layers > 0) {  // no layer takes less than one that computes nothing again
-    point.recompute = Recompute::none;
-    point.recompute_layers = 0;
-  }
+  // No layer takes less than one that computes nothing again.
+  const Point point = asked.recompute_layers > 0 ? at_default(asked, {BearsOn::recompute}) : asked;
   const std::array<bool, 2> kinds = kinds_of(point);
   const Parts<Work>* work[2] = {};
   for (int k = 0; k < 2; ++k) {

@@ -21,7 +21,10 @@
 #include "engine/base/category.h"
 #include "engine/plan/plan.h"
 #include "engine/sim/machine.h"
-#include "engine/spec/point.h"
+
+namespace mbench {
+struct Point;
+}
 
 namespace mbench::search {
 

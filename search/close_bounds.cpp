@@ -9,6 +9,7 @@
 #include "engine/sim/cluster.h"
 #include "engine/sim/replay.h"
 #include "engine/sim/replay_memory.h"
+#include "engine/spec/fields.h"
 #include "search/ideal_machine.h"
 #include "search/recorded_stage.h"
 #include "search/small_model.h"
@@ -197,15 +198,13 @@ struct CloseBounds::Memo {
   }
 
   const std::optional<std::array<double, 2>>& traffic_of(const Point& point, bool dense) {
-    Point p = small_model(point, 3, 3, dense);
-    p.recompute = Recompute::none;
-    p.recompute_layers = 0;
+    Point p = at_default(small_model(point, 3, 3, dense), {BearsOn::recompute});
     p.micro_batch = 1;
     // State is sharded over cp as over dp; what groups of experts are made of is not that simple.
     if (p.model.experts == 0 || dense) {
       p.dp *= p.cp;
       p.cp = 1;
-      p.ep = 1, p.etp = 0, p.ep_communication = EpCommunication::all_to_all;
+      p = at_default(std::move(p), {BearsOn::experts});
     }
     p.global_batch = p.dp * 3;
     return once(traffics, fmt::format("{} {}", dense, key_of(p)), [&] { return record_traffic(p, dense); });
@@ -281,8 +280,8 @@ Floor CloseBounds::floor(const Point& point, const Floor& floor) const {
 
 Floor CloseBounds::Memo::closer(const Point& point, const Floor& floor, bool alone, bool whole_step) {
   if (!stands_for(point)) return floor;
-  Point as = point;
-  if (!alone) as.zero = Zero::none, as.optimizer_instances = 1, as.offload = Offload::none;  // whose actions others do too, and reduce and update besides
+  // What is not sharded: its actions others do too, and reduce and update besides.
+  const Point as = alone ? point : at_default(point, {BearsOn::state});
   const std::int64_t chunks = point.pp * point.virtual_stages, stages = std::min<std::int64_t>(chunks, 3);
   const std::array<bool, 2> kinds = kinds_of(point);
   const auto& plan = bounds.chunks_of(point);

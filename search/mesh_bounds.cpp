@@ -1,5 +1,7 @@
 #include "search/mesh_bounds.h"
 
+#include "engine/spec/fields.h"
+#include "engine/spec/point.h"
 #include "search/ideal_machine.h"
 
 namespace mbench::search {
@@ -18,17 +20,8 @@ MeshBounds::MeshBounds(const Machine& machine, const Framework& framework)
 
 double MeshBounds::seconds(const Point& mesh) const {
   if (!known_) return 0;
-  Point p = mesh;
+  Point p = at_default(mesh, kAddedWithinMesh);
   p.pp = 1;
-  p.schedule = ScheduleKind::one_f_one_b;
-  p.virtual_stages = 1;
-  p.micro_batch_group = p.first_stage_layers = p.last_stage_layers = 0;
-  p.recompute = Recompute::none;
-  p.recompute_layers = 0;
-  p.zero = Zero::none;
-  p.optimizer_instances = 1;
-  p.fsdp_no_sync = false;
-  p.offload = Offload::none;
   p.micro_batch = mesh.global_batch;
   p.global_batch = p.micro_batch * p.dp;
   const double batches = static_cast<double>(mesh.global_batch) / static_cast<double>(mesh.dp * p.micro_batch);

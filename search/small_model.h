@@ -6,19 +6,17 @@
 #include <string>
 
 #include "engine/plan/plan.h"
+#include "engine/spec/fields.h"
 #include "engine/spec/point.h"
 
 namespace mbench::search {
 
 // As many layers in so many stages, all of one kind, and two micro batches.
 inline Point small_model(const Point& point, std::int64_t layers, std::int64_t stages, bool dense) {
-  Point p = point;
+  Point p = at_default(point, {BearsOn::schedule});
   p.model.layers = layers;
   if (p.model.experts > 0) p.model.dense_layers = dense ? layers : 0;
   p.pp = stages;
-  p.schedule = ScheduleKind::one_f_one_b;
-  p.virtual_stages = 1;
-  p.micro_batch_group = p.first_stage_layers = p.last_stage_layers = 0;
   p.global_batch = p.micro_batch * p.dp * 2;
   return p;
 }

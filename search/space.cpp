@@ -6,6 +6,7 @@
 #include <set>
 
 #include "engine/base/json_reader.h"
+#include "engine/spec/fields.h"
 #include "engine/spec/point_builder.h"
 #include "sweeps/options.h"
 
@@ -29,10 +30,11 @@ using strategies::Strategy;
 // Axes first, outer ones after those inside: each leaves fewer devices to the next. dp, which takes what is left, is last.
 const std::vector<std::string> kAxisFields = {"tp", "pp", "cp", "dp"};
 
-// Fields that a mesh leaves open: what a sample costs at least on it does not depend on them (mesh_bounds.h).
-const std::vector<std::string> kWithinMesh = {"micro_batch", "zero",     "fsdp_no_sync",   "optimizer_instances", "offload",
-                                              "recompute",   "schedule", "virtual_stages", "recompute_layers",
-                                              "micro_batch_group", "first_stage_layers", "last_stage_layers"};
+// Whether a mesh leaves the field open: what a sample costs at least on it does not depend on it (mesh_bounds.h).
+bool within_mesh(const std::string& field) {
+  const PointField* about = find_field(field);
+  return field == "micro_batch" || (about && about->kind == FieldKind::layout && about->bears_on.within(kAddedWithinMesh));
+}
 
 // Every choice that strategies offer for a point of this model, axes first.
 std::vector<Offered> slots_of(const Point& base) {
@@ -208,7 +210,7 @@ class Layouts::Walk {
       if (!entry.second.empty() && !has_slot) slots_.push_back({nullptr, field, {field}});
     }
     const auto last = std::stable_partition(slots_.begin(), slots_.end(), [](const Offered& slot) {
-      return !std::all_of(slot.fields.begin(), slot.fields.end(), [](const auto& f) { return contains(kWithinMesh, f); });
+      return !std::all_of(slot.fields.begin(), slot.fields.end(), [](const auto& f) { return within_mesh(f); });
     });
     meshes_ = static_cast<std::size_t>(last - slots_.begin());
     // What larger micro batches can be, smaller ones can: the others are chosen for the smallest.
@@ -267,7 +269,7 @@ class Layouts::Walk {
           setting = {value};
         else
           setting.assign(value.begin(), value.end());
-        if (allowed(slot, setting)) settings.push_back(std::move(setting));
+        if (allowed(slot, setting) && in_framework(slot, setting)) settings.push_back(std::move(setting));
       }
     }
     return settings;
@@ -309,6 +311,15 @@ class Layouts::Walk {
         set_field(other, field, setting[i], "search");
         if (!(other == space_.base)) return false;
       }
+    }
+    return true;
+  }
+
+  // Whether the framework has those values that the spec does not name itself.
+  bool in_framework(const Offered& slot, const std::vector<json>& setting) const {
+    for (std::size_t i = 0; i < setting.size(); ++i) {
+      const std::string& field = slot.fields[i];
+      if (!space_.can.has(field, setting[i]) && space_.values(field).empty() && !contains(space_.given, field)) return false;
     }
     return true;
   }
@@ -390,17 +401,6 @@ std::string label_of(const Space& space, const Point& point) {
 }
 
 void set_field(Point& point, const std::string& field, const json& value, const std::string& where) {
-  // The axes and the micro batch are most of what a search sets.
-  static const std::map<std::string, std::int64_t Point::*> counts = {
-      {"tp", &Point::tp}, {"pp", &Point::pp},   {"dp", &Point::dp},
-      {"cp", &Point::cp}, {"ep", &Point::ep},   {"etp", &Point::etp},
-      {"micro_batch", &Point::micro_batch},     {"virtual_stages", &Point::virtual_stages},
-      {"optimizer_instances", &Point::optimizer_instances}, {"micro_batch_group", &Point::micro_batch_group},
-      {"first_stage_layers", &Point::first_stage_layers}, {"last_stage_layers", &Point::last_stage_layers}};
-  if (const auto count = counts.find(field); count != counts.end() && value.is_number_integer() && value > 0) {
-    point.*count->second = value.get<std::int64_t>();
-    return;
-  }
   set_point_field(point, field, value, where);
 }
 

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/sim/abilities.h"
 #include "engine/spec/point.h"
 #include "strategies/strategies.h"
 
@@ -30,6 +31,7 @@ struct SpaceOptions {
 struct Space {
   std::string path, name;
   nlohmann::ordered_json file;  // the file with --set done to it
+  Abilities can;                // of the framework: values that it has not are offered only where the spec lists them
   Point base;                   // the fields that are given; the free ones at their defaults
   std::map<std::string, std::vector<nlohmann::json>> free;  // values, none where the strategies' count
   bool all = false;                                         // every field that strategies offer values of

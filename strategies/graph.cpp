@@ -94,6 +94,63 @@ MaybeRefusal refuse(const Point& p) {
   return std::nullopt;
 }
 
+LogitsGradient logits_gradient(CrossEntropyFusion fusion) {
+  switch (fusion) {
+    case CrossEntropyFusion::none: return LogitsGradient::exponentials_in_copy;
+    case CrossEntropyFusion::native: return LogitsGradient::exponentials_apart;
+    case CrossEntropyFusion::torch: return LogitsGradient::gradients_apart;
+    case CrossEntropyFusion::torch_16bit: return LogitsGradient::gradients_in_16_bits;
+    case CrossEntropyFusion::te: break;
+  }
+  return LogitsGradient::in_place;
+}
+
+// Of the point's graph, and its choices within megatron_core.
+GraphStyle graph_style(const FrameworkSpec& p) {
+  if (p.graph == Graph::megatron_core)
+    return {.fused_attention = false,
+            .stored_masks = true,
+            .attention_mask = false,
+            .global_buffer = !p.transformer_engine,
+            .logits_gradient = logits_gradient(p.cross_entropy_fusion),
+            .gradient_copy_in_f32 = true,
+            .fused_residual_grad = false,
+            .fused_epilogues = false,
+            .weight_gradients =
+                p.gradient_accumulation_fusion ? WeightGradients::placeholder : WeightGradients::apart,
+            .zeroed_gradients = true,
+            .weights_within_experts = true,
+            .grouped_experts = p.grouped_experts,
+            .mask_in_batch = p.mask_in_batch,
+            .unfused_rotary = !p.rope_fusion,
+            .down_apart = true,
+            .forwarding_kernels = true,
+            .reads_expert_rows = true};
+  if (p.graph == Graph::eager)
+    return {.fused_attention = false,
+            .stored_masks = true,
+            .attention_mask = true,
+            .global_buffer = true,
+            .logits_gradient = LogitsGradient::exponentials_apart,
+            .gradient_copy_in_f32 = true,
+            .fused_residual_grad = false,
+            .fused_epilogues = false,
+            .weight_gradients = WeightGradients::in_buffer,
+            .zeroed_gradients = true,
+            .weights_within_experts = false};
+  return {.fused_attention = true,
+          .stored_masks = false,
+          .attention_mask = false,
+          .global_buffer = false,
+          .logits_gradient = logits_gradient(p.cross_entropy_fusion),
+          .gradient_copy_in_f32 = false,
+          .fused_residual_grad = true,
+          .fused_epilogues = true,
+          .weight_gradients = WeightGradients::in_buffer,
+          .zeroed_gradients = false,
+          .weights_within_experts = false};
+}
+
 void write(const Point& p, Plan& plan) {
   plan.graph = graph_style(p);
   plan.attention = p.attention;

@@ -28,6 +28,32 @@ void write(const Point& p, Plan& plan) {
 
 }  // namespace
 
+// Megatron: fp16 gradients accumulate in fp16 unless asked otherwise; with bf16 they accumulate and reduce in
+// f32 unless asked otherwise.
+PrecisionPlan precision_plan(const PrecisionSpec& p) {
+  const DType moments = p.moments_in_bf16 ? DType::bf16 : DType::f32;
+  switch (p.precision) {
+    case Precision::bf16:
+      return {.model = DType::bf16,
+              .gradients = p.gradients_in_bf16 ? DType::bf16 : DType::f32,
+              .moments = moments,
+              .main = p.main_weights_in_bf16 ? DType::bf16 : DType::f32};
+    case Precision::fp8:
+      return {.model = DType::bf16,
+              .gradients = p.gradients_in_bf16 ? DType::bf16 : DType::f32,
+              .moments = moments,
+              .fp8 = p.fp8_recipe,
+              .fp8_parameters = p.fp8_parameters};
+    case Precision::fp16:
+      return {.model = DType::f16,
+              .gradients = p.gradients_in_f32 ? DType::f32 : DType::f16,
+              .loss_scaling = true,
+              .moments = moments};
+    default:
+      return {};
+  }
+}
+
 Strategy precision() {
   return {"precision",
           {"precision", "gradients_in_f32", "gradients_in_bf16", "moments_in_bf16", "main_weights_in_bf16"},

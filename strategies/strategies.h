@@ -10,7 +10,8 @@
 
 #include "engine/base/text.h"
 #include "engine/plan/plan.h"
-#include "engine/spec/result.h"
+#include "engine/spec/outcome.h"
+#include "engine/spec/point.h"
 
 namespace mbench::strategies {
 
@@ -65,6 +66,9 @@ Strategy pipeline();
 
 // The first refusal; one that no machine could mend goes before one of this binary.
 MaybeRefusal why_not(const Point& point);
+
+// The types that a point's precision stands for.
+PrecisionPlan precision_plan(const PrecisionSpec& precision);
 
 // The whole Plan of a point. Throws infeasible or unsupported with the reason.
 Plan make_plan(const Point& point);

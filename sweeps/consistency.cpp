@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/spec/fields.h"
 #include "engine/spec/tolerance.h"
 
 namespace mbench::sweeps {

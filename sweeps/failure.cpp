@@ -9,6 +9,7 @@
 #include <regex>
 
 #include "engine/base/text.h"
+#include "engine/spec/outcome.h"
 
 namespace mbench::sweeps {
 namespace {

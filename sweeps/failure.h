@@ -4,7 +4,8 @@
 #include <utility>
 
 #include "engine/process/process.h"
-#include "engine/spec/result.h"
+#include "engine/spec/hosts.h"
+#include "engine/spec/outcome.h"
 #include "sweeps/launcher.h"
 
 namespace mbench::sweeps {

@@ -7,6 +7,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/base/wait_policy.h"
+#include "engine/spec/point.h"
 #include "engine/spec/processes.h"
 
 namespace mbench::sweeps {

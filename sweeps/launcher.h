@@ -8,8 +8,11 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/spec/point.h"
 #include "sweeps/allocation.h"
+
+namespace mbench {
+struct Point;
+}
 
 namespace mbench::sweeps {
 

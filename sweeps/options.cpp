@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/json_reader.h"
+#include "engine/spec/fields.h"
 #include "engine/spec/point_builder.h"
 
 namespace mbench::sweeps {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "engine/base/atomic_file.h"
 #include "engine/base/json_reader.h"
 #include "sweeps/failure.h"
 #include "sweeps/rank_watch.h"

@@ -8,7 +8,8 @@
 #include <optional>
 #include <string>
 
-#include "engine/spec/result.h"
+#include "engine/spec/result_file.h"
+#include "sweeps/forecast.h"
 #include "sweeps/launcher.h"
 #include "sweeps/spec.h"
 #include "sweeps/take_turns.h"
@@ -18,13 +19,6 @@ class Interrupt;
 }
 
 namespace mbench::sweeps {
-
-// What is known of a point before it starts.
-struct Forecast {
-  std::optional<Outcome> outcome;  // infeasible, unsupported or oom: it is recorded, not started
-  std::string reason;              // why, where outcome is set
-  std::optional<double> seconds;   // how long it will about take, its start and warm-up in
-};
 
 struct RunnerOptions {
   std::string program;  // this binary

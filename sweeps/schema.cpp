@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/spec/point.h"
+#include "engine/spec/fields.h"
 
 namespace mbench::sweeps {
 namespace {

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "engine/base/json_reader.h"
+#include "engine/spec/fields.h"
 #include "engine/spec/point_builder.h"
 #include "sweeps/options.h"
 #include "sweeps/published.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "engine/base/atomic_file.h"
 #include "engine/base/json_reader.h"
 #include "sweeps/consistency.h"
 #include "sweeps/point_run.h"

@@ -4,6 +4,7 @@
 #include "engine/ops/copy.h"
 #include "engine/ops/copy_blocks.h"
 #include "engine/ops/run.h"
+#include "engine/spec/statistics.h"
 
 namespace mbench {
 

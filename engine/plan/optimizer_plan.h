@@ -7,7 +7,7 @@
 
 #include "engine/base/dtype.h"
 #include "engine/base/shape.h"
-#include "engine/spec/point.h"
+#include "engine/spec/choices.h"
 
 namespace mbench {
 

@@ -14,8 +14,9 @@
 #include "engine/plan/sequence_share.h"
 #include "engine/plan/state.h"
 #include "engine/spec/architecture.h"
-#include "engine/spec/point.h"
+#include "engine/spec/choices.h"
 #include "engine/spec/regions.h"
+#include "engine/spec/router.h"
 
 namespace mbench {
 
@@ -82,9 +83,6 @@ struct GraphStyle {
   bool reads_expert_rows = false;  // the host waits for the rows of experts, though routing be balanced / not
 };
 
-// Of a point's graph, and its choices within megatron_core.
-GraphStyle graph_style(const Point& point);
-
 struct PrecisionPlan {
   DType model = DType::f32;      // weights and activations
   DType gradients = DType::f32;  // as they accumulate and are reduced
@@ -97,8 +95,6 @@ struct PrecisionPlan {
 
   bool main_weights() const { return model != main; }  // f32 originals beside the model's
 };
-
-PrecisionPlan precision_plan(const Point& point);
 
 // Who makes samples ready on the host.
 struct LoaderPlan {

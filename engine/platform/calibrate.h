@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "engine/spec/point.h"
+#include "engine/spec/choices.h"
 
 namespace mbench {
 

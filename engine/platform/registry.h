@@ -11,9 +11,11 @@
 #include "engine/comm/pulse.h"
 #include "engine/device/gpu.h"
 #include "engine/platform/timed_device.h"
-#include "engine/spec/point.h"
+#include "engine/spec/choices.h"
 
 namespace mbench {
+
+struct Point;
 
 // This process's part of the job that a launcher started (MPI).
 class Job {

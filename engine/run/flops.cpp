@@ -1,6 +1,7 @@
 #include "engine/run/flops.h"
 
 #include "engine/spec/architecture.h"
+#include "engine/spec/point.h"
 
 namespace mbench {
 namespace {

@@ -6,9 +6,10 @@
 #pragma once
 #include <cstdint>
 
-#include "engine/spec/point.h"
 
 namespace mbench {
+
+struct Point;
 
 inline constexpr int kFlopFormulaVersion = 2;
 inline constexpr const char* kFlopFormula =

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "engine/spec/point.h"
+#include "engine/spec/choices.h"
 
 namespace mbench {
 

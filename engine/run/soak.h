@@ -9,8 +9,8 @@
 
 #include "engine/comm/group.h"
 #include "engine/device/gauge.h"
-#include "engine/spec/result.h"
 #include "engine/spec/soak.h"
+#include "engine/spec/statistics.h"
 
 namespace mbench {
 

@@ -4,6 +4,7 @@
 
 #include "engine/sim/device.h"
 #include "engine/sim/world.h"
+#include "engine/spec/point.h"
 
 namespace mbench {
 

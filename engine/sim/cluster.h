@@ -7,9 +7,10 @@
 #include "engine/sim/clock.h"
 #include "engine/sim/cost_model.h"
 #include "engine/sim/links.h"
-#include "engine/spec/point.h"
 
 namespace mbench {
+
+struct Point;
 
 // Bytes that the framework's libraries hold of a rank's allocator for good, for such a step.
 std::uint64_t library_memory(const Point& point, const Framework& framework);

@@ -389,6 +389,13 @@ Framework framework_from_json(const ordered_json& root, const std::string& file)
     w.tp_overlap_memory = bytes("tp_comm_overlap_mib");
     m.end();
   }
+  if (const json* can = top.find("can")) {
+    ObjectReader reader(*can, top.path("can"));
+    read_string(reader.require("source", "where that stands"), reader.path("source"));
+    json fields = *can;
+    fields.erase("source");
+    w.can = Abilities::from_json(fields, top.path("can"));
+  }
   w.messages_block = read_messages_block(top);
   top.refuse_unknown();
   return w;

@@ -12,9 +12,10 @@
 #include <vector>
 
 #include "engine/base/link_matrix.h"
+#include "engine/sim/abilities.h"
 #include "engine/sim/attention_rates.h"
 #include "engine/sim/measured.h"
-#include "engine/spec/point.h"
+#include "engine/spec/choices.h"
 
 namespace mbench {
 
@@ -118,6 +119,7 @@ struct Framework {
   // Bytes that libraries take from its allocator for good: PyTorch's; Transformer Engine's, its streams' for products of
   // experts in groups, and those beside which its tensor parallelism overlaps.
   std::uint64_t library_memory = 0, layer_library_memory = 0, grouped_products_memory = 0, tp_overlap_memory = 0;
+  Abilities can;  // what it is able to run: a search proposes nothing else
 };
 
 // `where` is the file for messages. bad_input for a missing, unknown or impossible key, by JSON path.

@@ -4,14 +4,15 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "engine/spec/fields.h"
+#include "engine/spec/point.h"
+
 namespace mbench::sim {
 namespace {
 
-// Every field but those that a recording does not depend on.
+// Every field but those that no step depends on.
 std::string key_of(const Point& point) {
-  Point p = point;
-  p.memory_limit = 0;
-  return point_to_json(p).dump();
+  return point_to_json(at_default(point, {})).dump();
 }
 
 }  // namespace

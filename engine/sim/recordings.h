@@ -9,7 +9,10 @@
 #include <utility>
 
 #include "engine/sim/recorder.h"
-#include "engine/spec/point.h"
+
+namespace mbench {
+struct Point;
+}
 
 namespace mbench::sim {
 

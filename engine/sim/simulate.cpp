@@ -253,6 +253,8 @@ Simulation simulate_point(const Point& p, const Plan& plan, const Machine& machi
   const double outside = static_cast<double>(machine.memory_outside_allocator >> 20);
   if (const auto& reserved = simulation->result.reserved_memory_mib)
     simulation->result.device_memory_mib = *reserved + outside;
+  if (const std::string lacking = framework.can.lacks(p); !lacking.empty() && simulation->result.reason.empty())
+    simulation->result.reason = fmt::format("not in {}: {}", framework.name, lacking);
   return std::move(*simulation);
 }
 

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "engine/base/json_reader.h"
+#include "engine/spec/result.h"
 
 namespace mbench {
 namespace {

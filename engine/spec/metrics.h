@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/spec/result.h"
+#include "engine/spec/result_fwd.h"
 
 namespace mbench {
 

@@ -26,13 +26,4 @@ class PointBuilder {
 // Puts one field's value into a point that is whole: what involves several fields is not settled.
 void set_point_field(Point& point, const std::string& key, const nlohmann::json& value, const std::string& where);
 
-// What the field `strategy` names: values of other fields, set together.
-struct Bundle {
-  const char* name;
-  nlohmann::ordered_json fields;  // the same ones in each bundle
-};
-const std::vector<Bundle>& bundles();
-// The fields that a bundle sets, in their order.
-const std::vector<std::string>& bundled_keys();
-
 }  // namespace mbench

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/json_reader.h"
+#include "engine/spec/bundles.h"
 #include "engine/spec/metrics.h"
 #include "engine/spec/point_builder.h"
 

@@ -18,8 +18,6 @@
 #include <utility>
 #include <vector>
 
-#include "engine/spec/point.h"
-
 namespace mbench {
 
 struct PublishedFigure {

@@ -32,6 +32,7 @@ class Regions {
   }
   constexpr void add(Region r) { bits_ |= 1u << static_cast<unsigned>(r); }
   constexpr bool has(Region r) const { return (bits_ >> static_cast<unsigned>(r) & 1u) != 0; }
+  constexpr unsigned bits() const { return bits_; }
   constexpr bool operator==(const Regions&) const = default;
 
  private:

@@ -7,10 +7,13 @@
 #include <set>
 #include <unordered_map>
 
+#include "engine/base/atomic_file.h"
 #include "engine/base/json_reader.h"
 #include "engine/base/simd_json.h"
+#include "engine/spec/fields.h"
 #include "engine/spec/metrics.h"
 #include "engine/spec/point_builder.h"
+#include "engine/spec/result_file.h"
 
 namespace mbench {
 namespace {

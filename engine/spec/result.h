@@ -1,39 +1,23 @@
-// What came of a point, and the result file. Records hold SI numbers or MiB as their names say; what is
+// What came of a point. Records hold SI numbers or MiB as their names say; what is
 // unknown is null ("n/a" in a table), never guessed.
 #pragma once
 #include <array>
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "engine/base/atomic_file.h"
 #include "engine/base/category.h"
-#include "engine/base/error.h"
 #include "engine/base/time_part.h"
 #include "engine/spec/hosts.h"
 #include "engine/spec/outcome.h"
 #include "engine/spec/point.h"
 #include "engine/spec/soak.h"
+#include "engine/spec/statistics.h"
 
 namespace mbench {
-
-struct Statistics {  // of samples, milliseconds
-  double mean = 0, stddev = 0, median = 0, p95 = 0, min = 0, max = 0;
-  std::vector<double> samples;
-};
-// stddev is the sample one (n - 1); p95 and median interpolate linearly between ranks.
-Statistics statistics_of(std::vector<double> samples);
-
-// What one rank did of each of its steps, without every step: milliseconds. As many parts as the statistics of stragglers need to be
-// beyond doubt among thousands of ranks (reports/records/stragglers.h), and no more: a row has them for each rank.
-struct StepParts {
-  static constexpr std::size_t kMost = 12;
-  double median = 0, spread = 0;  // of all steps; the spread is 1.4826 times the median distance from the median
-  std::vector<double> parts;      // the medians of so many runs of consecutive steps, alike in length; of fewer steps each step
-};
-StepParts parts_of(const std::vector<double>& steps);
 
 struct MemoryAnatomy {  // MiB at the moment of the peak, on the rank with the highest peak
   std::array<double, kCategories> mib{};
@@ -112,20 +96,5 @@ PointResult not_run(const Point& point, Outcome outcome, const std::string& reas
 
 nlohmann::ordered_json result_to_json(const PointResult& result);
 PointResult result_from_json(const nlohmann::json& json, const std::string& where);
-
-// results.json as a whole.
-struct ResultFile {
-  static constexpr const char* kSchema = "mbench.results/1";
-  nlohmann::ordered_json spec;
-  nlohmann::ordered_json environment;
-  std::vector<PointResult> points;
-};
-
-// Reads and checks a result file: unreadable, empty, cut short, another major schema, duplicate ids are
-// bad_input naming the file and JSON path.
-ResultFile read_result_file(const std::string& path);
-// Atomically: a temporary beside it, flushed to disk, then renamed. On failure (full disk) the old file
-// stands.
-void write_result_file(const std::string& path, const ResultFile& file);
 
 }  // namespace mbench

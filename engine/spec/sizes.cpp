@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/base/error.h"
+#include "engine/spec/point.h"
 
 namespace mbench {
 namespace {

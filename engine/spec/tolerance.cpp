@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "engine/base/error.h"
+#include "engine/spec/point.h"
 
 namespace mbench {
 namespace {

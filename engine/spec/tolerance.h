@@ -5,9 +5,11 @@
 #include <cstddef>
 #include <optional>
 
-#include "engine/spec/point.h"
+#include "engine/spec/choices.h"
 
 namespace mbench {
+
+struct Point;
 
 // The precision whose limits a point has: its own, or one that rounds as coarsely as something else in it.
 Precision tolerance_of(const Point& point);

@@ -28,10 +28,10 @@ class Trainer {
  public:
   // `data` may be null on a simulated device.
   Trainer(const Plan& plan, Device& device, World& world, const TokenSource* data);
-  // Is told of each action of the schedule before it is performed, and with null once all have been.
   ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
+  // Called with each action of the schedule before it is performed, and with null once all have been.
   using Watcher = std::function<void(const Action*)>;
   // One optimizer step. Its losses stay on the device.
   StepResult step(const Watcher& before = {});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "engine/base/atomic_file.h"
 #include "engine/base/json_reader.h"
 #include "reports/gate/comparable.h"
 

@@ -1,10 +1,11 @@
 // Which points of two result files may be compared, and why others may not.
 #pragma once
 #include <cstddef>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
-#include "engine/spec/result.h"
+#include "engine/spec/result_fwd.h"
 
 namespace mbench::reports {
 

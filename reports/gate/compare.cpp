@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "engine/base/error.h"
+#include "engine/spec/result_file.h"
 #include "engine/spec/tolerance.h"
 #include "reports/gate/comparable.h"
 #include "reports/gate/time_verdict.h"

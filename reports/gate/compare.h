@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/spec/result.h"
+#include "engine/spec/result_fwd.h"
 #include "reports/gate/verdict.h"
 #include "reports/records/statistics.h"
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/spec/result.h"
+
 namespace mbench::reports {
 namespace {
 

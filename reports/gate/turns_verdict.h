@@ -10,7 +10,7 @@
 #pragma once
 #include <vector>
 
-#include "engine/spec/result.h"
+#include "engine/spec/result_fwd.h"
 #include "reports/gate/time_verdict.h"
 
 namespace mbench::reports {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "engine/spec/result_file.h"
 #include "reports/page/html_table.h"
 #include "reports/page/html_text.h"
 #include "reports/page/reproduce.h"

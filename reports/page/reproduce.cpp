@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cctype>
 
+#include "engine/spec/fields.h"
+#include "engine/spec/result_file.h"
+
 namespace mbench::reports {
 namespace {
 

@@ -7,9 +7,10 @@
 #include <filesystem>
 #include <map>
 
+#include "engine/base/atomic_file.h"
 #include "engine/base/error.h"
 #include "engine/process/process.h"
-#include "engine/spec/result.h"
+#include "engine/spec/outcome.h"
 #include "reports/plots/plot_script.h"
 
 namespace mbench::reports {

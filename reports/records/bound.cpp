@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "engine/spec/choices.h"
+#include "engine/spec/result.h"
+
 namespace mbench::reports {
 namespace {
 

@@ -19,7 +19,7 @@
 //   rank.index, rank.host, rank.stage, rank.step_ms, rank.compute_ms, rank.against_peers, rank.cpu_share, rank.peak_memory_mib,
 //   rank.straggler    of one rank, in the records that by_rank() gives (stragglers.h)
 //   window.index, window.end_s, window.steps, window.median_ms, window.worst_ms, window.samples_per_s, window.clock_mhz,
-//   window.least_clock_mhz, window.power_w, window.against, window.dip
+//   window.least_clock_mhz, window.power_w, window.hottest_c, window.throttle, window.against, window.dip
 //                     of one window of a soak, in the records that by_window() gives (soak_findings.h)
 //   bound_by          what bounds the step and what would help, a sentence
 #pragma once
@@ -32,8 +32,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/spec/model_spec.h"
+#include "engine/spec/outcome.h"
 #include "engine/spec/published.h"
-#include "engine/spec/result.h"
+#include "engine/spec/result_fwd.h"
 #include "reports/records/bound.h"
 
 namespace mbench::reports {

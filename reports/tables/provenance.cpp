@@ -7,6 +7,8 @@
 #include <set>
 
 #include "engine/base/text.h"
+#include "engine/spec/fields.h"
+#include "engine/spec/result_file.h"
 
 namespace mbench::reports {
 namespace {

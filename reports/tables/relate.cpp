@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/spec/outcome.h"
+
 namespace mbench::reports {
 namespace {
 

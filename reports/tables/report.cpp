@@ -7,6 +7,8 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/spec/fields.h"
+#include "engine/spec/result_file.h"
 #include "reports/tables/build_table.h"
 #include "reports/tables/builtin_tables.h"
 #include "reports/tables/csv.h"

@@ -1,10 +1,11 @@
 // A result file as text for people (markdown) or programs (csv, json). Names that do not exist are bad_input
 // with the nearest choice.
 #pragma once
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
-#include "engine/spec/result.h"
+#include "engine/spec/result_fwd.h"
 
 namespace mbench::reports {
 

@@ -4,7 +4,7 @@
 
 #include "engine/base/json_reader.h"
 #include "engine/process/process_tree.h"
-#include "engine/spec/result.h"
+#include "engine/spec/result_file.h"
 #include "test/catch.h"
 #include "test/cli/room.h"
 

@@ -2,7 +2,7 @@
 #include <filesystem>
 
 #include "engine/process/process_tree.h"
-#include "engine/spec/result.h"
+#include "engine/spec/outcome.h"
 #include "test/catch.h"
 #include "test/cli/faults.h"
 

@@ -11,7 +11,7 @@
 #include <map>
 
 #include "engine/spec/published.h"
-#include "engine/spec/result.h"
+#include "engine/spec/result_file.h"
 #include "test/catch.h"
 #include "test/cli/room.h"
 #include "test/support/sanitizer.h"

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/json_reader.h"
+#include "engine/spec/fields.h"
 
 namespace mbench::test {
 namespace {

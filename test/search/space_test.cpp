@@ -136,6 +136,22 @@ TEST_CASE("dp that is given leaves devices idle, and so does a search for few de
   CHECK(worlds == std::set<std::int64_t>{1, 2, 4, 8});
 }
 
+TEST_CASE("what the framework has not is offered only where the spec lists it") {
+  const auto stages = [](const std::string& text) {
+    Space space = space_of(text);
+    space.can = Abilities::from_json(R"({"zero": [0, 1], "offload": ["none"]})"_json, "can");
+    std::set<Zero> all;
+    for (const Point& p : layouts(space)) {
+      CHECK(p.offload == Offload::none);
+      all.insert(p.zero);
+    }
+    return all;
+  };
+  CHECK(stages(fmt::format(R"({{{}, "search": ["zero", "offload"]}})", kModel)) == std::set{Zero::none, Zero::stage_1});
+  CHECK(stages(fmt::format(R"({{{}, "zero": [1, 3], "search": ["offload"]}})", kModel)) == std::set{Zero::stage_1, Zero::stage_3});
+  CHECK(stages(fmt::format(R"({{{}, "zero": 2, "search": ["tp"]}})", kModel)) == std::set{Zero::stage_2});
+}
+
 TEST_CASE("values of a list that cannot be are counted with the reason") {
   const Space space = space_of(fmt::format(R"({{{}, "tp": [1, 2, 3], "dp": 1}})", kModel));
   std::map<std::string, Refused> refused;

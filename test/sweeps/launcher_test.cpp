@@ -1,3 +1,4 @@
+#include "engine/spec/outcome.h"
 #include "sweeps/launcher.h"
 
 #include "sweeps/failure.h"

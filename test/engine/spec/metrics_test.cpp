@@ -1,3 +1,4 @@
+#include "engine/spec/fields.h"
 #include "engine/spec/metrics.h"
 
 #include <cmath>
@@ -5,6 +6,7 @@
 #include <set>
 
 #include "engine/spec/published.h"
+#include "engine/spec/result.h"
 #include "test/catch.h"
 
 using namespace mbench;

@@ -5,7 +5,6 @@
 
 #include "engine/base/error.h"
 #include "engine/spec/architecture.h"
-#include "engine/spec/point.h"
 #include "test/catch.h"
 
 using namespace mbench;

@@ -1,3 +1,4 @@
+#include "engine/spec/fields.h"
 #include "engine/spec/point.h"
 
 #include <functional>

@@ -1,4 +1,5 @@
-#include "engine/spec/result.h"
+#include "engine/base/atomic_file.h"
+#include "engine/spec/result_file.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>

@@ -1,3 +1,4 @@
+#include "engine/spec/point.h"
 #include "engine/spec/sizes.h"
 
 #include "engine/base/error.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <map>
 
-#include "engine/spec/result.h"
+#include "engine/spec/result_file.h"
 #include "test/catch.h"
 #include "test/cli/room.h"
 

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "engine/base/json_reader.h"
-#include "engine/spec/result.h"
+#include "engine/spec/result_file.h"
 #include "reports/tables/report.h"
 #include "test/reports/sample.h"
 

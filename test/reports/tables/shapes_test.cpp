@@ -3,6 +3,7 @@
 #include <ctime>
 
 #include "engine/base/error.h"
+#include "engine/spec/bundles.h"
 #include "engine/spec/point_builder.h"
 #include "reports/tables/builtin_tables.h"
 #include "test/catch.h"

@@ -1,0 +1,52 @@
+// The choices that a field of a point names. Their names in a spec, with a line on each, stand in choices.cpp.
+#pragma once
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace mbench {
+
+// A value of an enumeration, its name in a spec, and what it means there: Markdown.
+template <class Enum>
+struct NamedChoice {
+  std::string_view name;
+  Enum value;
+  std::string_view doc;
+};
+// All of an enumeration below, in the order in which messages list them.
+template <class Enum>
+std::span<const NamedChoice<Enum>> choices_of();
+
+enum class ScheduleKind { gpipe, one_f_one_b, interleaved };  // "gpipe", "1f1b", "interleaved"
+enum class Precision { f32, bf16, fp16, tf32, fp8 };          // tf32: on GPUs alone; fp8: products of layers
+enum class Fp8Recipe { tensorwise, delayed, blockwise };      // where the scale of an FP8 tensor comes from
+enum class OptimizerKind { adamw, adamw8bit, adafactor, sgd };
+enum class AttentionKind { core, flash };
+// How the ranks of cp meet in attention: keys and values gathered; passed round from rank to rank; or all of the sequence for
+// some of the heads.
+enum class CpCommunication { all_gather, ring, all_to_all };
+enum class TpGathers { block, product };  // what gathers its input over tp for itself, with sequence_parallel
+enum class EpCommunication { all_to_all, all_gather, flex };
+enum class Graph { eager, fused, megatron_core };
+// torch, torch_16bit: of graph fused; none, native: of megatron_core.
+enum class CrossEntropyFusion { none, native, te, torch, torch_16bit };
+enum class Replicas { ranks, single_process };
+// ZeRO's stages; FairScale's and PyTorch's names for what they have of them. Written 0 to 3, "oss", "oss+sdp", "fsdp".
+enum class Zero { none, stage_1, stage_2, stage_3, oss, oss_sdp, fsdp };
+enum class Offload { none, optimizer, all };  // what lives in host memory; all: weights too
+
+std::string_view name_of(ScheduleKind);
+std::string_view name_of(Precision);
+std::string_view name_of(Fp8Recipe);
+std::string_view name_of(OptimizerKind);
+std::string_view name_of(AttentionKind);
+std::string_view name_of(TpGathers);
+std::string_view name_of(CpCommunication);
+std::string_view name_of(EpCommunication);
+std::string_view name_of(Graph);
+std::string_view name_of(CrossEntropyFusion);
+std::string_view name_of(Replicas);
+std::string name_of(Zero);
+std::string_view name_of(Offload);
+
+}  // namespace mbench

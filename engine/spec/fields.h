@@ -1,0 +1,91 @@
+// The fields of a point as data: what each is called, means, may hold, and bears on. All that is said of fields anywhere is made from
+// this one table (fields.cpp): JSON in and out, ids, the JSON Schema, the reference page, `mbench help`, what a search resets.
+#pragma once
+#include <cstdint>
+#include <initializer_list>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mbench {
+
+struct Point;
+
+// What a field of a point is about. It decides what must agree between two points (sweeps/consistency.h).
+enum class FieldKind {
+  model,     // what is trained
+  training,  // how: what changes the numbers that are computed
+  layout,    // how it is cut up, kept and ordered: what changes no number but by rounding
+  limit,     // how much memory and time it may take
+  place      // where it runs, and as whose program
+};
+
+// What of a step's time and memory changes with a field. Without what bears on state, schedule and recompute alone, at its default,
+// forward and backward of a micro batch take least: bounds of a search rest on it (search/bounds.h).
+enum class BearsOn : std::uint8_t {
+  micro_batch,  // what the forward and backward of a micro batch do on a rank, and keep
+  experts,      // the same of layers with experts alone
+  recompute,    // what a backward computes again
+  state,        // where weights, gradients and optimizer state live, and what is exchanged for them
+  update,       // what the optimizer does once a step
+  schedule      // which micro batch a stage runs when, and which layers it has
+};
+std::string_view name_of(BearsOn part);
+
+// A set of them; empty: nothing that a step computes.
+class Bearings {
+ public:
+  constexpr Bearings() = default;
+  constexpr Bearings(std::initializer_list<BearsOn> parts) {
+    for (const BearsOn part : parts) bits_ |= bit(part);
+  }
+  constexpr bool has(BearsOn part) const { return bits_ & bit(part); }
+  constexpr bool within(Bearings other) const { return (bits_ & ~other.bits_) == 0; }
+
+ private:
+  static constexpr unsigned bit(BearsOn part) { return 1u << static_cast<unsigned>(part); }
+  unsigned bits_ = 0;
+};
+
+// A value that a field names, and what it means.
+struct FieldChoice {
+  std::string name, doc;
+};
+
+struct PointField {
+  std::string key;
+  FieldKind kind;
+  Bearings bears_on;
+  bool told;  // in what a report says of all its points, even where it is at its default
+  std::string unit;  // of a number; empty: none
+  std::string doc;   // Markdown, of one paragraph
+  std::vector<FieldChoice> choices;  // where it has names for values
+};
+// Every field, in the order of the table.
+const std::vector<PointField>& point_fields();
+// Null where there is none of that key.
+const PointField* find_field(std::string_view key);
+
+// A figure of the machine as a field of its own: "machine.network.gbps_per_device".
+inline constexpr std::string_view kMachineField = "machine.";
+
+// The values of each field as JSON Schema (2020-12): {"tp": {"type": "integer", "minimum": 1, ...}, ...}. Whatever a reader
+// takes is valid; what is valid a reader may still refuse for what it means, a model's sizes or a data file's name.
+nlohmann::ordered_json point_schema();
+
+// The keys of the same, for spec expansion and messages.
+const std::vector<std::string>& point_keys();
+
+// The point with the fields of these kinds at their defaults.
+Point without(Point point, std::initializer_list<FieldKind> kinds);
+// What bears on none but these can be at its default where a bound is taken: it only adds to what a sample costs (search/mesh_bounds.h).
+inline constexpr Bearings kAddedWithinMesh = {BearsOn::recompute, BearsOn::state, BearsOn::schedule};
+
+// The point with the fields at their defaults that bear on none but these parts of a step: what bears on none at all is among them.
+Point at_default(Point point, Bearings parts);
+
+// Of all fields of kind layout and of the micro batch, from a seed: to find points that are alike, and to tell most others from them.
+std::uint64_t layout_hash(const Point& point, std::uint64_t seed);
+
+}  // namespace mbench

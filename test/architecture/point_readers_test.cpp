@@ -1,0 +1,70 @@
+// Who is compiled again when a field of a point is added: those that name the point, or something that holds one.
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "test/catch.h"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::string kPoint = "engine/spec/point.h";
+// The point, and the types that have one as a member.
+const std::regex kHolders(
+    R"(\b(Point|PointBuilder|PointResult|PointOutcome|ResultFile|SpecPoint|Spec|Simulation|Space|Tried|Layout|Sample|BaselineEntry)\b|point_of\(|point_to_json|\bread_spec|read_result_file|layouts\(\)|random_layouts)");
+
+struct Source {
+  std::string text;
+  std::vector<std::string> includes;  // of the repository
+};
+
+std::map<std::string, Source> read_sources() {
+  const fs::path root = MBENCH_SOURCE_DIR;
+  const std::regex include(R"re(#include "([^"]+)")re");
+  std::map<std::string, Source> all;
+  for (const char* top : {"engine", "strategies", "sweeps", "search", "check", "reports", "cli", "bench", "test"})
+    for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
+      const std::string extension = entry.path().extension().string();
+      if (extension != ".h" && extension != ".cpp") continue;
+      std::ostringstream text;
+      text << std::ifstream(entry.path()).rdbuf();
+      Source source{text.str(), {}};
+      for (std::sregex_iterator it(source.text.begin(), source.text.end(), include), end; it != end; ++it)
+        source.includes.push_back((*it)[1]);
+      all.emplace(fs::relative(entry.path(), root).generic_string(), std::move(source));
+    }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("no source sees the whole point without naming it, or what holds one") {
+  const std::map<std::string, Source> sources = read_sources();
+  std::map<std::string, bool> known;
+  const std::function<bool(const std::string&)> sees = [&](const std::string& path) {
+    if (path == kPoint) return true;
+    const auto source = sources.find(path);
+    if (source == sources.end()) return false;
+    if (const auto found = known.find(path); found != known.end()) return found->second;
+    known[path] = false;  // while it is asked
+    bool any = false;
+    for (const std::string& header : source->second.includes) any = sees(header) || any;
+    return known[path] = any;
+  };
+  REQUIRE(sources.contains(kPoint));
+  std::size_t readers = 0;
+  for (const auto& [path, source] : sources) {
+    if (!path.ends_with(".cpp") || !sees(path)) continue;
+    ++readers;
+    INFO(path << " includes " << kPoint << " by some header and does not need it");
+    CHECK(std::regex_search(source.text, kHolders));
+  }
+  CHECK(readers > 50);
+}
