@@ -50,7 +50,7 @@ class Adviser {
  private:
   // Nothing where the changed point cannot be, or does not fit.
   std::optional<Simulation> tried(const Point& p) const {
-    if (strategies::why_not(p)) return std::nullopt;
+    if (!strategies::can_be(p)) return std::nullopt;
     try {
       return simulate_(p);
     } catch (const Error& e) {

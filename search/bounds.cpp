@@ -141,7 +141,7 @@ struct Bounds::Memo {
     const Links links = links_of(point, machine);
     const auto of = [&](std::int64_t layers, std::int64_t stages, int stage) -> std::optional<Stage> {
       const Point p = small_model(point, layers, stages, dense);
-      if (strategies::why_not(p)) return std::nullopt;
+      if (!strategies::can_be(p)) return std::nullopt;
       const auto recording = sim::record(
           strategies::make_plan(p), machine.devices_per_node, [&] { return costs_of(as, machine, framework); },
           &links, stage);
@@ -164,7 +164,7 @@ struct Bounds::Memo {
   std::optional<Parts<Bytes>> count(const Point& point, bool dense, Asked asked) const {
     const auto of = [&](std::int64_t layers, std::int64_t stages, int stage) -> std::optional<Bytes> {
       const Point p = small_model(point, layers, stages, dense);
-      if (strategies::why_not(p)) return std::nullopt;
+      if (!strategies::can_be(p)) return std::nullopt;
       Plan plan = strategies::make_plan(p);
       // Whole parameters go to ranks as they come; no rank's room is less than an even part.
       plan.state.cut = StatePlan::Cut::even;
@@ -239,7 +239,7 @@ struct Bounds::Memo {
     Point one = p;
     one.micro_batch = 1;
     one.global_batch = one.dp * 2;
-    if (!strategies::why_not(one)) p = one;
+    if (strategies::can_be(one)) p = one;
     const Asked asked = asked_of(point, dense);
     auto& recent = Recent<std::optional<Parts<Bytes>>>::place(owner, 3 * dense + static_cast<int>(asked), p);
     if (!recent.value)

@@ -164,7 +164,7 @@ struct CloseBounds::Memo {
   std::optional<ByEnds> record(const Point& point, std::int64_t layers, std::int64_t stages, bool dense) const {
     Point p = small_model(point, layers * stages, stages, dense);
     p.global_batch = p.micro_batch * p.dp * 3;
-    if (strategies::why_not(p)) return std::nullopt;
+    if (!strategies::can_be(p)) return std::nullopt;
     const Plan plan = strategies::make_plan(p);
     const Links links = links_of(p, machine);
     const HostTimes times = host_times(p, machine, framework);
@@ -184,7 +184,7 @@ struct CloseBounds::Memo {
     for (const std::int64_t layers : {1, 2}) {
       Point p = small_model(point, layers * 3, 3, dense);
       p.global_batch = p.micro_batch * p.dp * 3;
-      if (strategies::why_not(p)) return std::nullopt;
+      if (!strategies::can_be(p)) return std::nullopt;
       const Plan plan = strategies::make_plan(p);
       const Links links = links_of(p, simple);
       const auto recording = sim::record(
@@ -212,7 +212,7 @@ struct CloseBounds::Memo {
 
   static std::size_t bucket_bytes_of(const Point& point) {
     Point p = small_model(point, 2, 1, true);
-    return strategies::why_not(p) ? std::size_t{1} << 62 : strategies::make_plan(p).gradient_bucket_bytes;
+    return strategies::can_be(p) ? strategies::make_plan(p).gradient_bucket_bytes : std::size_t{1} << 62;
   }
 
   // Of chunks of those numbers of layers, and of as many as it takes to tell of longer ones; nothing where one cannot be recorded.

@@ -145,7 +145,7 @@ class Search {
     const double too_much = kWithinReach * end_.limit_mib, undercut = for_front_ ? least_mib_within(family.seconds) : kInfinite;
     for (std::size_t i = 0; i < family.micro_batches.size(); ++i) {
       p.micro_batch = family.micro_batches[i];
-      if (strategies::why_not(p)) {
+      if (!strategies::can_be(p)) {
         family.refused.push_back(p.micro_batch);
         continue;
       }

@@ -8,6 +8,7 @@
 #include "engine/base/json_reader.h"
 #include "engine/spec/fields.h"
 #include "engine/spec/point_builder.h"
+#include "strategies/advice.h"
 #include "sweeps/options.h"
 
 namespace mbench::search {
@@ -162,16 +163,16 @@ class Reader {
   std::string top_;
 };
 
-// The reason with its numbers as #, so that reasons of one kind are one.
-std::string kind_of(const std::string& reason) {
+// A fault with its numbers as #, so that faults of one kind are one.
+std::string kind_of(const std::string& fault) {
   std::string kind;
-  for (const char c : reason) {
+  for (const char c : fault) {
     if (c < '0' || c > '9')
       kind += c;
     else if (kind.empty() || kind.back() != '#')
       kind += '#';
   }
-  return kind.substr(0, kind.find(", need"));
+  return kind;
 }
 
 }  // namespace
@@ -356,10 +357,10 @@ bool Layouts::each_family(const Point& mesh, const Family& found) const {
 }
 
 bool can_be(const Space& space, const Point& point, std::map<std::string, Refused>& refused) {
-  const auto refusal = strategies::why_not(point);
-  if (!refusal) return true;
-  Refused& kind = refused[kind_of(refusal->reason)];
-  if (kind.count++ == 0) kind.example = refusal->reason, kind.layout = label_of(space, point);
+  const auto fault = strategies::first_fault(point);
+  if (!fault) return true;
+  Refused& kind = refused[kind_of(fault->what)];
+  if (kind.count++ == 0) kind.example = strategies::explain(point, *fault), kind.layout = label_of(space, point);
   return false;
 }
 

@@ -19,28 +19,23 @@ std::int64_t parts(const Point& p) {
   return p.cp_communication == CpCommunication::all_to_all ? p.cp : 2 * p.cp;
 }
 
-MaybeRefusal refuse(const Point& p) {
+MaybeFault refuse(const Point& p) {
   if (p.cp == 1) return std::nullopt;
   if (p.seq % parts(p) != 0)
-    return infeasible("cp {} by {} cuts a sequence into {}, got seq {}, need {}", p.cp,
-                      name_of(p.cp_communication), parts(p), p.seq, nearest_multiples(p.seq, parts(p)));
+    return infeasible({multiple("seq", parts(p))}, "cp {} by {} cuts a sequence into {}, got seq {}", p.cp,
+                      name_of(p.cp_communication), parts(p), p.seq);
   if (p.cp_communication == CpCommunication::all_to_all) {
     if (local_groups(p) % p.cp == 0) return std::nullopt;
-    return infeasible(
-        "cp {} by all_to_all does not divide the {} key and value heads of a tensor-parallel rank, need cp "
-        "{}, or "
-        "cp_communication ring or all_gather",
-        p.cp, local_groups(p), nearest_divisors(p.cp, local_groups(p)));
+    return infeasible({divisor("cp", local_groups(p)), one_of("cp_communication", "ring|all_gather")},
+                      "cp {} by all_to_all does not divide the {} key and value heads of a tensor-parallel rank", p.cp, local_groups(p));
   }
   if (p.attention != AttentionKind::flash)
-    return not_built_in(fmt::format("cp_communication {} with attention {}, which keeps probabilities,",
-                                    name_of(p.cp_communication), name_of(p.attention)),
-                        "attention flash or cp_communication all_to_all");
+    return not_built_in({one_of("attention", "flash"), one_of("cp_communication", "all_to_all")},
+                        "cp_communication {} with attention {}, which keeps probabilities,", name_of(p.cp_communication),
+                        name_of(p.attention));
   if (p.graph == Graph::eager)
-    return not_built_in(
-        fmt::format("cp_communication {} with graph eager, which keeps a mask of all positions,",
-                    name_of(p.cp_communication)),
-        "graph fused or cp_communication all_to_all");
+    return not_built_in({one_of("graph", "fused"), one_of("cp_communication", "all_to_all")},
+                        "cp_communication {} with graph eager, which keeps a mask of all positions,", name_of(p.cp_communication));
   return std::nullopt;
 }
 

@@ -5,31 +5,28 @@
 namespace mbench::strategies {
 namespace {
 
+constexpr Way kRanks = one_of("replicas", "ranks");
+
 // nn.DataParallel copies whole models.
-MaybeRefusal why_not_one_process(const Point& p) {
+MaybeFault why_not_one_process(const Point& p) {
   if (p.tp * p.pp * p.cp * p.ep != 1)
-    return infeasible(
-        "replicas single_process of models that are cut up by tp {} x pp {} x cp {} x ep {}, need all of them 1 or replicas "
-        "ranks",
-        p.tp, p.pp, p.cp, p.ep);
+    return infeasible({exactly(p.tp > 1 ? "tp" : p.pp > 1 ? "pp" : p.cp > 1 ? "cp" : "ep", 1), kRanks},
+                      "replicas single_process of models that are cut up by tp {} x pp {} x cp {} x ep {}", p.tp, p.pp, p.cp, p.ep);
   if (p.zero != Zero::none)
-    return infeasible("replicas single_process with zero {}, whose ranks own parts, need zero 0 or replicas ranks",
-                      name_of(p.zero));
+    return infeasible({one_of("zero", "0"), kRanks}, "replicas single_process with zero {}, whose ranks own parts", name_of(p.zero));
   if (p.offload != Offload::none)
-    return not_built_in(fmt::format("replicas single_process with offload {}", name_of(p.offload)),
-                        "offload none or replicas ranks");
+    return not_built_in({one_of("offload", "none"), kRanks}, "replicas single_process with offload {}", name_of(p.offload));
   if (p.model.experts > 0 || p.model.mtp_layers > 0)
-    return not_built_in(fmt::format("replicas single_process of a model with {}",
-                                    p.model.experts > 0 ? "experts" : "multi-token prediction"),
-                        "replicas ranks");
+    return not_built_in({kRanks}, "replicas single_process of a model with {}",
+                        p.model.experts > 0 ? "experts" : "multi-token prediction");
   return std::nullopt;
 }
 
-MaybeRefusal refuse(const Point& p) {
+MaybeFault refuse(const Point& p) {
   const std::int64_t samples = p.micro_batch * p.dp;
   if (p.global_batch % samples != 0)
-    return infeasible("global_batch {} is no multiple of micro_batch {} x dp {}, need {}", p.global_batch,
-                      p.micro_batch, p.dp, nearest_multiples(p.global_batch, samples));
+    return infeasible({multiple("global_batch", samples)}, "global_batch {} is no multiple of micro_batch {} x dp {}", p.global_batch,
+                      p.micro_batch, p.dp);
   if (p.replicas == Replicas::single_process) return why_not_one_process(p);
   return std::nullopt;
 }

@@ -39,53 +39,51 @@ std::int64_t balanced_run(const ModelSpec& m) {
   return m.experts / std::gcd(m.experts, m.active_experts);
 }
 
-MaybeRefusal refuse_sizes(const Point& p) {
+constexpr Way kAllToAll = one_of("ep_communication", "all_to_all");
+
+MaybeFault refuse_sizes(const Point& p) {
   const std::int64_t etp = p.expert_tp(), replicas = p.tp * p.cp * p.dp;
   if (p.tp % etp != 0)
-    return infeasible("etp {} does not divide tp {}, need etp {}", etp, p.tp, nearest_divisors(etp, p.tp));
+    return infeasible({divisor("etp", p.tp)}, "etp {} does not divide tp {}", etp, p.tp);
   if (p.model.experts % p.ep != 0)
-    return infeasible("ep {} does not divide the {} experts, need ep {}", p.ep, p.model.experts,
-                      nearest_divisors(p.ep, p.model.experts));
+    return infeasible({divisor("ep", p.model.experts)}, "ep {} does not divide the {} experts", p.ep, p.model.experts);
   if (replicas % (etp * p.ep) != 0)
-    return infeasible("etp {} x ep {} does not divide tp {} x cp {} x dp {}, need ep {}", etp, p.ep, p.tp,
-                      p.cp, p.dp, nearest_divisors(p.ep, replicas / etp));
+    return infeasible({divisor("ep", p.model.experts)}, "etp {} x ep {} does not divide tp {} x cp {} x dp {}", etp, p.ep, p.tp, p.cp, p.dp);
   if (etp != p.tp && !p.sequence_parallel)
-    return infeasible(
-        "etp {} with tp {} sends parts of a sequence apart, need sequence_parallel true, or etp {}", etp,
-        p.tp, p.tp);
+    return infeasible({one_of("sequence_parallel", "true"), exactly("etp", p.tp)}, "etp {} with tp {} sends parts of a sequence apart", etp,
+                      p.tp);
   if (width_of_expert(p.model) % etp != 0)
-    return infeasible("etp {} does not divide expert_ffn {}, need etp {}", etp, width_of_expert(p.model),
-                      nearest_divisors(etp, width_of_expert(p.model)));
+    return infeasible({divisor("etp", p.tp), divisor("tp", p.model.heads)}, "etp {} does not divide expert_ffn {}", etp,
+                      width_of_expert(p.model));
   const std::int64_t shared = width_of_expert(p.model) * p.model.shared_experts;
   if (shared % p.tp != 0)
-    return infeasible("tp {} does not divide the {} columns of the shared experts, need tp {}", p.tp, shared,
-                      nearest_divisors(p.tp, shared));
+    return infeasible({divisor("tp", shared)}, "tp {} does not divide the {} columns of the shared experts", p.tp, shared);
   return std::nullopt;
 }
 
-MaybeRefusal refuse(const Point& p) {
+MaybeFault refuse(const Point& p) {
   const ModelSpec& m = p.model;
   if (m.experts == 0) {
-    if (p.ep > 1) return infeasible("ep {} of a model without experts, need ep 1", p.ep);
-    if (p.etp > 1) return infeasible("etp {} of a model without experts, need etp 0 or 1", p.etp);
+    if (p.ep > 1) return infeasible({exactly("ep", 1)}, "ep {} of a model without experts", p.ep);
+    if (p.etp > 1) return infeasible({exactly("etp", 1)}, "etp {} of a model without experts", p.etp);
     if (p.ep_communication != EpCommunication::all_to_all)
-      return infeasible("ep_communication {} of a model without experts, need ep_communication all_to_all", name_of(p.ep_communication));
+      return infeasible({kAllToAll}, "ep_communication {} of a model without experts", name_of(p.ep_communication));
     return std::nullopt;
   }
-  if (const MaybeRefusal refusal = refuse_sizes(p)) return refusal;
+  if (const MaybeFault refusal = refuse_sizes(p)) return refusal;
   const std::int64_t run = balanced_run(m), seq = neighbouring_seq(p);
   const bool whole = seq == p.seq;
   if (p.router.routing == Routing::balanced && (whole ? seq * p.micro_batch : seq) % run != 0)
-    return infeasible(
-        "router balanced gives equal shares to {} experts, {} of them a token, where a rank dispatches a "
-        "multiple of "
-        "{} tokens, got {} of a sample, need {}, or router learned",
-        m.experts, m.active_experts, run, seq, nearest_multiples(seq, run));
+    return infeasible({within("seq", 1, m.positions), one_of("router", "learned|capacity:1")},
+                      "router balanced gives equal shares to {} experts, {} of them a token, where a rank dispatches a multiple of {} "
+                      "tokens, got {} of a sample",
+                      m.experts, m.active_experts, run, seq);
   if (p.ep_communication != EpCommunication::all_to_all && p.router.routing == Routing::capacity)
-    return infeasible("ep_communication {} with router {}, whose capacity is of the tokens that a rank sends, need router balanced or "
-                      "learned, or ep_communication all_to_all", name_of(p.ep_communication), str(p.router));
+    return infeasible({one_of("router", "balanced|learned"), kAllToAll},
+                      "ep_communication {} with router {}, whose capacity is of the tokens that a rank sends", name_of(p.ep_communication),
+                      str(p.router));
   if (m.parts().bias)
-    return not_built_in(fmt::format("bias true with experts (model {})", m.name), "bias false");
+    return not_built_in({one_of("model.bias", "false")}, "bias true with experts (model {})", m.name);
   return std::nullopt;
 }
 

@@ -70,46 +70,45 @@ class Products {
   std::int64_t tokens_, local_, multiplied_;  // of this rank's share of the sequence, between branches, and by one product
 };
 
-MaybeRefusal refuse_parameters(const Point& p) {
+constexpr Way kWhole = one_of("fp8_parameters", "false"), kIn16Bits = one_of("precision", "bf16");
+
+MaybeFault refuse_parameters(const Point& p) {
   if (!p.fp8_parameters) return std::nullopt;
   if (p.precision != Precision::fp8)
-    return infeasible("fp8_parameters with precision {}, need precision fp8 or fp8_parameters false", name_of(p.precision));
+    return infeasible({one_of("precision", "fp8"), kWhole}, "fp8_parameters with precision {}", name_of(p.precision));
   if (p.offload != Offload::none)
-    return not_built_in(fmt::format("fp8_parameters with offload {}", name_of(p.offload)), "offload none or fp8_parameters false");
+    return not_built_in({one_of("offload", "none"), kWhole}, "fp8_parameters with offload {}", name_of(p.offload));
   if (p.replicas == Replicas::single_process)
-    return not_built_in("fp8_parameters with replicas single_process", "replicas ranks or fp8_parameters false");
+    return not_built_in({one_of("replicas", "ranks"), kWhole}, "fp8_parameters with replicas single_process");
   // Keys and values that several ranks have whole: each reads rows of its own of the codes.
   const std::int64_t kv_heads = p.model.kv_heads == 0 ? p.model.heads : p.model.kv_heads, rows = 2 * p.model.head_dim();
   if (p.fp8_recipe == Fp8Recipe::blockwise && kv_heads % p.tp != 0 && rows % kScaleBlock != 0)
-    return infeasible("fp8_parameters with fp8_recipe blockwise and tp {}: a rank's own {} rows of keys and values of {} heads begin within a "
-                      "block of {} rows that share a scale, need tp {}, another fp8_recipe or fp8_parameters false",
-                      p.tp, rows, kv_heads, kScaleBlock, nearest_divisors(p.tp, kv_heads));
+    return infeasible({divisor("tp", kv_heads), one_of("fp8_recipe", "tensorwise|delayed"), kWhole},
+                      "fp8_parameters with fp8_recipe blockwise and tp {}: a rank's own {} rows of keys and values of {} heads begin within a "
+                      "block of {} rows that share a scale",
+                      p.tp, rows, kv_heads, kScaleBlock);
   return std::nullopt;
 }
 
-MaybeRefusal refuse(const Point& p) {
-  if (const MaybeRefusal refusal = refuse_parameters(p)) return refusal;
+MaybeFault refuse(const Point& p) {
+  if (auto fault = refuse_parameters(p)) return fault;
   if (p.fp8_recipe != Fp8Recipe::tensorwise && p.precision != Precision::fp8)
-    return infeasible("fp8_recipe {} with precision {}, need precision fp8 or fp8_recipe tensorwise",
+    return infeasible({one_of("precision", "fp8"), one_of("fp8_recipe", "tensorwise")}, "fp8_recipe {} with precision {}",
                       name_of(p.fp8_recipe), name_of(p.precision));
   if (p.precision != Precision::fp8) return std::nullopt;
   if (p.model.experts > 0 && p.router.routing == Routing::learned)
-    return infeasible(
-        "precision fp8 with router learned: experts have as many rows as the data say, and FP8 products "
-        "multiples of {}, "
-        "need router balanced or capacity:F",
-        kMultiple);
+    return infeasible({one_of("router", "balanced|capacity:1"), kIn16Bits},
+                      "precision fp8 with router learned: experts have as many rows as the data say, and FP8 products multiples of {}",
+                      kMultiple);
   for (const std::int64_t i : {std::int64_t{0}, p.model.layers - 1}) {
     Products products(p);
     for (const BranchSpec& branch : layer_of(p.model, i).branches)
       std::visit([&](const auto& mixer) { products.add(mixer); }, branch.mixer);
     for (const Product& x : products.all)
       if (x.tokens % kMultiple != 0 || x.in % kMultiple != 0 || x.out % kMultiple != 0)
-        return infeasible(
-            "precision fp8: {} is a product of {} tokens, {} inputs and {} outputs on a rank, need multiples "
-            "of {}, or "
-            "precision bf16",
-            x.name, x.tokens, x.in, x.out, kMultiple);
+        return infeasible({x.tokens % kMultiple == 0 ? kIn16Bits : within("seq", 1, p.model.positions), kIn16Bits},
+                          "precision fp8: {} is a product of {} tokens, {} inputs and {} outputs on a rank, and wants multiples of {}", x.name,
+                          x.tokens, x.in, x.out, kMultiple);
   }
   return std::nullopt;
 }

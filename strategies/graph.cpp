@@ -7,78 +7,78 @@
 namespace mbench::strategies {
 namespace {
 
+constexpr Way kNotCaptured = one_of("capture", "false");
+constexpr Way kAsMegatron = one_of("graph", "megatron_core");
+
 // A replayed step does what the recorded one did: nothing in it may follow what the host reads of the device.
-MaybeRefusal why_not_captured(const Point& p) {
+MaybeFault why_not_captured(const Point& p) {
   const bool experts = p.model.experts > 0;
   if (experts && p.router.routing == Routing::learned)
-    return infeasible(
-        "capture true with router learned, whose experts have as many rows as the data say, need router balanced, "
-        "capacity:F or capture false");
+    return infeasible({one_of("router", "balanced|capacity:1"), kNotCaptured},
+                      "capture true with router learned, whose experts have as many rows as the data say");
   const RoutingSpec& routing = p.model.parts().routing;
   if (experts && p.precision == Precision::fp16 && (routing.balance_loss > 0 || routing.z_loss > 0))
-    return infeasible(
-        "capture true with the router's losses in fp16, whose scale the host decides, need precision bf16 or capture "
-        "false");
+    return infeasible({one_of("precision", "bf16"), kNotCaptured},
+                      "capture true with the router's losses in fp16, whose scale the host decides");
   if (p.offload != Offload::none)
-    return infeasible("capture true with offload {}, whose step is the host's, need offload none or capture false",
+    return infeasible({one_of("offload", "none"), kNotCaptured}, "capture true with offload {}, whose step is the host's",
                       name_of(p.offload));
   if (p.replicas == Replicas::single_process)
-    return infeasible(
-        "capture true with replicas single_process, whose threads meet within a step, need replicas ranks or capture "
-        "false");
+    return infeasible({one_of("replicas", "ranks"), kNotCaptured},
+                      "capture true with replicas single_process, whose threads meet within a step");
   if (p.optimizer != OptimizerKind::adamw)
-    return not_built_in(fmt::format("capture true with optimizer {}", name_of(p.optimizer)),
-                        "optimizer adamw or capture false");
+    return not_built_in({one_of("optimizer", "adamw"), kNotCaptured}, "capture true with optimizer {}", name_of(p.optimizer));
   if (p.precision == Precision::fp8)
-    return not_built_in("capture true with precision fp8", "precision bf16 or capture false");
+    return not_built_in({one_of("precision", "bf16"), kNotCaptured}, "capture true with precision fp8");
   return std::nullopt;
 }
 
 // Choices within megatron_core that other graphs do not have.
-MaybeRefusal why_not_chosen(const Point& p) {
+MaybeFault why_not_chosen(const Point& p) {
   for (const auto& [name, member] : {std::pair{"grouped_experts", &Point::grouped_experts},
                                      std::pair{"mask_in_batch", &Point::mask_in_batch},
                                      std::pair{"transformer_engine", &Point::transformer_engine},
                                      std::pair{"rope_fusion", &Point::rope_fusion}})
     if (!(p.*member))
-      return infeasible("{} false with graph {}, need graph megatron_core or {} true", name, name_of(p.graph), name);
+      return infeasible({kAsMegatron, one_of(name, "true")}, "{} false with graph {}", name, name_of(p.graph));
   return std::nullopt;
 }
 
-MaybeRefusal why_not_that_loss(const Point& p) {
+MaybeFault why_not_that_loss(const Point& p) {
   const CrossEntropyFusion fusion = p.cross_entropy_fusion;
   if (fusion == CrossEntropyFusion::te) return std::nullopt;
   const bool in_16_bits = fusion == CrossEntropyFusion::torch_16bit;
   const Graph needed = in_16_bits || fusion == CrossEntropyFusion::torch ? Graph::fused : Graph::megatron_core;
   if (p.graph != needed)
-    return infeasible("cross_entropy_fusion {} with graph {}, need graph {} or cross_entropy_fusion te", name_of(fusion),
-                      name_of(p.graph), name_of(needed));
+    return infeasible({one_of("graph", name_of(needed)), one_of("cross_entropy_fusion", "te")}, "cross_entropy_fusion {} with graph {}",
+                      name_of(fusion), name_of(p.graph));
   if (in_16_bits && (p.precision == Precision::f32 || p.precision == Precision::tf32))
-    return infeasible("cross_entropy_fusion torch_16bit with precision {}, whose logits have 32 bits, need cross_entropy_fusion torch",
-                      name_of(p.precision));
+    return infeasible({one_of("cross_entropy_fusion", "torch"), one_of("precision", "bf16|fp16")},
+                      "cross_entropy_fusion torch_16bit with precision {}, whose logits have 32 bits", name_of(p.precision));
   // PyTorch's own wants whole rows; DTensor's loss_parallel, of split ones, computes in f32.
   if (in_16_bits && p.tp > 1 && p.vocab_parallel)
-    return not_built_in(fmt::format("cross_entropy_fusion torch_16bit with tp {}", p.tp), "tp 1, vocab_parallel false or cross_entropy_fusion torch");
+    return not_built_in({exactly("tp", 1), one_of("vocab_parallel", "false"), one_of("cross_entropy_fusion", "torch")},
+                        "cross_entropy_fusion torch_16bit with tp {}", p.tp);
   return std::nullopt;
 }
 
 // The engine's own kernel turns them in one.
-MaybeRefusal why_not_unfused(const Point& p) {
+MaybeFault why_not_unfused(const Point& p) {
   if (!p.simulated())
-    return not_built_in(fmt::format("rope_fusion false on {}", p.device), "rope_fusion true, or device sim:");
+    return not_built_in({one_of("rope_fusion", "true"), one_of("device", "sim:")}, "rope_fusion false on {}", p.device);
   return std::nullopt;
 }
 
 // A real device runs the engine's kernels, whatever PyTorch would choose.
-MaybeRefusal why_not_deterministic(const Point& p) {
+MaybeFault why_not_deterministic(const Point& p) {
   if (p.graph != Graph::megatron_core)
-    return infeasible("deterministic true with graph {}, need graph megatron_core or deterministic false", name_of(p.graph));
+    return infeasible({kAsMegatron, one_of("deterministic", "false")}, "deterministic true with graph {}", name_of(p.graph));
   if (!p.simulated())
-    return not_built_in(fmt::format("deterministic true on {}", p.device), "deterministic false, or device sim:");
+    return not_built_in({one_of("deterministic", "false"), one_of("device", "sim:")}, "deterministic true on {}", p.device);
   return std::nullopt;
 }
 
-MaybeRefusal refuse(const Point& p) {
+MaybeFault refuse(const Point& p) {
   if (p.capture)
     if (auto why = why_not_captured(p)) return why;
   if (p.deterministic)
@@ -87,10 +87,8 @@ MaybeRefusal refuse(const Point& p) {
   if (p.graph == Graph::megatron_core) return p.rope_fusion ? std::nullopt : why_not_unfused(p);
   if (auto why = why_not_chosen(p)) return why;
   if (!p.gradient_accumulation_fusion)
-    return infeasible(
-        "gradient_accumulation_fusion false with graph {}, need graph megatron_core or "
-        "gradient_accumulation_fusion true",
-        name_of(p.graph));
+    return infeasible({kAsMegatron, one_of("gradient_accumulation_fusion", "true")},
+                      "gradient_accumulation_fusion false with graph {}", name_of(p.graph));
   return std::nullopt;
 }
 

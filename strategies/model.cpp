@@ -6,37 +6,36 @@ namespace mbench::strategies {
 namespace {
 
 // The first part of the model that no module of engine/nn or engine/model makes.
-MaybeRefusal missing_part(const ModelSpec& m) {
+MaybeFault missing_part(const ModelSpec& m) {
   const ModelParts& parts = m.parts();
-  const auto missing = [&](std::string_view field, std::string_view got, std::string_view need) {
-    return not_built_in(fmt::format("{} {} (model {}, family {})", field, got, m.name, m.family), need);
+  const auto missing = [&](std::initializer_list<Way> ways, std::string_view field, std::string_view got) {
+    return not_built_in(ways, "{} {} (model {}, family {})", field, got, m.name, m.family);
   };
   if (parts.qk_norm && parts.attention_form == AttentionForm::latent)
-    return missing("qk_norm", "true with attention_form latent",
-                   "qk_norm false or attention_form multi_head");
+    return missing({one_of("model.qk_norm", "false"), one_of("model.attention_form", "multi_head")}, "qk_norm",
+                   "true with attention_form latent");
   if (m.mtp_layers > 0 && parts.norm_place == NormPlace::post)
-    return missing("mtp_layers", fmt::format("{} with norm_place post", m.mtp_layers),
-                   "mtp_layers 0 or norm_place pre");
+    return missing({exactly("model.mtp_layers", 0), one_of("model.norm_place", "pre")}, "mtp_layers",
+                   fmt::format("{} with norm_place post", m.mtp_layers));
   if (m.mtp_layers > 0 && parts.objective != Objective::next_token)
-    return missing("mtp_layers", fmt::format("{} with objective {}", m.mtp_layers, name_of(parts.objective)),
-                   "mtp_layers 0 or objective next_token");
+    return missing({exactly("model.mtp_layers", 0), one_of("model.objective", "next_token")}, "mtp_layers",
+                   fmt::format("{} with objective {}", m.mtp_layers, name_of(parts.objective)));
   // Masks are made by the objective: words to come are hidden where the next one is predicted, padding where masked ones are.
   const bool next_token = parts.objective == Objective::next_token;
   if (parts.causal != next_token)
-    return missing("causal", parts.causal ? "true with masked words" : "false with next_token",
-                   next_token ? "causal true" : "causal false");
+    return missing({one_of("model.causal", next_token ? "true" : "false")}, "causal",
+                   parts.causal ? "true with masked words" : "false with next_token");
   return std::nullopt;
 }
 
-MaybeRefusal refuse(const Point& p) {
+MaybeFault refuse(const Point& p) {
   const ModelSpec& m = p.model;
   if (p.seq > m.positions)
-    return infeasible(
-        "seq {} is longer than the {} positions of {}, need at most {} or a model with more positions", p.seq,
-        m.positions, m.name, m.positions);
+    return infeasible({within("seq", 1, m.positions), exactly("model.positions", p.seq)},
+                      "seq {} is longer than the {} positions of {}", p.seq, m.positions, m.name);
   if (p.seq <= m.mtp_layers)
-    return infeasible("seq {} has no word that mtp_layers {} could predict, need seq of at least {}", p.seq,
-                      m.mtp_layers, m.mtp_layers + 1);
+    return infeasible({within("seq", m.mtp_layers + 1, m.positions), exactly("model.mtp_layers", p.seq - 1)},
+                      "seq {} has no word that mtp_layers {} could predict", p.seq, m.mtp_layers);
   return missing_part(m);
 }
 

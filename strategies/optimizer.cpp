@@ -26,19 +26,19 @@ std::vector<OptimizerState> states_of(const Point& p) {
   return {};
 }
 
-MaybeRefusal refuse(const Point& p) {
+constexpr Way kAdamW = one_of("optimizer", "adamw");
+
+MaybeFault refuse(const Point& p) {
   // Sums over the rows and columns of a matrix want all of it: not a part that begins and ends anywhere.
   const bool whole_parameters = p.zero == Zero::none || p.zero == Zero::oss || p.zero == Zero::oss_sdp;
   if (p.optimizer == OptimizerKind::adafactor && !whole_parameters)
-    return infeasible(
-        "optimizer adafactor with zero {}, which cuts parameters anywhere, need zero 0, oss or oss+sdp",
-        name_of(p.zero));
+    return infeasible({one_of("zero", "0|oss|oss+sdp")}, "optimizer adafactor with zero {}, which cuts parameters anywhere",
+                      name_of(p.zero));
   if (p.moments_in_bf16 && p.optimizer != OptimizerKind::adamw)
-    return infeasible("moments_in_bf16 with optimizer {}, need optimizer adamw or moments_in_bf16 false",
-                      name_of(p.optimizer));
+    return infeasible({kAdamW, one_of("moments_in_bf16", "false")}, "moments_in_bf16 with optimizer {}", name_of(p.optimizer));
   if (p.main_weights_in_bf16 && p.optimizer != OptimizerKind::adamw)
-    return not_built_in(fmt::format("main_weights_in_bf16 with optimizer {}", name_of(p.optimizer)),
-                        "optimizer adamw or main_weights_in_bf16 false");
+    return not_built_in({kAdamW, one_of("main_weights_in_bf16", "false")}, "main_weights_in_bf16 with optimizer {}",
+                        name_of(p.optimizer));
   return std::nullopt;
 }
 

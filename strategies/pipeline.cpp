@@ -133,46 +133,21 @@ std::optional<std::int64_t> not_in_chunks(const Point& p) {
   return std::nullopt;
 }
 
-bool stages_come_out(const Point& p) {
-  return between(p).even() && !not_in_chunks(p);
-}
-
-// The nearest layers of an end with which all comes out even: of the first stage, if any do, else of the last.
-std::string nearest_stages(const Point& p) {
-  for (const auto& end : {std::pair("first_stage_layers", &Point::first_stage_layers),
-                          std::pair("last_stage_layers", &Point::last_stage_layers)}) {
-    const auto name = end.first;  // Clang 16 captures no structured binding where OpenMP is on
-    const auto field = end.second;
-    if (p.*field == 0) continue;
-    std::string nearest;
-    const auto look = [&](std::int64_t from, std::int64_t to, std::int64_t by) {
-      Point other = p;
-      for (other.*field = from; other.*field != to; other.*field += by)
-        if (stages_come_out(other)) {
-          nearest += fmt::format("{}{}", nearest.empty() ? "" : " or ", other.*field);
-          return;
-        }
-    };
-    look(std::min(p.*field - 1, p.model.layers), 0, -1);
-    if (p.*field < p.model.layers) look(p.*field + 1, p.model.layers + 1, 1);
-    if (!nearest.empty()) return fmt::format("{} {}", name, nearest);
-  }
-  return "first_stage_layers and last_stage_layers 0";
-}
-
-MaybeRefusal bad_stages(const Point& p) {
+MaybeFault bad_stages(const Point& p) {
   if (!names_stages(p)) return std::nullopt;
   const std::string given =
       p.first_stage_layers == 0  ? fmt::format("last_stage_layers {}", p.last_stage_layers)
       : p.last_stage_layers == 0 ? fmt::format("first_stage_layers {}", p.first_stage_layers)
                                  : fmt::format("first_stage_layers {} and last_stage_layers {}", p.first_stage_layers, p.last_stage_layers);
-  if (p.pp == 1) return infeasible("{} with pp 1, need pp of 2 or more, or 0", given);
+  const Way first = within("first_stage_layers", 0, p.model.layers), last = within("last_stage_layers", 0, p.model.layers);
+  const Way one = p.first_stage_layers > 0 ? first : last, other = p.last_stage_layers > 0 ? last : first;
+  if (p.pp == 1) return infeasible({within("pp", 2, p.model.layers), one}, "{} with pp 1", given);
   if (const Between b = between(p); !b.even())
-    return infeasible("{} of {} layers with pp {} leave {} to {} stages, which have as many each, need {}", given, p.model.layers,
-                      p.pp, b.layers, b.stages, nearest_stages(p));
+    return infeasible({one, other}, "{} of {} layers with pp {} leave {} to {} stages, which have as many each", given, p.model.layers, p.pp,
+                      b.layers, b.stages);
   if (const auto stage = not_in_chunks(p))
-    return infeasible("{} of {} layers with pp {}: virtual_stages {} does not divide the {} layers of stage {}, need {}", given,
-                      p.model.layers, p.pp, p.virtual_stages, layers_of_stage(p, *stage), *stage, nearest_stages(p));
+    return infeasible({one, other}, "{} of {} layers with pp {}: virtual_stages {} does not divide the {} layers of stage {}", given,
+                      p.model.layers, p.pp, p.virtual_stages, layers_of_stage(p, *stage), *stage);
   return std::nullopt;
 }
 
@@ -183,52 +158,53 @@ bool fills_groups(const Point& p, std::int64_t group) {
   return group >= p.pp && group <= p.micro_batches() && (left == 0 || left >= p.pp);
 }
 
-MaybeRefusal bad_group(const Point& p) {
+MaybeFault bad_group(const Point& p) {
   const std::int64_t micro = p.micro_batches(), group = p.micro_batch_group;
+  const Way batches = multiple("global_batch", p.micro_batch * p.dp);
   if (group == 0) {
     if (micro % p.pp == 0) return std::nullopt;
-    return infeasible("schedule interleaved needs the {} micro batches to be a multiple of pp {}, need {}{}", micro, p.pp,
-                      nearest_multiples(micro, p.pp), micro > p.pp ? fmt::format(", or micro_batch_group {}", micro) : "");
+    return infeasible({batches, within("micro_batch_group", p.pp, micro)},
+                      "schedule interleaved needs the {} micro batches to be a multiple of pp {}", micro, p.pp);
   }
   if (micro < p.pp)
-    return infeasible("micro_batch_group {} of {} micro batches with pp {}, need {} micro batches or more", group, micro, p.pp, p.pp);
-  if (group < p.pp) return infeasible("micro_batch_group {} with pp {}, need {} or more, or 0", group, p.pp, p.pp);
-  if (group > micro) return infeasible("micro_batch_group {} of {} micro batches, need {} or fewer, or 0", group, micro, micro);
+    return infeasible({batches}, "micro_batch_group {} of {} micro batches with pp {}", group, micro, p.pp);
+  const Way groups = within("micro_batch_group", 0, micro);
+  if (group < p.pp) return infeasible({groups}, "micro_batch_group {} with pp {}", group, p.pp);
+  if (group > micro) return infeasible({groups}, "micro_batch_group {} of {} micro batches", group, micro);
   if (fills_groups(p, group)) return std::nullopt;
-  std::int64_t less = group, more = group;  // all in one group is one that can be
-  while (less >= p.pp && !fills_groups(p, less)) --less;
-  while (!fills_groups(p, more)) ++more;
-  return infeasible("micro_batch_group {} leaves {} of {} micro batches to the last group, fewer than pp {}, need {}{}", group,
-                    micro % group, micro, p.pp, less >= p.pp ? fmt::format("{} or ", less) : "", more);
+  return infeasible({groups}, "micro_batch_group {} leaves {} of {} micro batches to the last group, fewer than pp {}", group,
+                    micro % group, micro, p.pp);
 }
 
-MaybeRefusal bad_schedule(const Point& p) {
+constexpr Way kInterleaved = one_of("schedule", "interleaved"), kOneByOne = one_of("schedule", "1f1b");
+
+MaybeFault bad_schedule(const Point& p) {
   if (p.schedule != ScheduleKind::interleaved) {
     if (p.virtual_stages > 1)
-      return infeasible("virtual_stages {} with schedule {}, need schedule interleaved or virtual_stages 1",
-                        p.virtual_stages, name_of(p.schedule));
+      return infeasible({kInterleaved, exactly("virtual_stages", 1)}, "virtual_stages {} with schedule {}", p.virtual_stages,
+                        name_of(p.schedule));
     if (p.micro_batch_group > 0)
-      return infeasible("micro_batch_group {} with schedule {}, need schedule interleaved or micro_batch_group 0",
-                        p.micro_batch_group, name_of(p.schedule));
+      return infeasible({kInterleaved, exactly("micro_batch_group", 0)}, "micro_batch_group {} with schedule {}", p.micro_batch_group,
+                        name_of(p.schedule));
     return std::nullopt;
   }
-  if (p.pp == 1) return infeasible("schedule interleaved with pp 1, need pp of 2 or more, or schedule 1f1b");
+  if (p.pp == 1) return infeasible({within("pp", 2, p.model.layers), kOneByOne}, "schedule interleaved with pp 1");
   if (p.virtual_stages == 1)
-    return infeasible("schedule interleaved with virtual_stages 1, need 2 or more, or schedule 1f1b");
+    return infeasible({within("virtual_stages", 2, p.model.layers), kOneByOne}, "schedule interleaved with virtual_stages 1");
   return bad_group(p);
 }
 
-MaybeRefusal refuse(const Point& p) {
+MaybeFault refuse(const Point& p) {
   const std::int64_t chunks = p.pp * p.virtual_stages;
   // Public runs of models that this engine does not have cut otherwise: of those it is not for us to say.
   const bool ours = !model().why_not(p);
   if (ours) {
-    if (const auto bad = bad_stages(p)) return bad;
+    if (auto bad = bad_stages(p)) return bad;
     if (!names_stages(p) && !divides(p.model.layers, chunks, p.virtual_stages > 1))
-      return infeasible("pp {}{} does not divide the {} layers, need {} {}", p.pp,
-                        p.virtual_stages > 1 ? fmt::format(" x virtual_stages {}", p.virtual_stages) : "",
-                        p.model.layers, p.virtual_stages > 1 ? "their product" : "pp",
-                        nearest_divisors(chunks, p.model.layers));
+      return p.virtual_stages > 1 ? infeasible({within("virtual_stages", 1, p.model.layers), within("pp", 1, p.model.layers)},
+                                               "pp {} x virtual_stages {} does not divide the {} layers", p.pp, p.virtual_stages,
+                                               p.model.layers)
+                                  : infeasible({within("pp", 1, p.model.layers)}, "pp {} does not divide the {} layers", p.pp, p.model.layers);
   }
   return bad_schedule(p);
 }
@@ -284,27 +260,29 @@ std::vector<Choice> choices(const Point& p, std::int64_t devices) {
   return {pp, schedule, choices_of_group(p), choices_of_stages(p)};
 }
 
-MaybeRefusal bad_deferral(const Point& p) {
+constexpr Way kNotDeferred = one_of("defer_embedding_wgrad", "false");
+
+MaybeFault bad_deferral(const Point& p) {
   if (!p.defer_embedding_wgrad) {
     if (p.wgrad_deferral_limit == 0) return std::nullopt;
-    return infeasible("wgrad_deferral_limit {} with defer_embedding_wgrad false, need wgrad_deferral_limit 0 or defer_embedding_wgrad true",
-                      p.wgrad_deferral_limit);
+    return infeasible({exactly("wgrad_deferral_limit", 0), one_of("defer_embedding_wgrad", "true")},
+                      "wgrad_deferral_limit {} with defer_embedding_wgrad false", p.wgrad_deferral_limit);
   }
-  if (p.pp == 1) return infeasible("defer_embedding_wgrad true with pp 1, need pp 2 or more or defer_embedding_wgrad false");
+  if (p.pp == 1) return infeasible({within("pp", 2, p.model.layers), kNotDeferred}, "defer_embedding_wgrad true with pp 1");
   if (!p.gradient_accumulation_fusion)
-    return infeasible("defer_embedding_wgrad true with gradient_accumulation_fusion false, need gradient_accumulation_fusion true");
+    return infeasible({one_of("gradient_accumulation_fusion", "true"), kNotDeferred},
+                      "defer_embedding_wgrad true with gradient_accumulation_fusion false");
   // Gradients that each micro batch reduces and drops.
   if (p.zero == Zero::stage_2 || p.zero == Zero::stage_3 || p.zero == Zero::fsdp || p.zero == Zero::oss_sdp)
-    return not_built_in(fmt::format("defer_embedding_wgrad with zero {}", name_of(p.zero)), "zero 0, 1 or oss, or defer_embedding_wgrad false");
+    return not_built_in({one_of("zero", "0|1|oss"), kNotDeferred}, "defer_embedding_wgrad with zero {}", name_of(p.zero));
   if (p.offload != Offload::none)
-    return not_built_in(fmt::format("defer_embedding_wgrad with offload {}", name_of(p.offload)), "offload none or defer_embedding_wgrad false");
+    return not_built_in({one_of("offload", "none"), kNotDeferred}, "defer_embedding_wgrad with offload {}", name_of(p.offload));
   if (p.model.mtp_layers > 0)
-    return not_built_in(fmt::format("defer_embedding_wgrad with mtp_layers {}", p.model.mtp_layers),
-                        "defer_embedding_wgrad false");
+    return not_built_in({exactly("model.mtp_layers", 0), kNotDeferred}, "defer_embedding_wgrad with mtp_layers {}", p.model.mtp_layers);
   return std::nullopt;
 }
 
-MaybeRefusal why_not_pipelined(const Point& p) {
+MaybeFault why_not_pipelined(const Point& p) {
   if (auto why = refuse(p)) return why;
   return bad_deferral(p);
 }

@@ -4,21 +4,20 @@
 namespace mbench::strategies {
 namespace {
 
-MaybeRefusal refuse(const Point& p) {
+MaybeFault refuse(const Point& p) {
   const bool bf16 = p.precision == Precision::bf16 || p.precision == Precision::fp8;
   if (p.gradients_in_bf16 && !bf16)
-    return infeasible("gradients_in_bf16 with precision {}, need precision bf16 or gradients_in_bf16 false",
+    return infeasible({one_of("precision", "bf16"), one_of("gradients_in_bf16", "false")}, "gradients_in_bf16 with precision {}",
                       name_of(p.precision));
   if (p.moments_in_bf16 && !bf16 && p.precision != Precision::fp16)
-    return infeasible(
-        "moments_in_bf16 with precision {}, need precision bf16 or fp16 or moments_in_bf16 false",
-        name_of(p.precision));
-  if (p.main_weights_in_bf16 && p.precision != Precision::bf16)
-    return infeasible("main_weights_in_bf16 with precision {}, need precision bf16 or main_weights_in_bf16 false",
+    return infeasible({one_of("precision", "bf16|fp16"), one_of("moments_in_bf16", "false")}, "moments_in_bf16 with precision {}",
                       name_of(p.precision));
+  if (p.main_weights_in_bf16 && p.precision != Precision::bf16)
+    return infeasible({one_of("precision", "bf16"), one_of("main_weights_in_bf16", "false")},
+                      "main_weights_in_bf16 with precision {}", name_of(p.precision));
   if (p.main_weights_in_bf16 && p.offload != Offload::none)
-    return not_built_in(fmt::format("main_weights_in_bf16 with offload {}", name_of(p.offload)),
-                        "offload none or main_weights_in_bf16 false");
+    return not_built_in({one_of("offload", "none"), one_of("main_weights_in_bf16", "false")},
+                        "main_weights_in_bf16 with offload {}", name_of(p.offload));
   return std::nullopt;
 }
 

@@ -15,57 +15,55 @@ bool has_dense(const ModelSpec& m) {
 }
 
 // The order of products is known of one kind of layer: queries, keys, values and their output, gates, ups and their output.
-MaybeRefusal bad_products(const Point& p) {
+MaybeFault bad_products(const Point& p) {
   const ModelParts parts = p.model.parts();
-  const auto of = [](std::string_view what, std::string_view need) {
-    return not_built_in(fmt::format("recompute alternate_products of layers with {}", what), need);
+  const auto of = [](const Way& way, std::string_view what) {
+    return not_built_in({way, one_of("recompute", "selective|full")}, "recompute alternate_products of layers with {}", what);
   };
-  if (p.model.experts > 0) return of("experts", "a model without experts, or recompute selective or full");
-  if (parts.attention_form == AttentionForm::latent) return of("latent attention", "recompute mla_up_proj, selective or full");
-  if (parts.activation != Activation::swiglu) return of(fmt::format("activation {}", name_of(parts.activation)), "activation swiglu");
-  if (parts.norm_place == NormPlace::post) return of("norm_place post", "norm_place pre");
-  if (parts.bias) return of("biases", "bias false");
-  if (parts.qk_norm) return of("norms of queries and keys", "qk_norm false");
-  if (p.fp8_parameters) return of("weights in FP8 alone, whose rows are not taken apart,", "fp8_parameters false");
+  if (p.model.experts > 0) return of(one_of("recompute", "moe"), "experts");
+  if (parts.attention_form == AttentionForm::latent) return of(one_of("recompute", "mla_up_proj"), "latent attention");
+  if (parts.activation != Activation::swiglu)
+    return of(one_of("model.activation", "swiglu"), fmt::format("activation {}", name_of(parts.activation)));
+  if (parts.norm_place == NormPlace::post) return of(one_of("model.norm_place", "pre"), "norm_place post");
+  if (parts.bias) return of(one_of("model.bias", "false"), "biases");
+  if (parts.qk_norm) return of(one_of("model.qk_norm", "false"), "norms of queries and keys");
+  if (p.fp8_parameters) return of(one_of("fp8_parameters", "false"), "weights in FP8 alone, whose rows are not taken apart,");
   if (p.model.kv_heads % p.tp != 0)
-    return of(fmt::format("{} key and value heads over tp {}", p.model.kv_heads, p.tp), "tp that divides the key and value heads");
+    return of(divisor("tp", p.model.kv_heads), fmt::format("{} key and value heads over tp {}", p.model.kv_heads, p.tp));
   if (p.cp > 1 && p.cp_communication == CpCommunication::all_to_all)
-    return of("cp_communication all_to_all, whose attention core keeps keys,", "ring or all_gather");
+    return of(one_of("cp_communication", "ring|all_gather"), "cp_communication all_to_all, whose attention core keeps keys,");
   return std::nullopt;
 }
 
-MaybeRefusal refuse(const Point& p) {
+MaybeFault refuse(const Point& p) {
   const Regions& regions = p.recompute.regions;
-  const auto nothing = [&](std::string_view region, std::string_view of, std::string_view need) {
-    return infeasible("recompute {} of {} without {}, need {}", region, p.model.name, of, need);
+  const auto nothing = [&](std::string_view region, std::string_view of, std::string_view instead) {
+    return infeasible({one_of("recompute", instead)}, "recompute {} of {} without {}", region, p.model.name, of);
   };
   if (regions.has(Region::mla_up_proj) && p.model.parts().attention_form != AttentionForm::latent)
-    return nothing("mla_up_proj", "latent attention", "core_attention");
+    return nothing("mla_up_proj", "latent attention", "-mla_up_proj+core_attention");
   if (regions.has(Region::mla_up_proj) && !regions.has(Region::core_attention) && p.cp > 1 &&
       p.cp_communication == CpCommunication::all_to_all)
-    return infeasible(
-        "recompute mla_up_proj with cp_communication all_to_all, whose attention core keeps what the "
-        "up-projections made, need "
-        "core_attention too");
-  if (regions.has(Region::moe) && p.model.experts == 0) return nothing("moe", "experts", "mlp");
-  if (regions.has(Region::moe_act) && p.model.experts == 0) return nothing("moe_act", "experts", "mlp");
-  if (regions.has(Region::mlp) && !has_dense(p.model)) return nothing("mlp", "dense layers", "moe");
+    return infeasible({one_of("recompute", "+core_attention"), one_of("cp_communication", "ring|all_gather")},
+                      "recompute mla_up_proj with cp_communication all_to_all, whose attention core keeps what the up-projections made");
+  if (regions.has(Region::moe) && p.model.experts == 0) return nothing("moe", "experts", "-moe+mlp");
+  if (regions.has(Region::moe_act) && p.model.experts == 0) return nothing("moe_act", "experts", "-moe_act+mlp");
+  if (regions.has(Region::mlp) && !has_dense(p.model)) return nothing("mlp", "dense layers", "-mlp+moe");
   if (regions.has(Region::norm) && p.model.parts().norm_place == NormPlace::post)
-    return infeasible(
-        "recompute norm with norm_place post, whose output is the next branch's input, need norm_place pre");
+    return infeasible({one_of("model.norm_place", "pre"), one_of("recompute", "-norm")},
+                      "recompute norm with norm_place post, whose output is the next branch's input");
   if (regions.has(Region::alternate_products))
-    if (const auto bad = bad_products(p)) return bad;
+    if (auto bad = bad_products(p)) return bad;
   if (p.recompute_layers == 0) return std::nullopt;
   if (p.recompute == Recompute::none)
-    return infeasible("recompute_layers {} with recompute none, need recompute full, selective or regions",
+    return infeasible({one_of("recompute", "full|selective"), exactly("recompute_layers", 0)}, "recompute_layers {} with recompute none",
                       p.recompute_layers);
   // What the pipeline refuses it says itself.
   if (pipeline().why_not(p)) return std::nullopt;
   const std::vector<std::int64_t> layers = layers_of_chunks(p);
   const std::int64_t most = *std::max_element(layers.begin(), layers.end());
   if (p.recompute_layers > most)
-    return infeasible("recompute_layers {} of chunks with at most {} layers, need {} or fewer, or 0 for all",
-                      p.recompute_layers, most, most);
+    return infeasible({within("recompute_layers", 0, most)}, "recompute_layers {} of chunks with at most {} layers", p.recompute_layers, most);
   return std::nullopt;
 }
 

@@ -8,31 +8,37 @@
 namespace mbench::strategies {
 namespace {
 
-MaybeRefusal why_not_each_product(const Point& p) {
-  if (p.tp == 1 || !p.sequence_parallel)
-    return infeasible("tp_gathers product with tp {} and sequence_parallel {}, need tp 2 or more with sequence_parallel true",
-                      p.tp, p.sequence_parallel);
-  const auto not_with = [](const std::string& what, std::string_view need) {
-    return not_built_in(fmt::format("tp_gathers product with {}", what), fmt::format("{} or tp_gathers block", need));
-  };
-  if (p.tp_comm_overlap) return not_with("tp_comm_overlap true", "tp_comm_overlap false");
-  if (p.precision == Precision::fp8) return not_with("precision fp8", "precision bf16");
-  if (p.model.experts > 0 || p.model.parts().attention_form == AttentionForm::latent) return not_with("experts or latent attention", "a dense model");
+// Whether activations between blocks are split over several ranks.
+bool split(const Point& p) {
+  return p.tp > 1 && p.sequence_parallel;
+}
+
+Fault not_split(const Point& p, std::string_view what, const Way& without) {
+  const Way with = p.sequence_parallel ? within("tp", 2, p.model.heads) : one_of("sequence_parallel", "true");
+  return infeasible({with, without}, "{} with tp {} and sequence_parallel {}", what, p.tp, p.sequence_parallel);
+}
+
+MaybeFault why_not_each_product(const Point& p) {
+  constexpr Way block = one_of("tp_gathers", "block");
+  if (!split(p)) return not_split(p, "tp_gathers product", block);
+  const auto not_with = [&](const Way& way, std::string_view what) { return not_built_in({way, block}, "tp_gathers product with {}", what); };
+  if (p.tp_comm_overlap) return not_with(one_of("tp_comm_overlap", "false"), "tp_comm_overlap true");
+  if (p.precision == Precision::fp8) return not_with(one_of("precision", "bf16"), "precision fp8");
+  if (p.model.experts > 0 || p.model.parts().attention_form == AttentionForm::latent)
+    return not_built_in({block}, "tp_gathers product with experts or latent attention");
   if (p.recompute.regions.has(Region::norm) || p.recompute.regions.has(Region::alternate_products))
-    return not_with(fmt::format("recompute {}", name_of(p.recompute)), "recompute none, core_attention or full");
+    return not_with(one_of("recompute", "none|core_attention|full"), fmt::format("recompute {}", name_of(p.recompute)));
   return std::nullopt;
 }
 
-MaybeRefusal refuse(const Point& p) {
+MaybeFault refuse(const Point& p) {
   if (p.tp_gathers == TpGathers::product)
     if (auto why = why_not_each_product(p)) return why;
-  if (p.tp_comm_overlap && (p.tp == 1 || !p.sequence_parallel))
-    return infeasible("tp_comm_overlap true with tp {} and sequence_parallel {}, need tp 2 or more with sequence_parallel true",
-                      p.tp, p.sequence_parallel);
+  if (p.tp_comm_overlap && !split(p)) return not_split(p, "tp_comm_overlap true", one_of("tp_comm_overlap", "false"));
   if (!p.sequence_parallel || p.seq % (p.tp * p.cp) == 0) return std::nullopt;
   const std::string ranks = p.cp == 1 ? fmt::format("tp {}", p.tp) : fmt::format("tp {} x cp {}", p.tp, p.cp);
-  return infeasible("sequence_parallel needs seq {} to be a multiple of {}, need seq {}", p.seq, ranks,
-                    nearest_multiples(p.seq, p.tp * p.cp));
+  return infeasible({multiple("seq", p.tp * p.cp), one_of("sequence_parallel", "false")},
+                    "sequence_parallel needs seq {} to be a multiple of {}", p.seq, ranks);
 }
 
 std::vector<Choice> choices(const Point& p, std::int64_t) {

@@ -35,43 +35,48 @@ std::int64_t ranks_of_experts(const Point& p) {
   return stage % experts == 0 ? stage / experts : 0;
 }
 
-MaybeRefusal refuse_instances(const Point& p) {
+constexpr Way kOneCopy = exactly("optimizer_instances", 1), kNotOffloaded = one_of("offload", "none");
+
+MaybeFault refuse_instances(const Point& p) {
   const std::int64_t n = p.optimizer_instances, edp = ranks_of_experts(p);
   if (n == 1) return std::nullopt;
   if (p.replicas == Replicas::single_process)
-    return infeasible("optimizer_instances {} with replicas single_process, whose first replica has all state, need replicas ranks, or "
-                      "optimizer_instances 1", n);
+    return infeasible({one_of("replicas", "ranks"), kOneCopy},
+                      "optimizer_instances {} with replicas single_process, whose first replica has all state", n);
   if (!plan_of(p).sharded())
-    return infeasible("optimizer_instances {} with zero {}, of which every rank has a copy, need zero 1, 2, 3, fsdp, oss or oss+sdp, or "
-                      "optimizer_instances 1", n, name_of(p.zero));
+    return infeasible({one_of("zero", "1|2|3|fsdp|oss|oss+sdp"), kOneCopy},
+                      "optimizer_instances {} with zero {}, of which every rank has a copy", n, name_of(p.zero));
   if (p.dp % n != 0)
-    return infeasible("optimizer_instances {} does not divide dp {}, need {}", n, p.dp, nearest_divisors(n, p.dp));
+    return infeasible({divisor("optimizer_instances", p.dp)}, "optimizer_instances {} does not divide dp {}", n, p.dp);
   if (p.model.experts > 0 && edp % n != 0)
-    return infeasible("optimizer_instances {} does not divide the {} ranks that have the same experts (tp {} x cp {} x dp {} / etp {} / ep "
-                      "{}), need {}", n, edp, p.tp, p.cp, p.dp, p.expert_tp(), p.ep, nearest_divisors(n, edp));
+    return infeasible({divisor("optimizer_instances", p.dp)},
+                      "optimizer_instances {} does not divide the {} ranks that have the same experts (tp {} x cp {} x dp {} / etp {} / ep "
+                      "{})", n, edp, p.tp, p.cp, p.dp, p.expert_tp(), p.ep);
   return std::nullopt;
 }
 
-MaybeRefusal refuse(const Point& p) {
-  if (const MaybeRefusal refusal = refuse_instances(p)) return refusal;
+MaybeFault refuse(const Point& p) {
+  if (const MaybeFault refusal = refuse_instances(p)) return refusal;
   if (p.fsdp_no_sync && p.zero != Zero::fsdp)
-    return infeasible("fsdp_no_sync with zero {}, need zero fsdp or fsdp_no_sync false", name_of(p.zero));
+    return infeasible({one_of("zero", "fsdp"), one_of("fsdp_no_sync", "false")}, "fsdp_no_sync with zero {}", name_of(p.zero));
   if (!p.overlap_grad_reduce && (plan_of(p).gradients.sharded() || p.replicas == Replicas::single_process))
-    return infeasible("overlap_grad_reduce false with zero {} and replicas {}, which reduce gradients as they come, need zero 0, 1 or oss "
-                      "with replicas ranks, or overlap_grad_reduce true", name_of(p.zero), name_of(p.replicas));
+    return infeasible({plan_of(p).gradients.sharded() ? one_of("zero", "0|1|oss") : one_of("replicas", "ranks"),
+                       one_of("overlap_grad_reduce", "true")},
+                      "overlap_grad_reduce false with zero {} and replicas {}, which reduce gradients as they come", name_of(p.zero),
+                      name_of(p.replicas));
   if (!p.overlap_param_gather && (plan_of(p).weights.sharded() || !plan_of(p).sharded()))
-    return infeasible("overlap_param_gather false with zero {}, need zero 1, 2, oss or oss+sdp, whose updated weights are fetched for a "
-                      "step, or overlap_param_gather true", name_of(p.zero));
+    return infeasible({one_of("zero", "1|2|oss|oss+sdp"), one_of("overlap_param_gather", "true")},
+                      "overlap_param_gather false with zero {}, which fetches no updated weights for a step", name_of(p.zero));
   if (p.offload == Offload::none) return std::nullopt;
   const std::string_view offload = name_of(p.offload);
   if (p.offload == Offload::all && !weights_are_sharded(p))
-    return infeasible("offload all with zero {}, need zero 3 or fsdp, whose weights come unit by unit, or offload optimizer",
+    return infeasible({one_of("zero", "3|fsdp"), one_of("offload", "optimizer")}, "offload all with zero {}, whose weights are all there",
                       name_of(p.zero));
   if (p.capture)
-    return infeasible("offload {} with capture true, need capture false or offload none: no device replays what its host does",
+    return infeasible({one_of("capture", "false"), kNotOffloaded}, "offload {} with capture true, where no device replays what its host does",
                       offload);
   if (p.optimizer != OptimizerKind::adamw)
-    return not_built_in(fmt::format("offload {} with optimizer {}", offload, name_of(p.optimizer)), "optimizer adamw");
+    return not_built_in({one_of("optimizer", "adamw"), kNotOffloaded}, "offload {} with optimizer {}", offload, name_of(p.optimizer));
   return std::nullopt;
 }
 

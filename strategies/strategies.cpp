@@ -1,7 +1,11 @@
 #include "strategies/strategies.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "engine/base/error.h"
 #include "engine/spec/sizes.h"
+#include "strategies/advice.h"
 
 namespace mbench::strategies {
 
@@ -13,19 +17,25 @@ const std::vector<Strategy>& all_strategies() {
   return table;
 }
 
-Refusal not_built_in(std::string_view what, std::string_view need) {
-  return {Outcome::unsupported, fmt::format("{} is not built into this binary, need {}", what, need)};
+MaybeFault first_fault(const Point& point) {
+  MaybeFault unsupported;
+  for (const Strategy& s : all_strategies()) {
+    if (!s.why_not) continue;
+    MaybeFault fault = s.why_not(point);
+    if (fault && fault->outcome == Outcome::infeasible) return fault;
+    if (!unsupported) unsupported = std::move(fault);
+  }
+  return unsupported;
+}
+
+bool can_be(const Point& point) {
+  return std::ranges::none_of(all_strategies(), [&](const Strategy& s) { return s.why_not && s.why_not(point); });
 }
 
 MaybeRefusal why_not(const Point& point) {
-  MaybeRefusal unsupported;
-  for (const Strategy& s : all_strategies()) {
-    if (!s.why_not) continue;
-    const MaybeRefusal refusal = s.why_not(point);
-    if (refusal && refusal->outcome == Outcome::infeasible) return refusal;
-    if (!unsupported) unsupported = refusal;
-  }
-  return unsupported;
+  const MaybeFault fault = first_fault(point);
+  if (!fault) return std::nullopt;
+  return Refusal{fault->outcome, explain(point, *fault)};
 }
 
 Plan make_plan(const Point& point) {

@@ -10,23 +10,17 @@
 
 #include "engine/base/text.h"
 #include "engine/plan/plan.h"
-#include "engine/spec/outcome.h"
 #include "engine/spec/point.h"
+#include "strategies/refusal.h"
 
 namespace mbench::strategies {
 
-// Why a point cannot be run: `infeasible`, on no machine, or `unsupported`, not by this binary.
+// Why a point cannot be run, and what could: "tp 3 does not divide the 4 heads, need tp 2 or 4".
 struct Refusal {
   Outcome outcome = Outcome::infeasible;
   std::string reason;
 };
 using MaybeRefusal = std::optional<Refusal>;
-template <class... T>
-Refusal infeasible(fmt::format_string<T...> text, T&&... values) {
-  return {Outcome::infeasible, fmt::format(text, std::forward<T>(values)...)};
-}
-// "WHAT is not built into this binary, need NEED".
-Refusal not_built_in(std::string_view what, std::string_view need);
 
 // Values of one field that the strategy can take where the other fields stand as they do, and `devices` are at hand. Fields
 // that go together alone are joined by commas, as a sweep joins them ("schedule,virtual_stages"), and a value is then an
@@ -43,7 +37,7 @@ struct Choice {
 struct Strategy {
   std::string_view name;
   std::vector<std::string_view> fields;         // of a point; no two strategies own one
-  MaybeRefusal (*why_not)(const Point& point);  // null: whatever its fields say can be
+  MaybeFault (*why_not)(const Point& point);  // null: whatever its fields say can be
   std::vector<Choice> (*choices)(const Point& point, std::int64_t devices);  // null: none to search
   void (*write)(const Point& point, Plan& plan);  // null: nothing stands in the plan
 };
@@ -64,7 +58,11 @@ Strategy fp8();
 Strategy recompute();
 Strategy pipeline();
 
-// The first refusal; one that no machine could mend goes before one of this binary.
+// Whether no strategy refuses the point.
+bool can_be(const Point& point);
+// The first fault; one that no machine could mend goes before one of this binary.
+MaybeFault first_fault(const Point& point);
+// The same in words, with advice that was tried (strategies/advice.h), which takes longer than to find the fault.
 MaybeRefusal why_not(const Point& point);
 
 // The types that a point's precision stands for.

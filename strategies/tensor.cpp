@@ -7,25 +7,24 @@
 namespace mbench::strategies {
 namespace {
 
-MaybeRefusal refuse(const Point& p) {
+constexpr Way kParallel = one_of("vocab_parallel", "true");
+
+MaybeFault refuse(const Point& p) {
   const ModelSpec& m = p.model;
   if (!p.vocab_parallel) {
-    if (p.tp == 1) return infeasible("vocab_parallel false with tp 1, need tp 2 or more or vocab_parallel true");
+    if (p.tp == 1) return infeasible({within("tp", 2, m.heads), kParallel}, "vocab_parallel false with tp 1");
     if (m.parts().tied_embedding)
-      return infeasible("vocab_parallel false with a tied table, which logits have split, need tied_embedding false or vocab_parallel true");
+      return infeasible({one_of("model.tied_embedding", "false"), kParallel}, "vocab_parallel false with a tied table, which logits have split");
     if (m.mtp_layers > 0)
-      return not_built_in(fmt::format("vocab_parallel false with mtp_layers {}", m.mtp_layers), "mtp_layers 0 or vocab_parallel true");
+      return not_built_in({exactly("model.mtp_layers", 0), kParallel}, "vocab_parallel false with mtp_layers {}", m.mtp_layers);
   }
   if (m.heads % p.tp != 0)
-    return infeasible("tp {} does not divide the {} heads, need tp {}", p.tp, m.heads,
-                      nearest_divisors(p.tp, m.heads));
+    return infeasible({divisor("tp", m.heads)}, "tp {} does not divide the {} heads", p.tp, m.heads);
   const std::int64_t kv_heads = m.kv_heads == 0 ? m.heads : m.kv_heads;
   if (kv_heads % p.tp != 0 && p.tp % kv_heads != 0)
-    return infeasible(
-        "tp {} neither divides the {} key and value heads nor is a multiple of them, need tp {}", p.tp,
-        kv_heads, nearest_divisors(p.tp, kv_heads));
+    return infeasible({divisor("tp", m.heads)}, "tp {} neither divides the {} key and value heads nor is a multiple of them", p.tp, kv_heads);
   if (m.ffn % p.tp != 0)
-    return infeasible("tp {} does not divide ffn {}, need tp {}", p.tp, m.ffn, nearest_divisors(p.tp, m.ffn));
+    return infeasible({divisor("tp", m.ffn)}, "tp {} does not divide ffn {}", p.tp, m.ffn);
   return std::nullopt;
 }
 

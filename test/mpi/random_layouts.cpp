@@ -81,7 +81,7 @@ std::vector<Layout> random_layouts(std::uint64_t seed, std::size_t count) {
         text[key] = one_of(values);
     fields.merge_patch(text);
     const Point point = point_from_json(fields, "random layout: $");
-    if (strategies::why_not(point) || !ids.insert(point_id(point)).second) continue;
+    if (!strategies::can_be(point) || !ids.insert(point_id(point)).second) continue;
     text["model"] = model;
     found.push_back({"drawn " + text.dump(), point});
   }

@@ -38,29 +38,29 @@ TEST_CASE("stages of other lengths at the ends come out even, or the nearest tha
   CHECK(stages(2, 7, 5) == "");
   CHECK(stages(2, 8, 4, 4) == "");
   CHECK(stages(4, 2, 0) ==
-        "first_stage_layers 2 of 12 layers with pp 4 leave 10 to 3 stages, which have as many each, need first_stage_layers 3");
+        "first_stage_layers 2 of 12 layers with pp 4 leave 10 to 3 stages, which have as many each, need first_stage_layers 0 or 3");
   CHECK(stages(4, 4, 0) ==
         "first_stage_layers 4 of 12 layers with pp 4 leave 8 to 3 stages, which have as many each, need first_stage_layers 3 or 6");
   CHECK(stages(4, 0, 12) ==
         "last_stage_layers 12 of 12 layers with pp 4 leave 0 to 3 stages, which have as many each, need last_stage_layers 9");
   CHECK(stages(4, 2, 3) ==
         "first_stage_layers 2 and last_stage_layers 3 of 12 layers with pp 4 leave 7 to 2 stages, which have as many each, need "
-        "first_stage_layers 1 or 3");
+        "first_stage_layers 1 or 3, or last_stage_layers 2 or 4");
   CHECK(stages(2, 7, 6) ==
         "first_stage_layers 7 and last_stage_layers 6 of 12 layers with pp 2 leave -1 to 0 stages, which have as many each, need "
-        "first_stage_layers 6");
+        "first_stage_layers 6 or last_stage_layers 5");
   CHECK(stages(2, 7, 0, 2) ==
         "first_stage_layers 7 of 12 layers with pp 2: virtual_stages 2 does not divide the 7 layers of stage 0, need "
         "first_stage_layers 6 or 8");
   CHECK(stages(4, 0, 3, 2) ==
         "last_stage_layers 3 of 12 layers with pp 4: virtual_stages 2 does not divide the 3 layers of stage 0, need last_stage_layers 6");
-  CHECK(stages(1, 12, 0) == "first_stage_layers 12 with pp 1, need pp of 2 or more, or 0");
+  CHECK(stages(1, 12, 0) == "first_stage_layers 12 with pp 1, need first_stage_layers 0, or pp 2 and first_stage_layers 11");
   // What is recomputed is of chunks as they are.
   const auto recomputed = [&](std::int64_t layers) {
     return why([&](Point& p) { p.first_stage_layers = 6, p.recompute = Recompute::full, p.recompute_layers = layers; });
   };
   CHECK(recomputed(6) == "");
-  CHECK(recomputed(7) == "recompute_layers 7 of chunks with at most 6 layers, need 6 or fewer, or 0 for all");
+  CHECK(recomputed(7) == "recompute_layers 7 of chunks with at most 6 layers, need recompute_layers 6");
 }
 
 TEST_CASE("groups of micro batches have one for each stage, in the last group too") {
@@ -76,13 +76,14 @@ TEST_CASE("groups of micro batches have one for each stage, in the last group to
   CHECK(why(4, 8) == "");
   CHECK(why(6, 16) == "");
   CHECK(why(0, 5) ==
-        "schedule interleaved needs the 5 micro batches to be a multiple of pp 4, need 4 or 8, or micro_batch_group 5");
-  CHECK(why(3, 8) == "micro_batch_group 3 with pp 4, need 4 or more, or 0");
-  CHECK(why(9, 8) == "micro_batch_group 9 of 8 micro batches, need 8 or fewer, or 0");
-  CHECK(why(5, 8) == "micro_batch_group 5 leaves 3 of 8 micro batches to the last group, fewer than pp 4, need 4 or 8");
-  CHECK(why(4, 7) == "micro_batch_group 4 leaves 3 of 7 micro batches to the last group, fewer than pp 4, need 7");
-  CHECK(why(5, 3) == "micro_batch_group 5 of 3 micro batches with pp 4, need 4 micro batches or more");
-  CHECK(why(5, 5, 4, false) == "micro_batch_group 5 with schedule 1f1b, need schedule interleaved or micro_batch_group 0");
+        "schedule interleaved needs the 5 micro batches to be a multiple of pp 4, need global_batch 4 or 8, or micro_batch_group 5");
+  CHECK(why(3, 8) == "micro_batch_group 3 with pp 4, need micro_batch_group 0 or 4");
+  CHECK(why(9, 8) == "micro_batch_group 9 of 8 micro batches, need micro_batch_group 8");
+  CHECK(why(5, 8) == "micro_batch_group 5 leaves 3 of 8 micro batches to the last group, fewer than pp 4, need micro_batch_group 4 or 8");
+  CHECK(why(4, 7) == "micro_batch_group 4 leaves 3 of 7 micro batches to the last group, fewer than pp 4, need micro_batch_group 7");
+  CHECK(why(5, 3) == "micro_batch_group 5 of 3 micro batches with pp 4, need global_batch 5");
+  CHECK(why(5, 5, 4, false) ==
+        "micro_batch_group 5 with schedule 1f1b, need micro_batch_group 0, or schedule interleaved and virtual_stages 2");
 }
 
 TEST_CASE("lengths of stages and groups that are offered can be, and are near those that there are without") {
@@ -124,11 +125,11 @@ TEST_CASE("the gradient of the logits' weight is deferred where a last stage has
   CHECK(why(R"({"pp": 2, "defer_embedding_wgrad": true})") == "");
   CHECK(why(R"({"pp": 2, "defer_embedding_wgrad": true, "wgrad_deferral_limit": 99, "dp": 2, "zero": 1})") == "");
   CHECK(why(R"({"wgrad_deferral_limit": 2})") ==
-        "wgrad_deferral_limit 2 with defer_embedding_wgrad false, need wgrad_deferral_limit 0 or defer_embedding_wgrad true");
-  CHECK(why(R"({"defer_embedding_wgrad": true})") ==
-        "defer_embedding_wgrad true with pp 1, need pp 2 or more or defer_embedding_wgrad false");
+        "wgrad_deferral_limit 2 with defer_embedding_wgrad false, need wgrad_deferral_limit 0, or defer_embedding_wgrad true and pp 2");
+  CHECK(why(R"({"defer_embedding_wgrad": true})") == "defer_embedding_wgrad true with pp 1, need pp 2 or defer_embedding_wgrad false");
   CHECK(why(R"({"pp": 2, "defer_embedding_wgrad": true, "graph": "megatron_core", "gradient_accumulation_fusion": false})") ==
-        "defer_embedding_wgrad true with gradient_accumulation_fusion false, need gradient_accumulation_fusion true");
+        "defer_embedding_wgrad true with gradient_accumulation_fusion false, need gradient_accumulation_fusion true or "
+        "defer_embedding_wgrad false");
   CHECK(why(R"({"pp": 2, "dp": 2, "defer_embedding_wgrad": true, "zero": 2})").find("need zero 0, 1 or oss, or defer_embedding_wgrad false") !=
         std::string::npos);
   CHECK(why(R"({"pp": 2, "defer_embedding_wgrad": true, "precision": "bf16", "offload": "optimizer"})")

@@ -36,18 +36,22 @@ TEST_CASE("every second product is kept of the layers whose order of products is
   CHECK(products([](Point& p) { p.model.kv_heads = 2, p.tp = 2, p.sequence_parallel = true; }) == "");
   CHECK(products([](Point& p) { p.cp = 2, p.attention = AttentionKind::flash; }) == "");
   CHECK(part([](ModelParts& m) { m.activation = Activation::gelu; }) ==
-        "activation gelu is not built into this binary, need activation swiglu");
-  CHECK(part([](ModelParts& m) { m.bias = true; }) == "biases is not built into this binary, need bias false");
-  CHECK(part([](ModelParts& m) { m.norm_place = NormPlace::post; }) == "norm_place post is not built into this binary, need norm_place pre");
+        "activation gelu is not built into this binary, need activation swiglu, or recompute selective or full");
+  CHECK(part([](ModelParts& m) { m.bias = true; }) ==
+        "biases is not built into this binary, need bias false, or recompute selective or full");
+  CHECK(part([](ModelParts& m) { m.norm_place = NormPlace::post; }) ==
+        "norm_place post is not built into this binary, need norm_place pre, or recompute selective or full");
   CHECK(part([](ModelParts& m) { m.qk_norm = true; }) ==
-        "norms of queries and keys is not built into this binary, need qk_norm false");
+        "norms of queries and keys is not built into this binary, need qk_norm false, or recompute selective or full");
   CHECK(products([](Point& p) { p.precision = Precision::fp8; }) == "");
   CHECK(products([](Point& p) { p.precision = Precision::fp8, p.fp8_parameters = true; }) ==
-        "weights in FP8 alone, whose rows are not taken apart, is not built into this binary, need fp8_parameters false");
+        "weights in FP8 alone, whose rows are not taken apart, is not built into this binary, need fp8_parameters false, or recompute "
+        "selective or full");
   CHECK(products([](Point& p) { p.model.kv_heads = 2, p.tp = 4; }) ==
-        "2 key and value heads over tp 4 is not built into this binary, need tp that divides the key and value heads");
+        "2 key and value heads over tp 4 is not built into this binary, need tp 2, or recompute selective or full");
   CHECK(products([](Point& p) { p.cp = 2, p.cp_communication = CpCommunication::all_to_all; }) ==
-        "cp_communication all_to_all, whose attention core keeps keys, is not built into this binary, need ring or all_gather");
+        "cp_communication all_to_all, whose attention core keeps keys, is not built into this binary, need recompute selective or "
+        "full, or cp_communication ring and attention flash");
   CHECK(products([](Point& p) { p.model.experts = 4, p.model.active_experts = 2; }) ==
-        "experts is not built into this binary, need a model without experts, or recompute selective or full");
+        "experts is not built into this binary, need recompute moe, selective or full");
 }

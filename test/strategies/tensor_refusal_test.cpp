@@ -22,9 +22,9 @@ std::string why(Change change) {
 TEST_CASE("exchanges travel beside products, and each product gathers for itself, where activations are split over tp") {
   CHECK(why([](Point& p) { p.tp_comm_overlap = p.sequence_parallel = true, p.tp = 2; }) == "");
   CHECK(why([](Point& p) { p.tp_comm_overlap = p.sequence_parallel = true; }) ==
-        "tp_comm_overlap true with tp 1 and sequence_parallel true, need tp 2 or more with sequence_parallel true");
+        "tp_comm_overlap true with tp 1 and sequence_parallel true, need tp 2 or tp_comm_overlap false");
   CHECK(why([](Point& p) { p.tp_comm_overlap = true, p.tp = 2; }) ==
-        "tp_comm_overlap true with tp 2 and sequence_parallel false, need tp 2 or more with sequence_parallel true");
+        "tp_comm_overlap true with tp 2 and sequence_parallel false, need sequence_parallel true or tp_comm_overlap false");
   const auto each = [](auto change) {
     return why([&](Point& p) {
       p.tp_gathers = TpGathers::product, p.sequence_parallel = true, p.tp = 2;
@@ -33,14 +33,15 @@ TEST_CASE("exchanges travel beside products, and each product gathers for itself
   };
   CHECK(each([](Point&) {}) == "");
   CHECK(each([](Point& p) { p.sequence_parallel = false; }) ==
-        "tp_gathers product with tp 2 and sequence_parallel false, need tp 2 or more with sequence_parallel true");
+        "tp_gathers product with tp 2 and sequence_parallel false, need sequence_parallel true or tp_gathers block");
   CHECK(each([](Point& p) { p.tp_comm_overlap = true; }).find("need tp_comm_overlap false or tp_gathers block") != std::string::npos);
   CHECK(each([](Point& p) { p.precision = Precision::fp8; }).find("need precision bf16 or tp_gathers block") != std::string::npos);
   CHECK(each([](Point& p) { p.recompute.regions = {Region::norm}; }).find("recompute norm") != std::string::npos);
 }
 
 TEST_CASE("a table of words is whole on every rank where logits have one of their own") {
-  CHECK(why([](Point& p) { p.vocab_parallel = false; }) == "vocab_parallel false with tp 1, need tp 2 or more or vocab_parallel true");
+  CHECK(why([](Point& p) { p.vocab_parallel = false; }) ==
+        "vocab_parallel false with tp 1, need vocab_parallel true, or tp 2 and tied_embedding false");
   CHECK(why([](Point& p) { p.vocab_parallel = false, p.tp = 2; }) ==
         "vocab_parallel false with a tied table, which logits have split, need tied_embedding false or vocab_parallel true");
   CHECK(why([](Point& p) {
