@@ -144,7 +144,7 @@ struct Bounds::Memo {
       if (!strategies::can_be(p)) return std::nullopt;
       const auto recording = sim::record(
           strategies::make_plan(p), machine.devices_per_node, [&] { return costs_of(as, machine, framework); },
-          &links, stage);
+          &links, stage, sim::Steps::first);
       if (!recording) return std::nullopt;
       const auto& classes = recording->classes.classes;
       return stage_of(recording->tapes.at((stage == 0 ? classes.front() : classes.back()).kind), times);

@@ -52,6 +52,7 @@ struct Sample {
   std::array<double, 3> host{};  // of it the host's own work, and copies each way, each of which does one thing at a time
   double message = 0;  // bytes of one
   Change up, down;     // of a forward and a backward, with their messages
+  Bytes left{};        // by the first step, for all later ones
 };
 
 template <class Visit>
@@ -67,6 +68,7 @@ void each_figure(Sample& out, const Sample& a, const Sample& b, const Visit& vis
     visit(out.up.most[i], a.up.most[i], b.up.most[i]);
     visit(out.down.all[i], a.down.all[i], b.down.all[i]);
     visit(out.down.most[i], a.down.most[i], b.down.most[i]);
+    visit(out.left[i], a.left[i], b.left[i]);
   }
 }
 
@@ -126,6 +128,7 @@ Sample sample_of(const StepTapes& tapes, const HostTimes& times) {
       for (const sim::ClockEvent& e : found->second.last.clock)
         if (e.kind == sim::ClockEvent::Kind::receive) s.message = e.flops;
   const auto of = [&](Kind kind) { return change_of(tapes, kind); };
+  for (std::size_t i = 0; i < s.left.size(); ++i) s.left[i] = static_cast<double>(tapes.left[i]);
   s.fewest_tail = s.tail;
   s.end = std::min(s.tail, sim::alone(tapes, {&tapes.end}, times));
   s.up = in_turn(in_turn(of(Kind::receive_activation), of(Kind::forward)), of(Kind::send_activation));
@@ -169,7 +172,7 @@ struct CloseBounds::Memo {
     const Links links = links_of(p, machine);
     const HostTimes times = host_times(p, machine, framework);
     const auto recording = sim::record(
-        plan, machine.devices_per_node, [&] { return costs_of(p, machine, framework); }, &links);
+        plan, machine.devices_per_node, [&] { return costs_of(p, machine, framework); }, &links, std::nullopt, sim::Steps::first);
     if (!recording) return std::nullopt;
     ByEnds all;
     for (const auto& c : recording->classes.classes)
@@ -188,7 +191,7 @@ struct CloseBounds::Memo {
       const Plan plan = strategies::make_plan(p);
       const Links links = links_of(p, simple);
       const auto recording = sim::record(
-          plan, machine.devices_per_node, [&] { return costs_of(p, simple, framework); }, &links, 1);
+          plan, machine.devices_per_node, [&] { return costs_of(p, simple, framework); }, &links, 1, sim::Steps::first);
       if (!recording) return std::nullopt;
       for (const auto& c : recording->classes.classes)
         if (c.stage == 1)
@@ -368,7 +371,11 @@ Floor CloseBounds::Memo::closer(const Point& point, const Floor& floor, bool alo
 
   for (const int s : bounds.fuller_stages(point)) {
     const auto& mine = samples[static_cast<std::size_t>(s)];
-    Bytes now = bounds.state(point, s), most = now;
+    Bytes now = bounds.state(point, s);
+    const auto less = [](const Sample& a, const Sample& b) { return sum(a.left) < sum(b.left); };
+    const Bytes left = std::max_element(mine.begin(), mine.end(), less)->left;
+    for (std::size_t i = 0; i < now.size(); ++i) now[i] += left[i];
+    Bytes most = now;
     for (const Action& a : bounds.start_of(point, s)) {
       const Sample& chunk = mine[static_cast<std::size_t>(a.chunk)];
       const Change& change = a.kind == Kind::forward ? chunk.up : chunk.down;

@@ -7,7 +7,8 @@
 //
 //   time    of each stage: the first micro batch comes to it through those before it; all its actions, messages in; and what is
 //           left to do then, here, or behind the last micro batch's way back in the first stage.
-//   memory  of the stages that may be the fullest: state, and what the actions of the schedule's beginning take and give back in turn.
+//   memory  of the stages that may be the fullest: state, what the first step leaves to later ones, and what the actions of the
+//           schedule's beginning take and give back in turn.
 //
 // A recording serves all schedules, all numbers of stages that have the same peers, and of layers. Nothing is waited for but what a
 // rank does itself. More layers than four take as much more for each as the third or the fourth did, whichever is less, and all is

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/spec/result.h"
+#include "engine/spec/outcome.h"
 
 namespace mbench::strategies {
 

@@ -13,6 +13,8 @@ namespace {
 
 std::string layout_of(const Point& p) {
   std::string text = fmt::format("tp {} pp {} dp {}", p.tp, p.pp, p.dp);
+  if (p.cp > 1) text += fmt::format(" cp {}", p.cp);
+  if (p.etp > 0) text += fmt::format(" etp {}", p.etp);
   if (p.sequence_parallel) text += " sequence_parallel";
   if (p.recompute != Recompute::none) text += fmt::format(" recompute {}", name_of(p.recompute));
   return text;
@@ -20,8 +22,41 @@ std::string layout_of(const Point& p) {
 
 }  // namespace
 
-std::string agreement_key(const Point& point) {
+namespace {
+
+std::string training_key(const Point& point) {
   return point_id(without(point, {FieldKind::layout, FieldKind::limit, FieldKind::place}));
+}
+
+// Of those before, the one of the smallest world, the first of several.
+template <class Is>
+const PointResult* smallest(const PointResult& result, const std::vector<PointResult>& before, const Is& is) {
+  const PointResult* found = nullptr;
+  for (const PointResult& other : before)
+    if (other.id != result.id && other.outcome == Outcome::ok && !other.losses.empty() && is(other.point) &&
+        (!found || other.world < found->world))
+      found = &other;
+  return found;
+}
+
+// A row whose layout decides what is trained otherwise than that of a row before it says so: it looks comparable and is not compared.
+void tell_other_training(PointResult& result, const std::vector<PointResult>& before) {
+  const std::string mine = decided_by_layout(result.point), key = training_key(result.point);
+  if (mine.empty()) return;
+  const PointResult* other = smallest(result, before, [&](const Point& p) {
+    return training_key(p) == key && decided_by_layout(p) != mine;
+  });
+  if (!other) return;
+  const std::string note = fmt::format("{}, in {} ({}) {}: losses of the two are not compared", mine, layout_of(other->point), other->id,
+                                       decided_by_layout(other->point));
+  if (result.reason.find(note) == std::string::npos) result.reason += (result.reason.empty() ? "" : "; ") + note;
+}
+
+}  // namespace
+
+std::string agreement_key(const Point& point) {
+  const std::string decided = decided_by_layout(point);
+  return training_key(point) + (decided.empty() ? "" : ", " + decided);
 }
 
 void check_losses(PointResult& result, const std::vector<PointResult>& before) {
@@ -33,11 +68,8 @@ void check_losses(PointResult& result, const std::vector<PointResult>& before) {
     return;
   }
   const std::string key = agreement_key(result.point);
-  const PointResult* reference = nullptr;
-  for (const PointResult& other : before)
-    if (other.id != result.id && other.outcome == Outcome::ok && !other.losses.empty() &&
-        agreement_key(other.point) == key && (!reference || other.world < reference->world))
-      reference = &other;
+  tell_other_training(result, before);
+  const PointResult* reference = smallest(result, before, [&](const Point& p) { return agreement_key(p) == key; });
   if (!reference) return;
   const Precision precision = tolerance_of(result.point);
   const auto apart = [&](const char* what, std::size_t step, double mine, double theirs, double tolerance) {

@@ -2,7 +2,7 @@
 //
 // One arena in one range of addresses that grows at its top; blocks are placed best-fit, lowest address
 // first, and freed neighbours merge, so memory freed by one shape serves another. Nothing is ever given back
-// during a run: after the first iteration the arena no longer grows, so there are no page faults and no
+// during a run: after the second iteration the arena no longer grows, so there are no page faults and no
 // cudaMalloc. Sizes are rounded up to 512 bytes, as the PyTorch caching allocator counts them. Reuse is
 // decided in host order, never by the timing of kernels: the same program asks for the same bytes on a CPU, a
 // GPU and a simulated machine. Not thread-safe: one allocator belongs to one rank.

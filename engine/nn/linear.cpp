@@ -23,6 +23,12 @@ Spread bias_spread(const Spread& weight) {
   return spread;
 }
 
+// Whether each rank's outputs go to all: a bias, which is cut as the weight is, is added before.
+bool gathers_outputs(const Exchanges& exchanges) {
+  return std::any_of(exchanges.begin(), exchanges.end(),
+                     [](const Exchange& e) { return e.what == Collective::all_gather && e.dim == 2; });
+}
+
 // [seq, batch, width] as a matrix.
 Tensor matrix(const Tensor& t) {
   return t.view({t.shape().rows(), t.shape().cols()});
@@ -42,17 +48,24 @@ Linear::Linear(ParameterStore& store, const Plan& plan, const LinearSpec& spec, 
 
 Linear::Linear(ParameterStore& store, const Plan& plan, const LinearSpec& spec, const LinearPlan& linear)
     : weight_(store.add(weight_of(spec), linear.weight, linear.consumed.value, linear.product.value)),
-      bias_(spec.bias ? store.add(bias_of(spec), bias_spread(linear.weight), linear.output.value) : nullptr),
       table_(spec.role == Role::vocabulary),
       input_(Transition::between(linear.input, linear.consumed, plan.mesh)),
-      output_(Transition::between(linear.product, linear.output, plan.mesh)) {}
+      output_(Transition::between(linear.product, linear.output, plan.mesh)) {
+  add_bias(store, spec, linear);
+}
 
 Linear::Linear(ParameterStore& store, const Plan& plan, const LinearSpec& spec, Parameter* table)
     : weight_(table), table_(true) {
   const LinearPlan& linear = plan.role(spec.role);
-  if (spec.bias) bias_ = store.add(bias_of(spec), bias_spread(linear.weight), linear.output.value);
   input_ = Transition::between(linear.input, linear.consumed, plan.mesh);
   output_ = Transition::between(linear.product, linear.output, plan.mesh);
+  add_bias(store, spec, linear);
+}
+
+void Linear::add_bias(ParameterStore& store, const LinearSpec& spec, const LinearPlan& linear) {
+  bias_of_product_ = gathers_outputs(output_.forward);
+  if (!spec.bias) return;
+  bias_ = store.add(bias_of(spec), bias_spread(linear.weight), bias_of_product_ ? linear.product.value : linear.output.value);
 }
 
 bool Linear::fuses_output(const Context& c) const {
@@ -91,7 +104,7 @@ Tensor Linear::forward(Context& c, const Tensor& x, Saved& saved, const Epilogue
   const EachPart multiply = [&](const Tensor& part, std::int64_t first) {
     const std::int64_t rows = part.shape()[0];
     ops::Matmul product{ops::Matrix(part), ops::Matrix(w).t(), ops::Matrix(y.slice(first, rows))};
-    if (epilogue.bias) product.bias = bias();
+    if (epilogue.bias && c.graph().fused_epilogues) product.bias = bias();
     if (epilogue.gelu_input) product.gelu_input = epilogue.gelu_input->slice(first, rows);
     run(c.device, product);
   };
@@ -99,6 +112,7 @@ Tensor Linear::forward(Context& c, const Tensor& x, Saved& saved, const Epilogue
     gather_by_ring(c, input_.forward.front(), x, false, multiply);
   else
     multiply(whole, 0);
+  if (epilogue.bias && !c.graph().fused_epilogues) run(c.device, ops::BiasAdd{y, bias(), y});
   return communicate(c, output_.forward, y);
 }
 
@@ -106,7 +120,7 @@ bool Linear::rings(const Exchanges& exchanges) const { return overlaps_ && gathe
 bool Linear::leaves_in_pieces() const { return overlaps_ && scatters_sequence(output_.forward); }
 
 Tensor Linear::forward_with_bias(Context& c, const Tensor& x, Saved& saved) const {
-  if (!bias_ || fuses_output(c)) return forward(c, x, saved, {.bias = bias_ != nullptr});
+  if (!bias_ || fuses_output(c) || bias_of_product_) return forward(c, x, saved, {.bias = bias_ != nullptr});
   const Tensor y = forward(c, x, saved);
   run(c.device, ops::BiasAdd{y, bias(), y});
   return y;
@@ -148,11 +162,12 @@ Tensor Linear::backward(Context& c, Tensor dy, Saved& saved, Tensor gelu_input) 
   if (fp8_) return backward_in_fp8(c, std::move(dy), saved);
   if (products_ > 0) return backward_apart(c, dy, saved);
   // The bias belongs to the output: what the weight's gradient sees of it is the same only if nothing
-  // travelled.
-  const bool fused_bias = c.graph().fused_epilogues && output_.backward.empty();
-  if (bias_ && !fused_bias) run(c.device, ops::BiasGrad{dy, rows(bias_->gradient)});
+  // travelled, or if it is the product's.
+  const bool fused_bias = c.graph().fused_epilogues && (output_.backward.empty() || bias_of_product_);
+  if (bias_ && !fused_bias && !bias_of_product_) run(c.device, ops::BiasGrad{dy, rows(bias_->gradient)});
   const bool by_parts = rings(output_.backward);
   Tensor dproduct = by_parts ? Tensor() : communicate(c, output_.backward, dy);
+  if (bias_ && !fused_bias && bias_of_product_) run(c.device, ops::BiasGrad{dproduct, rows(bias_->gradient)});
   Shape s = by_parts ? dy.shape() : dproduct.shape();
   if (by_parts) s[0] *= c.groups.over({Axis::tp}).size();
   // The input travels while its gradient is computed, and that while the weight's is.
@@ -190,8 +205,8 @@ void Linear::add_weight_gradient(Context& c, const Tensor& dproduct, const Tenso
 Tensor Linear::backward_deferred(Context& c, const Tensor& dy, Saved& saved, DeferredProduct& later) const {
   check(!fp8_, "linear", "a product in FP8 whose weight's gradient is deferred");
   if (!table_) c.device.host_work(HostWork::product, 2);
-  if (bias_) run(c.device, ops::BiasGrad{dy, rows(bias_->gradient)});
   later = {this, std::exchange(saved.x, Tensor()), communicate(c, output_.backward, dy)};
+  if (bias_) run(c.device, ops::BiasGrad{bias_of_product_ ? later.gradient : dy, rows(bias_->gradient)});
   const Shape& s = later.gradient.shape();
   WeightGradient::keep_placeholder(c, rows(weight_->gradient).shape());
   Tensor dx = c.activation({s[0], s[1], weight_->local[1]}, "linear input gradient");

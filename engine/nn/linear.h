@@ -88,6 +88,7 @@ class Linear {
   Tensor backward_in_fp8(Context& context, Tensor dy, Saved& saved) const;
   Tensor forward_apart(Context& context, const Tensor& x, Saved& saved) const;
   Tensor backward_apart(Context& context, const Tensor& dy, Saved& saved) const;
+  void add_bias(ParameterStore& store, const LinearSpec& spec, const LinearPlan& linear);
   void add_weight_gradient(Context& context, const Tensor& dproduct, const Tensor& x, bool with_bias) const;
   // Whether the input is multiplied by parts as they arrive, and the output leaves in pieces; in backward, the output's gradient is
   // multiplied as the input is forward.
@@ -100,6 +101,7 @@ class Linear {
   std::int64_t products_ = 0;           // that gather the input each for itself; 0: it is gathered once for all
   bool table_ = false;                  // the weight is a table of words
   Transition input_, output_;
+  bool bias_of_product_ = false;  // is added before outputs are gathered, not to the output
   std::optional<Fp8Products> fp8_;
   bool keep_input_ = false, overlaps_ = false;
 };

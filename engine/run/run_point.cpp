@@ -12,6 +12,7 @@
 #include "engine/run/soak.h"
 #include "engine/spec/metrics.h"
 #include "engine/train/data.h"
+#include "engine/train/steady_state.h"
 #include "engine/train/trainer.h"
 
 namespace mbench {
@@ -80,6 +81,11 @@ void look_into_a_step(Device& device, Trainer& trainer, bool told_apart, Timelin
   m.parts = device.total_meter().seconds;
 }
 
+// Steps of a simulated device, in no sample, until its memory repeats on every rank. `steady` knows of the one that was measured.
+void go_on_to_steady_state(Trainer& trainer, SteadyState& steady) {
+  while (trainer.all_ranks().host_max(steady.reached() ? 0 : 1) > 0) trainer.step();
+}
+
 // Lets the other run train for a while. Every rank is between two steps before rank 0 passes, and looks only when it has. The seconds
 // that it took.
 double take_turns(const RunOptions::Turns& turns, Device& device, Trainer& trainer, bool leads) {
@@ -100,6 +106,7 @@ Measured measure(const Point& p, Device& device, Trainer& trainer, bool chatty, 
   Measured m;
   std::int64_t skipped = 0;
   std::unique_ptr<Gauge> gauge;
+  SteadyState steady(device);
   double begin = device.synchronize();
   const bool soaks = options.soak_s > 0 && device.real();
   double soaking = 0;  // when the first measured step began
@@ -173,6 +180,7 @@ Measured measure(const Point& p, Device& device, Trainer& trainer, bool chatty, 
   m.meter = device.total_meter();
   m.router_load = trainer.router_load();
   if (gauge) m.readings = gauge->read();
+  if (!device.real()) go_on_to_steady_state(trainer, steady);
   if (device.real()) {
     result.skipped_steps = skipped;
     // What a GPU does in a replayed step is not told apart.

@@ -7,6 +7,7 @@
 #include "engine/sim/replay.h"
 #include "engine/sim/replay_memory.h"
 #include "engine/sim/world.h"
+#include "engine/train/steady_state.h"
 #include "engine/train/trainer.h"
 
 namespace mbench {
@@ -29,17 +30,20 @@ MemoryUse count_state(const Plan& plan, int stage) {
 
 namespace {
 
-// A step of each class of ranks, one op after the other.
+// Steps of each class of ranks, one op after the other, until memory repeats.
 MemoryForecast run_all(const Plan& plan, std::size_t memory_limit) {
   MemoryForecast forecast;
   for (const sim::RankClasses::Class& c : sim::rank_classes(plan, 0).classes) {
     const auto device = open_counting_device(memory_limit);
     const auto world = lone_world(c.rank, plan.mesh.world());
     Trainer trainer(plan, *device, *world, nullptr);
+    SteadyState steady(*device);
     device->meter().reset();
     trainer.step();
-    forecast.add(device->memory().peak(), device->memory().reserved(), c.ranks, device->meter().matmul_flops,
-                 device->meter().launches);
+    const double flops = device->meter().matmul_flops;
+    const std::uint64_t launches = device->meter().launches;
+    while (!steady.reached()) trainer.step();
+    forecast.add(device->memory().peak(), device->memory().reserved(), c.ranks, flops, launches);
     if (const Device* host = device->opened_host()) forecast.add_host(host->memory().peak(), host->memory().reserved());
   }
   return forecast;

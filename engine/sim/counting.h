@@ -16,7 +16,8 @@ std::unique_ptr<World> lone_world(int rank, int size);
 // What a rank of the stage holds before its first step: weights, gradients, optimizer state and the rest that lives as long.
 MemoryUse count_state(const Plan& plan, int stage);
 
-// What a rank of each pipeline stage would allocate at its peak, counted without computing.
+// What a rank of each pipeline stage would allocate at its peak, counted without computing: of a training in its steady state, whose
+// later steps find what the first one has left (engine/train/steady_state.h).
 struct MemoryForecast {
   std::vector<MemoryUse> peak_by_stage;
   std::vector<std::size_t> reserved_by_stage;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 
 #include "engine/sim/device.h"
@@ -68,17 +69,17 @@ bool is_send(Action::Kind k) {
   return k == Action::Kind::send_activation || k == Action::Kind::send_gradient;
 }
 
-// The recorded actions: setup, the step's begin, those of the schedule, the step's end.
+// The recorded actions: setup, and of a step or two its begin, those of the schedule, its end.
 class Session {
  public:
-  Session(const Plan& plan, int stage) : stage_(static_cast<std::size_t>(stage)), plan_(plan) {
-    const int last = static_cast<int>(plan.training.micro_batches) - 1;
+  Session(const Plan& plan, int stage)
+      : stage_(static_cast<std::size_t>(stage)), last_(static_cast<int>(plan.training.micro_batches) - 1), plan_(plan) {
     Schedule& mine = plan_.schedule[stage_];
-    std::erase_if(mine, [&](const Action& a) { return a.micro != 0 && a.micro != last; });
-    tapes_.resize(mine.size() + 3);
+    std::erase_if(mine, [&](const Action& a) { return a.micro != 0 && a.micro != last_; });
+    tapes_.resize(1 + 2 * length());
   }
 
-  void run(int rank, const RankClasses& classes, std::unique_ptr<CostModel> costs, const Links* links) {
+  void run(int rank, const RankClasses& classes, std::unique_ptr<CostModel> costs, const Links* links, Steps steps) {
     SimDevice device(std::move(costs), &all_.now);
     device.memory().observe(&blocks_);
     RecordingWorld world(rank, classes, links, all_);
@@ -90,8 +91,15 @@ class Session {
     trainer.step([&](const Action*) { next(); });
     // What the last stage keeps of micro batches until all are done is no tape's, nor is which of them it does so with.
     if (plan_.deferred_products > 0) all_.unknown = true;
-    blocks_.end();
     copies_ = device.copies();
+    pendings_ = all_.pendings;
+    steady_ = steps == Steps::steady && !leaves_memory_as_found(0);
+    if (steady_ && !all_.unknown && !told_by_last()) {
+      next();
+      trainer.step([&](const Action*) { next(); });
+      two_steps_ = true;
+    }
+    blocks_.end();
     if (!host) return;
     host_memory_ = host->memory().peak();
     host_reserved_ = host->memory().reserved();
@@ -99,31 +107,25 @@ class Session {
   }
 
   std::optional<StepTapes> result() {
-    if (all_.unknown || !write_memory()) return std::nullopt;
+    if (all_.unknown || (two_steps_ && !leaves_memory_as_found(1)) || !write_memory()) return std::nullopt;
     StepTapes out;
     out.setup = std::move(tapes_.front());
-    out.begin = std::move(tapes_[1]);
-    out.end = std::move(tapes_.back());
-    const int last = static_cast<int>(plan_.training.micro_batches) - 1;
-    for (std::size_t i = 0; i < schedule().size(); ++i) {
-      const Action& a = schedule()[i];
-      StepTapes::Of& both = out.actions[{a.kind, a.chunk}];
-      if (a.micro == last) both.last = tapes_[i + 2];
-      if (a.micro == 0) both.first = std::move(tapes_[i + 2]);
-    }
+    write_step(0, out);
     std::set<std::uint32_t> before;  // what was started before the first action
     for (const ClockEvent& e : out.begin.clock)
       if (e.kind == Kind::start) before.insert(e.pending);
-    for (auto& [key, both] : out.actions) {
-      const bool again = both.first.keeps && !both.last.keeps;
-      if (key.first == Action::Kind::backward && last > 1 && again)
-        both.between = Tape{both.first.clock, both.last.memory};
+    if (last_ > 0 && !(same_memory(out) && same_times(out, before))) return std::nullopt;
+    if (two_steps_) {
+      write_step(1, out.later.emplace());
+      if (last_ > 0 && !same_memory(*out.later)) return std::nullopt;
+    } else if (steady_) {
+      write_as_last(out, out.later.emplace());
     }
-    for (const auto& [key, both] : out.actions)
-      if (last > 0 && !stands_for_all(key.first, both, last, before)) return std::nullopt;
+    for (const Blocks::Block& b : blocks_.blocks())
+      if (b.made_in > 0 && b.freed_in == Blocks::kNever) out.left[static_cast<std::size_t>(b.category)] += b.size;
     out.groups = std::move(all_.groups);
     out.names = std::move(blocks_.names);
-    out.pendings = all_.pendings;
+    out.pendings = pendings_;
     out.kept = kept_;
     out.copies = copies_;
     out.host_memory = host_memory_;
@@ -138,32 +140,84 @@ class Session {
     blocks_.next_action();
   }
 
+  // Tapes of a step, behind that of the setup.
+  std::size_t length() const { return schedule().size() + 2; }
+  std::size_t step_of(std::size_t i) const { return (i - 1) / length(); }
+  bool is_end(std::size_t i) const { return i > 0 && i % length() == 0; }
   // Null for setup, begin and end.
   const Action* action(std::size_t i) const {
-    return i >= 2 && i - 2 < schedule().size() ? &schedule()[i - 2] : nullptr;
+    const std::size_t in_step = i == 0 ? 0 : (i - 1) % length();
+    return in_step > 0 && in_step <= schedule().size() ? &schedule()[in_step - 1] : nullptr;
+  }
+
+  // Whether the step gives back all that it makes, and nothing else.
+  bool leaves_memory_as_found(std::size_t step) const {
+    const std::size_t from = 1 + step * length(), to = from + length();
+    return std::all_of(blocks_.blocks().begin(), blocks_.blocks().end(), [&](const Blocks::Block& b) {
+      const auto inside = [&](std::size_t i) { return i >= from && i < to; };
+      return inside(b.made_in) == inside(b.freed_in);
+    });
+  }
+
+  // Whether what lasts comes and goes in actions on the first of several micro batches alone, so that the last one finds it as each
+  // later step does.
+  bool told_by_last() const {
+    const auto on_first = [&](std::size_t i) { return action(i) && action(i)->micro == 0; };
+    return last_ > 0 && std::all_of(blocks_.blocks().begin(), blocks_.blocks().end(), [&](const Blocks::Block& b) {
+      const bool stays = b.freed_in == Blocks::kNever;
+      if (b.made_in == 0) return stays;
+      if (life_of(b) != Life::kept) return true;
+      return on_first(b.made_in) && (stays || on_first(b.freed_in));
+    });
+  }
+
+  enum class Life { scratch, saved, sent, kept };
+  Life life_of(const Blocks::Block& b) const {
+    const Action* from = action(b.made_in);
+    if (b.freed_in == b.made_in) return Life::scratch;
+    if (!from || b.freed_in == Blocks::kNever || step_of(b.freed_in) != step_of(b.made_in)) return Life::kept;
+    const Action* to = action(b.freed_in);
+    if (to && !is_send(to->kind) && from->micro == to->micro && from->chunk == to->chunk) return Life::saved;
+    return is_end(b.freed_in) || (to && is_send(to->kind)) ? Life::sent : Life::kept;
+  }
+
+  void write_step(std::size_t step, RecordedStepTapes& out) {
+    const std::size_t begin = 1 + step * length();
+    out.begin = std::move(tapes_[begin]);
+    out.end = std::move(tapes_[begin + length() - 1]);
+    for (std::size_t i = 0; i < schedule().size(); ++i) {
+      const Action& a = schedule()[i];
+      RecordedStepTapes::Of& both = out.actions[{a.kind, a.chunk}];
+      if (a.micro == last_) both.last = tapes_[begin + 1 + i];
+      if (a.micro == 0) both.first = std::move(tapes_[begin + 1 + i]);
+    }
+    for (auto& [key, both] : out.actions) {
+      const bool again = both.first.keeps && !both.last.keeps;
+      if (key.first == Action::Kind::backward && last_ > 1 && again)
+        both.between = Tape{both.first.clock, both.last.memory};
+    }
+  }
+
+  // A step whose first micro batches find what the last ones of the first step found.
+  static void write_as_last(const StepTapes& first, RecordedStepTapes& out) {
+    out.begin.memory = first.begin.memory;
+    out.end.memory = first.end.memory;
+    for (const auto& [key, both] : first.actions) {
+      RecordedStepTapes::Of& later = out.actions[key];
+      later.last.memory = both.last.memory;
+      later.first.memory = both.first.keeps ? both.last.memory : both.first.memory;
+    }
   }
 
   // How a block lives decides its name. False where a block's life is none that is known.
   bool write_memory() {
     using M = MemoryEvent::Kind;
-    enum class Life { scratch, saved, sent, kept };
     std::vector<Life> lives;
-    for (const Blocks::Block& b : blocks_.blocks()) {
-      const Action* from = action(b.made_in);
-      const Action* to = b.freed_in == Blocks::kNever ? nullptr : action(b.freed_in);
-      const bool at_end = b.freed_in == tapes_.size() - 1;
-      if (b.freed_in == b.made_in)
-        lives.push_back(Life::scratch);
-      else if (from && to && !is_send(to->kind) && from->micro == to->micro && from->chunk == to->chunk)
-        lives.push_back(Life::saved);
-      else if (from && (at_end || (to && is_send(to->kind))))
-        lives.push_back(Life::sent);
-      else
-        lives.push_back(Life::kept);
-    }
+    for (const Blocks::Block& b : blocks_.blocks()) lives.push_back(life_of(b));
     std::vector<std::uint32_t> number(lives.size());
-    std::map<std::pair<Action::Kind, std::pair<int, int>>, std::uint32_t> to_send;
-    for (std::size_t i = 0; i < tapes_.size(); ++i) {
+    std::map<std::tuple<std::size_t, Action::Kind, int, int>, std::uint32_t> to_send;  // by step, chunk and micro batch
+    const std::size_t tapes = blocks_.events().size();
+    for (std::size_t i = 0; i < tapes; ++i) {
       Tape& tape = tapes_[i];
       std::uint32_t scratch = 0, saved = 0;
       for (const Blocks::Event& e : blocks_.events()[i]) {
@@ -195,7 +249,7 @@ class Session {
           const Action::Kind way =
               kind == Action::Kind::forward ? Action::Kind::send_activation : Action::Kind::send_gradient;
           if (e.taken) {
-            if (!to_send.insert({{way, {maker->chunk, maker->micro}}, event.block}).second) return false;
+            if (!to_send.insert({{step_of(i), way, maker->chunk, maker->micro}, event.block}).second) return false;
           } else {
             if (action(i) && action(i)->kind != way) return false;
             if (action(i)) continue;  // the send itself says so
@@ -205,10 +259,10 @@ class Session {
         tape.memory.push_back(event);
       }
     }
-    for (std::size_t i = 0; i < tapes_.size(); ++i) {
+    for (std::size_t i = 0; i < tapes; ++i) {
       const Action* a = action(i);
       if (!a || !is_send(a->kind)) continue;
-      const auto it = to_send.find({a->kind, {a->chunk, a->micro}});
+      const auto it = to_send.find({step_of(i), a->kind, a->chunk, a->micro});
       if (it == to_send.end() || !tapes_[i].memory.empty()) return false;
       MemoryEvent event{};
       event.kind = M::send;
@@ -220,42 +274,53 @@ class Session {
     return to_send.empty();
   }
 
-  // Whether what lies between the first and the last micro batch does as they do.
-  static bool stands_for_all(Action::Kind kind, const StepTapes::Of& both, int last,
-                             const std::set<std::uint32_t>& before) {
-    const bool backward = kind == Action::Kind::backward;
-    // What is only done once is not done again: no block of the tape that is replayed is kept.
-    if (last > 1 && (backward && !both.between ? both.first : both.last).keeps) return false;
-    // A buffer that all share may grow in the first one, more than once: what is kept or scratch there is its own.
-    const bool first_grows = both.first.keeps;
-    const auto lasting = [first_grows](const Tape& t) {
-      using M = MemoryEvent::Kind;
-      std::vector<MemoryEvent> events = t.memory;
-      std::erase_if(events, [first_grows](const MemoryEvent& e) {
-        return e.kind == M::take_kept || e.kind == M::free_kept ||
-               (first_grows && (e.kind == M::take_scratch || e.kind == M::free_scratch));
-      });
-      return events;
-    };
-    if (lasting(both.first) != lasting(both.last)) return false;
-    // The first forward waits for weights besides, and the last backward starts to reduce gradients.
-    const auto timed = [&](const Tape& t) {
-      std::vector<ClockEvent> events = t.clock;
-      std::erase_if(events, [&](const ClockEvent& e) {
-        return (backward && e.kind == Kind::start) || (e.kind == Kind::wait && before.contains(e.pending));
-      });
-      for (ClockEvent& e : events) e.pending = 0;
-      return events;
-    };
-    return timed(both.first) == timed(both.last);
+  // Whether what lies between the first and the last micro batch does to memory as they do.
+  bool same_memory(const RecordedStepTapes& step) const {
+    return std::all_of(step.actions.begin(), step.actions.end(), [&](const auto& action) {
+      const auto& [key, both] = action;
+      const bool backward = key.first == Action::Kind::backward;
+      // What is only done once is not done again: no block of the tape that is replayed is kept.
+      if (last_ > 1 && (backward && !both.between ? both.first : both.last).keeps) return false;
+      // A buffer that all share may grow in the first one, more than once: what is kept or scratch there is its own.
+      const bool first_grows = both.first.keeps;
+      const auto lasting = [first_grows](const Tape& t) {
+        using M = MemoryEvent::Kind;
+        std::vector<MemoryEvent> events = t.memory;
+        std::erase_if(events, [first_grows](const MemoryEvent& e) {
+          return e.kind == M::take_kept || e.kind == M::free_kept ||
+                 (first_grows && (e.kind == M::take_scratch || e.kind == M::free_scratch));
+        });
+        return events;
+      };
+      return lasting(both.first) == lasting(both.last);
+    });
+  }
+
+  // And to clocks. The first forward waits for weights besides, and the last backward starts to reduce gradients.
+  static bool same_times(const RecordedStepTapes& step, const std::set<std::uint32_t>& before) {
+    return std::all_of(step.actions.begin(), step.actions.end(), [&](const auto& action) {
+      const bool backward = action.first.first == Action::Kind::backward;
+      const auto timed = [&](const Tape& t) {
+        std::vector<ClockEvent> events = t.clock;
+        std::erase_if(events, [&](const ClockEvent& e) {
+          return (backward && e.kind == Kind::start) || (e.kind == Kind::wait && before.contains(e.pending));
+        });
+        for (ClockEvent& e : events) e.pending = 0;
+        return events;
+      };
+      return timed(action.second.first) == timed(action.second.last);
+    });
   }
 
   std::size_t stage_;
+  int last_;  // micro batch
   Plan plan_;
   RecordedGroups all_;
   Blocks blocks_;
   std::vector<Tape> tapes_;
-  std::uint32_t kept_ = 0, copies_ = 0;
+  std::uint32_t kept_ = 0, copies_ = 0, pendings_ = 0;
+  bool steady_ = false;     // later steps find what the first one has left
+  bool two_steps_ = false;  // were recorded
   MemoryUse host_memory_;
   std::size_t host_reserved_ = 0;
 };
@@ -271,7 +336,7 @@ bool in_order(const Schedule& schedule, int micro_batches) {
 }  // namespace
 
 std::optional<Recording> record(const Plan& plan, int devices_per_node, const MakeCosts& costs,
-                                const Links* links, std::optional<int> only) {
+                                const Links* links, std::optional<int> only, Steps steps) {
   Recording all{rank_classes(plan, devices_per_node), {}};
   for (const RankClasses::Class& c : all.classes.classes) {
     if (only && c.stage != *only) continue;
@@ -281,7 +346,7 @@ std::optional<Recording> record(const Plan& plan, int devices_per_node, const Ma
     if (all.tapes.contains(c.kind)) continue;
     Session session(plan, c.stage);
     try {
-      session.run(c.rank, all.classes, costs ? costs() : nullptr, links);
+      session.run(c.rank, all.classes, costs ? costs() : nullptr, links, steps);
     } catch (const OutOfMemory&) {  // of the host's memory, which has a limit here; a run says it
       return std::nullopt;
     }

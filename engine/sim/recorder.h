@@ -1,5 +1,7 @@
 // Runs the engine's own code for one rank, once, and records what it does: the first and the last micro batch of a step,
 // which stand for all (StepTapes). What they do not stand for is not replayed: record() says so by returning nothing.
+// Where the first step leaves memory behind that the next one finds, and its micro batches do not tell what that one does, a second
+// step is recorded for the allocator.
 #pragma once
 #include <functional>
 #include <optional>
@@ -17,10 +19,14 @@ struct Recording {
   std::map<int, StepTapes> tapes;  // of each kind of class
 };
 
+// Whether the memory of later steps is asked for.
+enum class Steps { first, steady };
+
 // `costs` makes the cost model of a kind's device. Null `costs` and `links`: nothing takes time. `only`: the stage that is asked about,
 // others may have no tapes then.
 using MakeCosts = std::function<std::unique_ptr<CostModel>()>;
 std::optional<Recording> record(const Plan& plan, int devices_per_node, const MakeCosts& costs,
-                                const Links* links, std::optional<int> only = std::nullopt);
+                                const Links* links, std::optional<int> only = std::nullopt,
+                                Steps steps = Steps::steady);
 
 }  // namespace mbench::sim

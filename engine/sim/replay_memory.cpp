@@ -30,7 +30,9 @@ class Replay {
   ReplayedMemory run() {
     ReplayedMemory memory;
     try {
-      step();
+      play(tapes_.setup, nullptr);
+      step(tapes_);
+      if (tapes_.later) step(*tapes_.later);
     } catch (const OutOfMemory&) {
       memory.full = std::current_exception();
       memory.full_before_waits = !waited_;
@@ -41,9 +43,8 @@ class Replay {
   }
 
  private:
-  void step() {
-    play(tapes_.setup, nullptr);
-    play(tapes_.begin, nullptr);
+  void step(const RecordedStepTapes& tapes) {
+    play(tapes.begin, nullptr);
     FreeBlocks before;
     std::size_t then = schedule_.size();  // where it was so
     for (std::size_t i = 0; i < schedule_.size(); ++i) {
@@ -56,12 +57,12 @@ class Replay {
         then = i;
       }
       const Action& a = schedule_[i];
-      play(tapes_.of(a, micro_batches_), &a);
+      play(tapes.of(a, micro_batches_), &a);
       waited_ =
           waited_ || a.kind == Action::Kind::receive_activation || a.kind == Action::Kind::receive_gradient;
     }
     waited_ = true;
-    play(tapes_.end, nullptr);
+    play(tapes.end, nullptr);
   }
 
   // Whether the stage, the only one then, goes forward with a micro batch before the last and back at once.
@@ -140,32 +141,16 @@ class Count {
  public:
   Count(const StepTapes& tapes, const Schedule& schedule, int micro_batches)
       : tapes_(tapes), schedule_(schedule), micro_batches_(micro_batches), kept_(tapes.kept) {
-    // A block of an action has the same size in every micro batch (recorder.cpp: stands_for_all).
-    for (const auto& [key, both] : tapes.actions)
-      for (const MemoryEvent& e : both.first.memory)
-        if (e.kind == M::take_saved) at(saved_[key], e.block) = {0, e.size, e.category};
+    know_saved(tapes);
   }
 
   MemoryUse run() {
     play(tapes_.setup, nullptr);
-    play(tapes_.begin, nullptr);
-    for (const Action& a : schedule_) {
-      const Tape& tape = tapes_.of(a, micro_batches_);
-      const bool again = !tape.keeps && a.kind != Action::Kind::send_activation && a.kind != Action::Kind::send_gradient;
-      if (!again) {
-        play(tape, &a);
-        continue;
-      }
-      auto [found, fresh] = changes_.try_emplace(&tape);
-      Change& change = found->second;
-      if (fresh) change = of(tape, a);
-      if (use_.total + change.most > peak_.total) {
-        peak_ = use_;
-        add(peak_, change.at_most);
-      }
-      add(use_, change.all);
+    step(tapes_);
+    if (tapes_.later) {
+      know_saved(*tapes_.later);
+      step(*tapes_.later);
     }
-    play(tapes_.end, nullptr);
     return as_memory_use(peak_);
   }
 
@@ -183,6 +168,34 @@ class Count {
   }
 
  private:
+  void step(const RecordedStepTapes& tapes) {
+    play(tapes.begin, nullptr);
+    for (const Action& a : schedule_) {
+      const Tape& tape = tapes.of(a, micro_batches_);
+      const bool again = !tape.keeps && a.kind != Action::Kind::send_activation && a.kind != Action::Kind::send_gradient;
+      if (!again) {
+        play(tape, &a);
+        continue;
+      }
+      auto [found, fresh] = changes_.try_emplace(&tape);
+      Change& change = found->second;
+      if (fresh) change = of(tape, a);
+      if (use_.total + change.most > peak_.total) {
+        peak_ = use_;
+        add(peak_, change.at_most);
+      }
+      add(use_, change.all);
+    }
+    play(tapes.end, nullptr);
+  }
+
+  // A block of an action has the same size in every micro batch (recorder.cpp: same_memory).
+  void know_saved(const RecordedStepTapes& tapes) {
+    for (const auto& [key, both] : tapes.actions)
+      for (const MemoryEvent& e : both.first.memory)
+        if (e.kind == M::take_saved) at(saved_[key], e.block) = {0, e.size, e.category};
+  }
+
   struct Use {
     std::int64_t total = 0;
     std::array<std::int64_t, kCategories> by_category{};

@@ -1,4 +1,5 @@
-// What a rank allocates in a step, from its tapes and its schedule: the allocator's own policy on every block, in order.
+// What a rank allocates until the peak repeats (StepTapes::later), from its tapes and its schedule: the allocator's own policy on
+// every block, in order.
 // Where blocks lie does not repeat from micro batch to micro batch as soon as several are under way, and with it how far
 // the arena grows: nothing is left out then.
 #pragma once

@@ -1,6 +1,7 @@
 // What one rank does in a step, recorded: for the clocks and for the allocator, apart from each other, since neither
 // asks the other. Written by recorder.h, read by replay.h.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -77,22 +78,16 @@ struct TapeGroup {
   std::vector<int> classes;  // of the members, in order; one: nobody waits
 };
 
-// A step of a class of ranks. The first and the last micro batch are as they were recorded; those between do what the
+// A step of a rank. The first and the last micro batch are as they were recorded; those between do what the
 // first did backward (before the gradients were reduced) and the last did forward.
-struct StepTapes {
-  Tape setup, begin, end;
+struct RecordedStepTapes {
+  Tape begin, end;
   struct Of {
     Tape first, last;
     // Of a backward whose first one makes what is kept: those between do to clocks what the first did, to memory what the last.
     std::optional<Tape> between;
   };
   std::map<std::pair<Action::Kind, int>, Of> actions;  // by kind and chunk
-  std::vector<TapeGroup> groups;
-  std::vector<std::string> names;
-  std::uint32_t pendings = 0, copies = 0, kept = 0;
-  // Of host memory, all of which is taken at the setup and kept.
-  MemoryUse host_memory;
-  std::size_t host_reserved = 0;
 
   const Tape& of(const Action& a, int micro_batches) const {
     const Of& both = actions.at({a.kind, a.chunk});
@@ -101,6 +96,21 @@ struct StepTapes {
     if (a.micro == micro_batches - 1 || !backward) return both.last;
     return both.between ? *both.between : both.first;
   }
+};
+
+// The first step of a class of ranks, and what it takes to know of the others.
+struct StepTapes : RecordedStepTapes {
+  Tape setup;
+  // Where the first step leaves behind what it has made (a buffer that all share, a placeholder): what each later step does to
+  // memory, which finds that there and leaves memory as it was. This is the steady state. To clocks all do the same.
+  std::optional<RecordedStepTapes> later;
+  std::array<std::size_t, kCategories> left{};  // bytes that are there then
+  std::vector<TapeGroup> groups;
+  std::vector<std::string> names;
+  std::uint32_t pendings = 0, copies = 0, kept = 0;
+  // Of host memory, all of which is taken at the setup and kept.
+  MemoryUse host_memory;
+  std::size_t host_reserved = 0;
 };
 
 }  // namespace mbench::sim

@@ -79,7 +79,8 @@ std::vector<Field> make_table() {
                "Samples that a data-parallel rank takes at a time.")),
       told(row("global_batch", training, {schedule}, &P::global_batch, count(1, kMaxCount), "samples",
                "Samples of an optimizer step over all ranks.")),
-      told(row("iterations", training, none, &P::iterations, count(1, kMaxCount), "steps", "Measured steps.")),
+      told(row("iterations", training, none, &P::iterations, count(1, kMaxCount), "steps", "Measured steps. Memory repeats from the second step on: a run of one step in all can peak lower than "
+               "[its forecast](../simulation.md#what-is-simulated).")),
       told(row("warmup", training, none, &P::warmup, count(0, kMaxCount), "steps", "Steps before the measured ones.")),
       row("seed", training, none, &P::seed, FieldValues{read_uint, ordered_json{{"type", "integer"}, {"minimum", 0}}}, "",
           "What initial values, dropout masks and synthetic data are drawn from."),

@@ -45,6 +45,31 @@ Precision tolerance_of(const Point& p) {
   return exact && p.optimizer == OptimizerKind::adamw8bit ? Precision::bf16 : p.precision;
 }
 
+namespace {
+
+// Which tokens a rank dispatches together.
+std::string dispatched_together(const Point& p) {
+  const std::int64_t of_tp = p.sequence_parallel ? p.tp / p.expert_tp() : 1, parts = p.cp * of_tp;
+  if (parts == 1) return "whole sequences";
+  // Of cp's ranks each has two chunks, one from either end; an even number of parts of them are ranges again.
+  const bool two_chunks = p.cp > 1 && p.cp_communication != CpCommunication::all_to_all && of_tp % 2 == 1;
+  if (!two_chunks) return fmt::format("sequences in {} parts", parts);
+  return fmt::format("sequences in {} parts of two chunks", parts);
+}
+
+}  // namespace
+
+std::string decided_by_layout(const Point& p) {
+  const ModelSpec& m = p.model;
+  std::string all;
+  if (m.experts > 0 && p.router.routing == Routing::capacity)
+    all = fmt::format("router {} drops tokens of {}", str(p.router), dispatched_together(p));
+  if (p.optimizer == OptimizerKind::adafactor && m.kv_heads > 0 && m.kv_heads < m.heads)
+    all += fmt::format("{}Adafactor has keys and values {}", all.empty() ? "" : " and ",
+                       m.kv_heads % p.tp == 0 ? "in the matrix of queries" : "in a matrix of their own");
+  return all;
+}
+
 double loss_tolerance(Precision precision, std::size_t step) {
   for (const Limit& limit : kLimits)
     if (limit.precision == precision) return limit.loss * (step < kSharpSteps ? 1 : kLaterFactor);

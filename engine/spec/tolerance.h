@@ -1,9 +1,11 @@
 // How far the losses and gradient norms of two runs of one training may be apart, relative to the larger one:
 // of two layouts (a sweep's check), or of one layout before and after a change of software (the gate). Both
-// differ by the order of sums alone, so both have these limits; two runs of one program give the same bits.
+// differ by the order of sums alone, so both have these limits; two runs of one program give the same bits. Where a layout decides
+// what is computed, two layouts are two trainings.
 #pragma once
 #include <cstddef>
 #include <optional>
+#include <string>
 
 #include "engine/spec/choices.h"
 
@@ -13,6 +15,11 @@ struct Point;
 
 // The precision whose limits a point has: its own, or one that rounds as coarsely as something else in it.
 Precision tolerance_of(const Point& point);
+
+// What of a training its layout decides, in words; layouts that differ in it are two trainings. With router capacity:F it is which tokens
+// a rank dispatches together, of which an expert drops some; with Adafactor whether keys and values are a matrix of their own, as where
+// several ranks of tp have them whole. Empty where it decides nothing.
+std::string decided_by_layout(const Point& point);
 
 // `step` counts from 0, warm-up included.
 double loss_tolerance(Precision precision, std::size_t step);

@@ -1,9 +1,11 @@
 // Catch2 under MPI: every rank runs the same test cases in the same order. Collective code runs on all ranks;
-// what is checked, rank 0 checks. --layouts TEXT: of the table of layouts those alone whose names hold the text.
+// what is checked, rank 0 checks. --layouts TEXT: of the table of layouts those alone whose names hold the text. --drawn COUNT and
+// --seed SEED: of drawn layouts so many, of that seed.
 #include <cstdio>
 
 #include "engine/comm/mpi/mpi_world.h"
 #include "test/mpi/layouts.h"
+#include "test/mpi/random_layouts.h"
 #if __has_include(<catch2/catch_session.hpp>)
 #include <catch2/catch_session.hpp>
 #include <catch2/reporters/catch_reporter_event_listener.hpp>
@@ -63,7 +65,10 @@ int main(int argc, char** argv) {
   namespace options = Catch::clara;
 #endif
   std::string named;
-  tests.cli(tests.cli() | options::Opt(named, "text")["--layouts"]("layouts whose names hold this, alone"));
+  mbench::test::Drawn& drawn = mbench::test::drawn();
+  tests.cli(tests.cli() | options::Opt(named, "text")["--layouts"]("layouts whose names hold this, alone") |
+            options::Opt(drawn.count, "count")["--drawn"]("so many drawn layouts") |
+            options::Opt(drawn.seed, "seed")["--seed"]("the seed that layouts are drawn from"));
   int result = tests.applyCommandLine(argc, argv);
   mbench::test::choose_layouts(named);
   if (result == 0) result = tests.run();

@@ -1,6 +1,7 @@
 #include "sweeps/consistency.h"
 
 #include <cmath>
+#include <functional>
 
 #include "sweeps/progress.h"
 #include "test/catch.h"
@@ -71,6 +72,79 @@ TEST_CASE("losses that leave the reference make a point wrong") {
   check_losses(nan, {});
   CHECK(nan.outcome == Outcome::wrong);
   CHECK_THAT(nan.reason, Contains("step 2 is not a finite number"));
+}
+
+TEST_CASE("with router capacity layouts that dispatch other tokens together are told, and those that dispatch alike compared") {
+  const auto run = [](double loss, auto change) {
+    PointResult r;
+    r.point.model = find_preset("gpt-bytes-tiny", "test");
+    r.point.model.experts = 4, r.point.model.active_experts = 2;
+    r.point.router = {Routing::capacity, 1};
+    change(r.point);
+    r.id = point_id(r.point);
+    r.world = static_cast<int>(r.point.world());
+    r.losses = {loss};
+    return r;
+  };
+  const auto serial = run(5, [](Point&) {});
+  const auto checked = [](PointResult r, const std::vector<PointResult>& before) {
+    check_losses(r, before);
+    return r;
+  };
+  const auto cp = [](Point& p) { p.cp = 2; };
+  const auto etp = [](Point& p) { p.tp = 2, p.sequence_parallel = true, p.etp = 1; };
+  for (const PointResult& other : {checked(run(5.1, cp), {serial}), checked(run(5.1, etp), {serial})}) {
+    CHECK(other.outcome == Outcome::ok);
+    CHECK_THAT(other.reason, Contains("router capacity:1 drops tokens of sequences in 2 parts") &&
+                                 Contains(", in tp 1 pp 1 dp 1 (" + serial.id + ") router capacity:1 drops tokens of whole sequences") &&
+                                 Contains("not compared"));
+  }
+  // Alike: the same tokens, as dp, ep and tp with etp as wide dispatch them.
+  for (const auto& alike : std::vector<std::function<void(Point&)>>{
+           [](Point& p) { p.dp = 2, p.ep = 2; }, [](Point& p) { p.tp = 2, p.sequence_parallel = true; },
+           [](Point& p) { p.tp = 2, p.sequence_parallel = true, p.etp = 2; }}) {
+    CHECK(checked(run(5, alike), {serial}).outcome == Outcome::ok);
+    CHECK(checked(run(5, alike), {serial}).reason.empty());
+    CHECK(checked(run(5.1, alike), {serial}).outcome == Outcome::wrong);
+  }
+  const auto wide = [](Point& p) { p.cp = 2, p.dp = 2; };
+  CHECK(checked(run(5.1, wide), {serial, run(5.1, cp)}).outcome == Outcome::ok);
+  CHECK(checked(run(5, wide), {serial, run(5.1, cp)}).outcome == Outcome::wrong);
+  // Two chunks from either end are no ranges, but their halves are.
+  const auto ranges = [](Point& p) { p.cp = 2, p.cp_communication = CpCommunication::all_to_all; };
+  CHECK(checked(run(5.1, ranges), {run(5, cp)}).outcome == Outcome::ok);
+  const auto quarters = [](Point& p) { p.tp = 4, p.sequence_parallel = true, p.etp = 1; };
+  const auto halves_of_chunks = [](Point& p) { p.cp = 2, p.tp = 2, p.sequence_parallel = true, p.etp = 1; };
+  CHECK(checked(run(5.1, halves_of_chunks), {run(5, quarters)}).outcome == Outcome::wrong);
+  // Where no token is dropped all compute the same.
+  const auto learned = [](Point& p) { p.router = {Routing::learned, 0}; };
+  const auto learned_cp = [&](Point& p) { learned(p), cp(p); };
+  CHECK(checked(run(5.1, learned_cp), {run(5, learned)}).outcome == Outcome::wrong);
+}
+
+TEST_CASE("Adafactor's layouts in which several ranks have keys and values whole are told, and compared with each other") {
+  const auto run = [](double loss, std::int64_t tp, std::int64_t dp = 1) {
+    PointResult r = with_losses(tp, {loss});
+    r.point.model.kv_heads = 2;
+    r.point.optimizer = OptimizerKind::adafactor;
+    r.point.dp = dp;
+    r.id = point_id(r.point);
+    r.world = static_cast<int>(r.point.world());
+    return r;
+  };
+  const auto checked = [](PointResult r, const std::vector<PointResult>& before) {
+    check_losses(r, before);
+    return r;
+  };
+  CHECK(checked(run(5.1, 2), {run(5, 1)}).outcome == Outcome::wrong);
+  const PointResult apart = checked(run(5.1, 4), {run(5, 1)});
+  CHECK(apart.outcome == Outcome::ok);
+  CHECK_THAT(apart.reason, Contains("keys and values in a matrix of their own") && Contains("not compared"));
+  CHECK(checked(run(5.2, 4, 2), {run(5, 1), run(5.1, 4)}).outcome == Outcome::wrong);
+  // A vector of numbers for each weight has no matrix.
+  PointResult adam = run(5.1, 4), serial = run(5, 1);
+  adam.point.optimizer = serial.point.optimizer = OptimizerKind::adamw;
+  CHECK(checked(adam, {serial}).outcome == Outcome::wrong);
 }
 
 TEST_CASE("gradient norms that leave the reference make a point wrong where its losses do not") {

@@ -103,7 +103,7 @@ TEST_CASE("a replay of long pipelines, on nodes that cut them anyhow, is the run
     machine.devices_per_node = per_node;
     for (const ScheduleKind schedule :
          {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved})
-      for (const Graph graph : {Graph::eager, Graph::fused})
+      for (const Graph graph : {Graph::eager, Graph::fused, Graph::megatron_core})
         for (const Recompute recompute : {Recompute::none, Recompute::full}) {
           Point p = pipeline(4, 48);
           p.schedule = schedule;
@@ -123,7 +123,7 @@ TEST_CASE("a replay of long pipelines, on nodes that cut them anyhow, is the run
 
 TEST_CASE("a replay of many micro batches on one stage is the run of them") {
   for (const ScheduleKind schedule : {ScheduleKind::gpipe, ScheduleKind::one_f_one_b})
-    for (const Graph graph : {Graph::eager, Graph::fused})
+    for (const Graph graph : {Graph::eager, Graph::fused, Graph::megatron_core})
       for (const std::int64_t micro_batches : {1, 2, 3, 4, 40}) {
         Point p = pipeline(1, micro_batches);
         p.schedule = schedule;
@@ -174,6 +174,34 @@ TEST_CASE("a replay is out of memory where the run is, with the same words") {
       INFO(p.memory_limit);
       check_same(p, machine, framework);
     }
+}
+
+TEST_CASE("a replay counts the steady state: where the first step leaves what later ones find, these peak higher, and take as long") {
+  const Machine machine = find_machine("A100-SXM4-80GB", "test");
+  const Framework framework = find_framework("mbench", "test");
+  for (const std::int64_t micro_batches : {1, 2, 4, 12}) {
+    Point p = pipeline(4, micro_batches);
+    p.schedule = ScheduleKind::gpipe;
+    p.graph = Graph::megatron_core;
+    INFO(micro_batches << " micro batches");
+    check_same(p, machine, framework);
+    const Plan plan = strategies::make_plan(p);
+    auto first = sim::record(plan, 0, nullptr, nullptr, std::nullopt, sim::Steps::first);
+    const auto steady = sim::record(plan, 0, nullptr, nullptr);
+    REQUIRE(first);
+    REQUIRE(steady);
+    const auto once = sim::replay_memory(plan, *first, 0), again = sim::replay_memory(plan, *steady, 0);
+    const auto counted = sim::count_memory(plan, *steady);
+    for (std::size_t stage = 0; stage < 4; ++stage) {
+      CHECK_FALSE(first->tapes.at(first->classes.classes[stage].kind).later);
+      CHECK(once[stage].peak.total < again[stage].peak.total);
+      CHECK(counted[stage].by_category == again[stage].peak.by_category);
+    }
+  }
+  // A fused graph leaves nothing behind: a step is as the first one.
+  const auto fused = sim::record(strategies::make_plan(pipeline(4, 4)), 0, nullptr, nullptr);
+  REQUIRE(fused);
+  for (const auto& [kind, tapes] : fused->tapes) CHECK_FALSE(tapes.later);
 }
 
 TEST_CASE("a forecast of memory is what a simulation without time takes") {

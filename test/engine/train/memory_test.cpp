@@ -196,6 +196,25 @@ TEST_CASE("a memory limit stops the run with the allocation and its category") {
   }
 }
 
+// The first backward makes placeholders of weights' gradients, behind the peak of a step of one micro batch.
+TEST_CASE("a forecast is of the steady state, whose steps find what the first one has left") {
+  for (const std::int64_t micro_batches : {1, 2, 5}) {
+    INFO(micro_batches << " micro batches");
+    Point p = narrow(4);
+    p.graph = Graph::megatron_core;
+    p.global_batch = p.micro_batch * micro_batches;
+    const MemoryForecast forecast = forecast_memory(strategies::make_plan(p));
+    SerialRun run(p);
+    run.trainer.step();
+    const MemoryUse first = run.device->memory().peak();
+    run.steps(2);
+    CHECK(forecast.peak_by_stage[0].total == run.device->memory().peak().total);
+    CHECK(forecast.peak_by_stage[0].by_category == run.device->memory().peak().by_category);
+    CHECK(forecast.reserved_by_stage[0] == run.device->memory().reserved());
+    CHECK((forecast.peak_by_stage[0].total > first.total) == (micro_batches == 1));
+  }
+}
+
 TEST_CASE("a forecast is out of memory where the run would be") {
   Point p = narrow(4);
   const MemoryForecast forecast = forecast_memory(strategies::make_plan(p));

@@ -1,0 +1,170 @@
+#include "test/mpi/drawn_fields.h"
+
+namespace mbench::test {
+namespace {
+
+using nlohmann::json;
+
+std::int64_t number(const json& drawn, const char* key) { return drawn.value(key, std::int64_t{1}); }
+std::string text(const json& drawn, const char* key, const char* otherwise) { return drawn.value(key, otherwise); }
+bool on(const json& drawn, const char* key) { return drawn.value(key, false); }
+
+bool always(const json&) { return true; }
+bool processes(const json& d) { return text(d, "replicas", "ranks") == "ranks"; }
+bool one_piece(const json& d) { return number(d, "tp") * number(d, "pp") * number(d, "cp") == 1; }
+bool tensor(const json& d) { return number(d, "tp") > 1; }
+bool pipeline(const json& d) { return number(d, "pp") > 1; }
+bool context(const json& d) { return number(d, "cp") > 1; }
+bool sequence(const json& d) { return on(d, "sequence_parallel"); }
+bool whole_table(const json& d) {
+  const json& model = d.at("model");
+  const std::string family = model.at("family");
+  return tensor(d) && !model.contains("mtp_layers") && !model.value("tied_embedding", family == "gpt" || family == "bert");
+}
+bool experts(const json& d) { return d.at("model").contains("experts"); }
+bool experts_apart(const json& d) { return number(d, "ep") > 1 && d.value("router", "balanced").find("capacity") == std::string::npos; }
+bool experts_cut(const json& d) { return experts(d) && sequence(d); }
+bool fp8(const json& d) { return d.at("precision") == "fp8"; }
+bool fp8_alone(const json& d) { return fp8(d) && processes(d); }
+bool fp16(const json& d) { return d.at("precision") == "fp16"; }
+bool bf16(const json& d) { return d.at("precision") == "bf16"; }
+bool brain(const json& d) { return bf16(d) || fp8(d); }
+bool adam(const json& d) { return text(d, "optimizer", "adamw") == "adamw"; }
+bool adam_of_16_bits(const json& d) { return adam(d) && d.at("precision") != "f32"; }
+bool adam_of_bf16(const json& d) { return adam(d) && bf16(d); }
+std::string zero(const json& d) {
+  if (!d.contains("zero")) return "0";
+  return d["zero"].is_string() ? d["zero"].get<std::string>() : std::to_string(d["zero"].get<int>());
+}
+bool fsdp(const json& d) { return zero(d) == "fsdp"; }
+bool sharded(const json& d) { return zero(d) != "0" && number(d, "dp") > 1; }
+bool reduces_at_end(const json& d) { return zero(d) == "0" || zero(d) == "1" || zero(d) == "oss"; }
+bool may_reduce_at_end(const json& d) { return processes(d) && reduces_at_end(d); }
+bool fetches_once(const json& d) { return zero(d) == "1" || zero(d) == "2" || zero(d) == "oss" || zero(d) == "oss+sdp"; }
+bool may_offload(const json& d) { return adam(d) && processes(d) && !on(d, "fp8_parameters") && !on(d, "main_weights_in_bf16"); }
+bool whole_weights(const json& d) { return text(d, "offload", "none") == "none"; }
+bool megatron(const json& d) { return text(d, "graph", "fused") == "megatron_core"; }
+bool may_capture(const json& d) { return adam(d) && processes(d) && !fp8(d) && whole_weights(d) && text(d, "router", "balanced") != "learned"; }
+bool recomputes(const json& d) { return text(d, "recompute", "none") != "none"; }
+bool interleaved(const json& d) { return text(d, "schedule", "1f1b") == "interleaved"; }
+bool may_defer(const json& d) {
+  return pipeline(d) && reduces_at_end(d) && whole_weights(d) && d.value("gradient_accumulation_fusion", true) &&
+         !d.at("model").contains("mtp_layers");
+}
+bool defers(const json& d) { return on(d, "defer_embedding_wgrad"); }
+
+}  // namespace
+
+const std::vector<DrawnField>& drawn_fields() {
+  static const json no = {false, false, true}, mostly = {true, true, false};
+  static const std::vector<DrawnField> all = {
+      {"seq", {32, 32, 32, 16, 48, 64}, always},
+      {"micro_batch", {1, 1, 1, 2, 3}, always},
+      {"seed", {1234, 7}, always},
+      {"dropout", {0, 0, 0.1, 0.3}, always},
+      {"data", {"synthetic", "synthetic", "text:" MBENCH_SOURCE_DIR "/LICENSE"}, always},
+      {"loader_workers", {0, 0, 1, 3}, always},
+      {"pinned", no, always},
+      {"replicas", {"ranks", "ranks", "single_process"}, one_piece},
+      {"sequence_parallel", {true, true, false}, tensor},
+      {"vocab_parallel", {true, false}, whole_table},
+      {"tp_gathers", {"block", "block", "block", "product"}, sequence},
+      {"tp_comm_overlap", no, sequence},
+      {"attention", {"core", "flash", "flash"}, always},
+      {"cp_communication", {"ring", "ring", "all_gather", "all_to_all"}, context},
+      {"router", {"balanced", "balanced", "learned", "capacity:1", "capacity:1.5"}, experts},
+      {"ep", {1, 2, 2, 4}, experts},
+      {"etp", {0, 1, 2}, experts_cut},
+      {"ep_communication", {"all_to_all", "all_to_all", "all_gather", "flex"}, experts_apart},
+      {"precision", {"f32", "f32", "bf16", "bf16", "fp16", "fp8", "fp8", "fp8"}, always},
+      {"fp8_recipe", {"tensorwise", "delayed", "blockwise"}, fp8},
+      {"fp8_parameters", no, fp8_alone},
+      {"gradients_in_f32", {false, true}, fp16},
+      {"gradients_in_bf16", no, brain},
+      {"optimizer", {"adamw", "adamw", "adamw", "adamw", "adamw8bit", "adafactor", "sgd"}, always},
+      {"moments_in_bf16", no, adam_of_16_bits},
+      {"main_weights_in_bf16", no, adam_of_bf16},
+      {"fused_optimizer", mostly, always},
+      {"learning_rate", {1.5e-4, 1.5e-4, 1e-3}, always},
+      {"lr_warmup", {0, 0, 2}, always},
+      {"weight_decay", {0.01, 0.1, 0}, always},
+      {"clip_grad", {1, 1, 0.1, 0}, always},
+      {"zero", {0, 0, 1, 2, 3, "oss", "oss+sdp", "fsdp", "fsdp"}, processes},
+      {"fsdp_no_sync", {false, true}, fsdp},
+      {"optimizer_instances", {1, 1, 2, 4}, sharded},
+      {"overlap_grad_reduce", mostly, may_reduce_at_end},
+      {"overlap_param_gather", mostly, fetches_once},
+      {"offload", {"none", "none", "none", "optimizer", "all"}, may_offload},
+      {"graph", {"fused", "fused", "eager", "megatron_core", "megatron_core", "megatron_core"}, always},
+      {"cross_entropy_fusion", {"te", "te", "none", "native", "torch", "torch_16bit"}, always},
+      {"gradient_accumulation_fusion", mostly, megatron},
+      {"grouped_experts", mostly, megatron},
+      {"mask_in_batch", mostly, megatron},
+      {"transformer_engine", mostly, megatron},
+      {"capture", no, may_capture},
+      {"recompute", {"none", "none", "none", "selective", "full", "norm", "mlp", "core_attention+norm", "moe", "moe+norm", "moe_act",
+                     "moe_act+norm", "mla_up_proj", "core_attention+mla_up_proj+norm", "alternate_products"}, always},
+      {"recompute_layers", {0, 0, 1, 2}, recomputes},
+      {"schedule", {"1f1b", "1f1b", "gpipe", "interleaved", "interleaved"}, pipeline},
+      {"virtual_stages", {2, 2, 4}, interleaved},
+      {"micro_batch_group", {0, 0, 3, 5}, interleaved},
+      {"first_stage_layers", {0, 0, 0, 1, 2, 3, 4}, pipeline},
+      {"last_stage_layers", {0, 0, 0, 1, 2, 3}, pipeline},
+      {"defer_embedding_wgrad", {false, true}, may_defer},
+      {"wgrad_deferral_limit", {0, 0, 1, 2}, defers},
+  };
+  return all;
+}
+
+const std::vector<std::string>& drawn_first() {
+  static const std::vector<std::string> all = {"model", "tp", "pp", "dp", "cp", "global_batch"};
+  return all;
+}
+
+const std::vector<FixedField>& fixed_fields() {
+  static const std::vector<FixedField> all = {
+      {"iterations", "three steps: the second finds what the first has made, the third finds memory as the second does"},
+      {"warmup", "steps that are not measured train as all do"},
+      {"strategy", "names a value of zero and of recompute, which are drawn"},
+      {"rope_fusion", "a real device has one kernel for it"},
+      {"deterministic", "a real device refuses it"},
+      {"framework", "of a simulation: drawn there, by the layout's number"},
+      {"machine", "of a simulation: changes times alone"},
+      {"device", "the CPU, and the simulated machine that it is held against"},
+      {"memory_limit", "changes nothing where there is room"},
+      {"max_seconds", "ends a training and changes none"},
+      {"env", "is for the launcher"},
+      {"ranks_per_node", "is for the launcher"},
+  };
+  return all;
+}
+
+const json& drawn_models() {
+  // Sizes whose parts on 2 and on 4 ranks are multiples of 16 can be had in FP8.
+  static const json all = json::parse(R"([
+    {"family": "gpt"},
+    {"family": "gpt", "heads": 4, "vocab": 131},
+    {"family": "gpt", "mtp_layers": 1},
+    {"family": "gpt", "tied_embedding": false, "heads": 6, "hidden": 96, "ffn": 192},
+    {"family": "bert"},
+    {"family": "bert", "norm_place": "post"},
+    {"family": "bert", "tied_embedding": false, "vocab": 190},
+    {"family": "llama", "kv_heads": 2},
+    {"family": "llama", "kv_heads": 4, "heads": 4},
+    {"family": "llama", "kv_heads": 1, "heads": 4, "head_dim": 32},
+    {"family": "llama", "kv_heads": 4, "qk_norm": true, "mtp_layers": 2},
+    {"family": "llama", "norm": "layer_norm", "activation": "squared_relu", "bias": true, "tied_embedding": true},
+    {"family": "mixtral", "ffn": 64, "experts": 8, "active_experts": 2},
+    {"family": "mixtral", "ffn": 64, "experts": 4, "active_experts": 1, "shared_experts": 1, "kv_heads": 4},
+    {"family": "mixtral", "ffn": 128, "expert_ffn": 64, "experts": 4, "active_experts": 2, "dense_layers": 1, "kv_heads": 8,
+     "routing": {"balance_loss": 0.01, "z_loss": 0.001}},
+    {"family": "deepseek", "kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": 6, "q_lora_rank": 24},
+    {"family": "deepseek", "kv_lora_rank": 32, "qk_nope_head_dim": 16, "qk_rope_head_dim": 16, "v_head_dim": 16, "heads": 4,
+     "kv_heads": 4},
+    {"family": "deepseek", "kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": 8, "ffn": 96,
+     "expert_ffn": 32, "experts": 8, "active_experts": 2, "shared_experts": 1, "dense_layers": 1, "mtp_layers": 1}
+  ])");
+  return all;
+}
+
+}  // namespace mbench::test
