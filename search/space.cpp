@@ -347,9 +347,13 @@ bool Layouts::each_family(const Point& mesh, const Family& found) const {
 bool can_be(const Space& space, const Point& point, std::map<std::string, Refused>& refused) {
   const auto refusal = strategies::why_not(point);
   if (!refusal) return true;
-  Refused& kind = refused[kind_of(refusal->reason)];
-  if (kind.count++ == 0) kind.example = refusal->reason, kind.layout = label_of(space, point);
+  refuse(space, point, refusal->reason, refused);
   return false;
+}
+
+void refuse(const Space& space, const Point& point, const std::string& reason, std::map<std::string, Refused>& refused) {
+  Refused& kind = refused[kind_of(reason)];
+  if (kind.count++ == 0) kind.example = reason, kind.layout = label_of(space, point);
 }
 
 void each_layout(const Space& space, std::int64_t devices, bool fill, std::map<std::string, Refused>& refused,
