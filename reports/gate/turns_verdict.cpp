@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "reports/records/number_text.h"
+
 namespace mbench::reports {
 namespace {
 
@@ -72,7 +74,8 @@ TimeEvidence weigh_kind(const std::vector<const PointResult*>& now, const std::v
 }
 
 std::string percent(double ratio) {
-  return fmt::format("{:+.1f} %", (ratio - 1) * 100);
+  const std::string far = beyond_percent(ratio);
+  return far.empty() ? fmt::format("{:+.1f} %", (ratio - 1) * 100) : far;
 }
 std::string told_of(const Series& rounds) {
   std::string text;
