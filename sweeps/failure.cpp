@@ -158,7 +158,7 @@ std::string daemon_end(const Lines& lines) {
 std::string last_words(const Lines& lines) {
   static const std::regex own_message(R"(mbench: (\[.*\] .*))");
   // Open MPI's reason stands above what it concludes from it.
-  static const std::regex mpi_reason(R"(--> Returned (?:value )?"?([^"(]+?)"? \(-?\d+\) instead of)");
+  static const std::regex mpi_reason(R"re(--> Returned (?:value )?"?([^"(]+?)"? \(-?\d+\) instead of)re");
   Lines words;
   for (const std::string& line : lines)
     if (const auto m = match(line, mpi_reason)) return "MPI did not start: " + printable(std::string((*m)[1]));

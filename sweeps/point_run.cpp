@@ -33,8 +33,12 @@ void add_reason(PointResult& result, const std::string& reason) {
 
 // Of a run that ended before its ranks came up: what may have kept them from it.
 std::string early_end(const Point& point, bool silent) {
+  // Those that loaders and launchers go by.
+  constexpr std::string_view kObeyed[] = {"PATH", "LD_", "HOME", "TMPDIR", "OMPI_", "OPAL_", "PRTE_", "PMIX_", "PMI_", "HYDRA_", "MPI", "SLURM_", "UCX_", "FI_"};
   std::string names;
-  for (const auto& [name, value] : point.env) names += (names.empty() ? "" : ", ") + name;
+  for (const auto& [name, value] : point.env)
+    if (std::any_of(std::begin(kObeyed), std::end(kObeyed), [&](std::string_view begin) { return name.starts_with(begin); }))
+      names += (names.empty() ? "" : ", ") + name;
   if (names.empty()) return silent ? "nothing was printed" : "";
   return (silent ? "nothing was printed, and " : "") + ("the point's env sets " + names);
 }

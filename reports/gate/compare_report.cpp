@@ -43,6 +43,7 @@ std::string percent(double ratio) {
 std::string value_text(const MetricComparison& c, const std::optional<double>& value) {
   if (!value) return "";
   if (c.metric == "loss") return std::isfinite(*value) ? fmt::format("{:.5g}", *value) : "not finite";
+  if (!std::isfinite(*value)) return "not finite";
   const int decimals = *value >= 1000 ? 0 : *value >= 100 ? 1 : *value >= 10 ? 2 : 3;
   return fmt::format("{} {}", fixed_text(*value, decimals), c.metric == "time" ? "ms" : "MiB");
 }

@@ -152,7 +152,7 @@ if [ -n "$STOP" ] && [ ! -e )SH" + (r.folder / "stopped") + R"SH( ]; then
     echo '{"progress": {"phase": "iteration", "iteration": 2, "of": 3, "ms": 3.5, "loss": 5.25}}'
   else
     echo '{"progress": {"phase": "soak", "iteration": 40, "of": 0, "ms": 2.5}}'
-    echo '{"window": {"seconds": 2, "steps": 40, "windows": {"window_steps": [40], "end_s": [2], "median_ms": [50], "worst_ms": [60], "samples_per_s": [80]}}}'
+    echo '{"window": {"seconds": 2, "steps": 40, "window_steps": [40], "end_s": [2], "median_ms": [50], "worst_ms": [60], "samples_per_s": [80]}}'
   fi
   kill -TERM $PPID
   if [ -n "$ENDS" ]; then exit 143; fi

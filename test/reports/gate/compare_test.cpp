@@ -71,8 +71,8 @@ TEST_CASE("what is not finite, or too large for digits, is said in words") {
   CHECK_THAT(rendered(), Contains("so far from the baseline's"));
   now = one(100, 1e308), base = one();
   CHECK_THAT(rendered(), Contains("1e+308 MiB") && Contains("1e+305 times"));
-  now = one(1e308), base = one();
-  CHECK_THAT(rendered(), Contains("1e+306 times"));
+  now = one(1e306), base = one();
+  CHECK_THAT(rendered(), Contains("1e+304 times"));
 }
 
 TEST_CASE("a point that was cut short is no measurement, on either side") {
