@@ -88,6 +88,11 @@ int calibrate(Options options) {
   if (const auto why = why_not_built(options.device)) fail(ErrorKind::unsupported, "--on", "{}", *why);
   const bool cpu = options.device == "cpu";
   const sweeps::Launcher launcher = find_launcher(options.launch);
+  const int most = options.ranks > 0 ? options.ranks : cpu ? launcher.cores : static_cast<int>(gpus().size());
+  RankJob all_ranks;
+  all_ranks.device = options.device;
+  all_ranks.ranks = most;
+  check_ranks_can_start(all_ranks, launcher);
   CalibrationOptions alone;
   alone.seconds = options.quick ? 1 : 3;
   alone.cores = launcher.cores;
@@ -100,7 +105,6 @@ int calibrate(Options options) {
     const auto peak = gpu_peak(name, precision);
     return peak ? peak->flops : 0;
   });
-  const int most = options.ranks > 0 ? options.ranks : cpu ? launcher.cores : static_cast<int>(gpus().size());
   std::vector<int> counts;
   for (int k = 1; k < most; k *= 2) counts.push_back(k);
   counts.push_back(most);

@@ -19,27 +19,33 @@ namespace {
 
 constexpr std::string_view kTold = "{\"told\": ";
 
-}  // namespace
-
-nlohmann::ordered_json told_by_ranks(const RankJob& job, const sweeps::Launcher& launcher) {
+sweeps::Command command_of(const RankJob& job, const sweeps::Launcher& launcher, const std::vector<std::string>& program) {
   Point ranks;  // as many of them as a layout of data parallelism has
   ranks.dp = job.ranks;
   ranks.device = job.device;
+  try {
+    return sweeps::command_for(launcher, ranks, program);
+  } catch (const Error& e) {  // for a sweep it is the outcome of a point; here what was asked for cannot be
+    if (e.kind() != ErrorKind::launch_failed) throw;
+    const std::string text = e.what();  // "[where] what"
+    const std::size_t end = text.find("] ");
+    throw Error(ErrorKind::bad_input, text.substr(1, end - 1), text.substr(end + 2));
+  }
+}
+
+}  // namespace
+
+void check_ranks_can_start(const RankJob& job, const sweeps::Launcher& launcher) {
+  command_of(job, launcher, {this_program()});
+}
+
+nlohmann::ordered_json told_by_ranks(const RankJob& job, const sweeps::Launcher& launcher) {
   std::vector<std::string> program = {this_program(), job.command};
   program.insert(program.end(), job.arguments.begin(), job.arguments.end());
   std::optional<sweeps::SessionFolder> session;
   if (sweeps::keeps_session_here(launcher)) session = sweeps::SessionFolder::make();
   if (session) program.insert(program.end(), {"--end-with", session->path()});
-  const sweeps::Command command = [&] {
-    try {
-      return sweeps::command_for(launcher, ranks, program);
-    } catch (const Error& e) {  // for a sweep it is the outcome of a point; here what was asked for cannot be
-      if (e.kind() != ErrorKind::launch_failed) throw;
-      const std::string text = e.what();  // "[where] what"
-      const std::size_t end = text.find("] ");
-      throw Error(ErrorKind::bad_input, text.substr(1, end - 1), text.substr(end + 2));
-    }
-  }();
+  const sweeps::Command command = command_of(job, launcher, program);
   std::optional<nlohmann::ordered_json> told;
   sweeps::HopelessLaunch launch;
   ProcessRequest process;

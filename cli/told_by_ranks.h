@@ -22,6 +22,9 @@ struct RankJob {
   std::string if_interrupted = "interrupted";  // what is said then
 };
 
+// bad_input where the launcher cannot start so many.
+void check_ranks_can_start(const RankJob& job, const sweeps::Launcher& launcher);
+
 // Starts the ranks as a sweep starts those of a point, with a folder of its own for what their MPI keeps, and returns what tell_as_rank
 // told. launch_failed or timed_out, with the reason and the command, where nothing was told or the ranks did not end well.
 nlohmann::ordered_json told_by_ranks(const RankJob& job, const sweeps::Launcher& launcher);
