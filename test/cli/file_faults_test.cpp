@@ -84,7 +84,6 @@ TEST_CASE("faults: input that is no point, no result or no text") {
   const std::string escape = "\"$(printf '\\033[31m')\"";
   hold(room, {{"$M sweep tiny.json --out d --timeout " + escape, 2, "\\x1b[31m"},
               {"$M sweep tiny.json --out d --collective-timeout " + escape, 2, "\\x1b[31m"},
-              {"$M " + escape, 2, "\\x1b[31m"},
               {"$M sweep tiny.json --set tp=1 --dry-run --launcher-args \"--x $(printf '\\033[31m')\" --launcher mpirun --out d", 0, "$'\\x1b'"},
               {"$M sweep tiny.json --set tp=1 --dry-run --launcher local --out " + escape, 0, "\\x1b"},
               {"$M sweep label.json --dry-run --launcher local --out d", 0, "\\u001b"},
