@@ -2,7 +2,6 @@
 // by jobs of this program, started as a sweep starts those of its points.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <ctime>
 #include <filesystem>
@@ -12,6 +11,8 @@
 #include "cli/cli.h"
 #include "cli/environment.h"
 #include "cli/launch.h"
+#include "cli/seconds.h"
+#include "cli/told_by_ranks.h"
 #include "engine/base/atomic_file.h"
 #include "engine/base/json_reader.h"
 #include "engine/platform/calibrate.h"
@@ -19,6 +20,7 @@
 #include "engine/run/gpu_peaks.h"
 #include "engine/sim/machine.h"
 #include "engine/spec/point.h"
+#include "sweeps/session_folder.h"
 
 namespace mbench::cli {
 namespace {
@@ -34,9 +36,10 @@ constexpr const char* kHelp =
 constexpr const char* kInterrupted = "interrupted, need it to go on to the end: nothing was written";
 
 struct Options {
-  std::string file = "machine.json", device, tables;
+  std::string file = "machine.json", device, end_with;
   int ranks = 0;
-  bool quick = false;
+  double timeout = 1200;
+  bool quick = false, told = false;
   LaunchOptions launch;
 };
 
@@ -47,14 +50,13 @@ std::string where_of(const std::string& device, int cores) {
   return fmt::format("{}, {:%Y-%m-%d}", what, fmt::gmtime(std::time(nullptr)));
 }
 
-// One rank of a job that this program started: rank 0 writes what all have measured.
+// One rank of a job that this program started: rank 0 tells what all have measured.
 void measure(const Options& options) {
+  if (!options.end_with.empty()) sweeps::end_with(options.end_with);
   const auto job = join_job(300);
   const MeasuredTables tables = measure_tables(*job, {options.device, options.quick});
   if (job->world().rank() != 0) return;
-  write_file_atomically(options.tables,
-                        dump_json({{"measured", sim::measured_to_json(tables.measured, "a job of calibrate")},
-                                   {"host_speed", tables.host_speed}}));
+  tell_as_rank({{"measured", sim::measured_to_json(tables.measured, "a job of calibrate")}, {"host_speed", tables.host_speed}});
 }
 
 struct Part {
@@ -63,34 +65,17 @@ struct Part {
 };
 
 Part measure_with(int ranks, const Options& options, const sweeps::Launcher& launcher, Interrupt& interrupt) {
-  const fs::path folder = fs::temp_directory_path() / fmt::format("mbench-calibrate-{}", ::getpid());
-  fs::create_directories(folder);
-  const std::string tables = (folder / fmt::format("{}.json", ranks)).string();
-  std::vector<std::string> program = {this_program(), "calibrate", "--tables", tables, "--on", options.device};
-  if (options.quick) program.push_back("--quick");
-  Point point;
-  point.dp = ranks;
-  point.device = options.device;
-  const sweeps::Command command = sweeps::command_for(launcher, point, program);
-  ProcessRequest request;
-  request.argv = command.argv;
-  request.env = command.env;
-  request.log = tables + ".log";
-  request.timeout_s = 1200;
-  request.interrupt = &interrupt;
-  const ProcessEnd end = run_process(request);
-  std::error_code ignored;
-  if (end.how != ProcessEnd::How::exited || end.code != 0 || !fs::exists(tables)) {
-    std::string log;
-    if (fs::exists(request.log)) log = read_text_file(request.log);
-    fs::remove_all(folder, ignored);
-    if (end.how == ProcessEnd::How::interrupted) fail(ErrorKind::launch_failed, "calibrate", "{}", kInterrupted);
-    fail(ErrorKind::launch_failed, "calibrate", "{} rank{} did not measure: {}; started by: {}", ranks, ranks == 1 ? "" : "s",
-         log.empty() ? "they said nothing" : log.substr(log.size() - std::min<std::size_t>(log.size(), 500)), sweeps::shell_text(command));
-  }
-  const ordered_json all = parse_json(read_text_file(tables), tables);
-  fs::remove_all(folder, ignored);
-  return {sim::measured_from_json(nlohmann::json(all.at("measured")), tables), all.at("host_speed").get<double>()};
+  RankJob job;
+  job.command = "calibrate";
+  job.arguments = {"--told", "--on", options.device};
+  if (options.quick) job.arguments.push_back("--quick");
+  job.device = options.device;
+  job.ranks = ranks;
+  job.timeout_s = options.timeout;
+  job.interrupt = &interrupt;
+  job.if_interrupted = kInterrupted;
+  const ordered_json all = told_by_ranks(job, launcher);
+  return {sim::measured_from_json(nlohmann::json(all.at("measured")), "mbench calibrate"), all.at("host_speed").get<double>()};
 }
 
 int calibrate(Options options) {
@@ -98,29 +83,36 @@ int calibrate(Options options) {
   if (!folder.empty() && !fs::is_directory(folder))
     fail(ErrorKind::bad_input, "calibrate " + options.file, "no such folder, got \"{}\", need one that is there", folder.string());
   check_writable(options.file);
+  // Before any thread begins, which would take a signal that only the first one blocks; never destroyed, as a sweep's.
+  Interrupt& interrupt = *new Interrupt;
   if (options.device.empty()) options.device = gpus().empty() ? "cpu" : "cuda";
   if (const auto why = why_not_built(options.device)) fail(ErrorKind::unsupported, "--on", "{}", *why);
   const bool cpu = options.device == "cpu";
   const sweeps::Launcher launcher = find_launcher(options.launch);
+  const int most = options.ranks > 0 ? options.ranks : cpu ? launcher.cores : static_cast<int>(gpus().size());
+  RankJob all_ranks;
+  all_ranks.device = options.device;
+  all_ranks.ranks = most;
+  check_ranks_can_start(all_ranks, launcher);
   CalibrationOptions alone;
   alone.seconds = options.quick ? 1 : 3;
   alone.cores = launcher.cores;
   alone.memory_bytes = physical_memory();
+  alone.between = [&] {
+    if (interrupt.pending()) fail(ErrorKind::launch_failed, "calibrate", "{}", kInterrupted);
+  };
   alone.measured_on = cpu || !gpus().empty() ? where_of(options.device, launcher.cores) : "no GPU";
   ordered_json m = cpu ? calibrate_cpu(alone) : calibrate_gpu(alone, [](const std::string& name, Precision precision) {
     const auto peak = gpu_peak(name, precision);
     return peak ? peak->flops : 0;
   });
-  const int most = options.ranks > 0 ? options.ranks : cpu ? launcher.cores : static_cast<int>(gpus().size());
   std::vector<int> counts;
   for (int k = 1; k < most; k *= 2) counts.push_back(k);
   counts.push_back(most);
-  // From here on there are ranks to end and their files to remove: never destroyed, as a sweep's.
-  Interrupt& interrupt = *new Interrupt;
   sim::Measured all;
   double speed = 0;
   for (const int ranks : counts) {
-    if (interrupt.pending()) fail(ErrorKind::launch_failed, "calibrate", "{}", kInterrupted);
+    alone.between();
     fmt::print("measuring with {} rank{} of {}\n", ranks, ranks == 1 ? "" : "s", most);
     std::fflush(stdout);
     Part part = measure_with(ranks, options, launcher, interrupt);
@@ -155,13 +147,17 @@ void add_calibrate(CLI::App& app, Exit& exit) {
       ->type_name("N")
       ->check(CLI::Range(1, 4096));
   command->add_flag("--quick", options->quick, "Coarser tables, in some seconds: for a first look");
-  command->add_option("--tables", options->tables, "")->group("");  // of the ranks that it starts
+  command->add_option("--timeout", options->timeout, "End the ranks of a measurement after so many seconds; default 1200")
+      ->type_name("SECONDS")
+      ->check(seconds_between(0.001, 1e9));
+  command->add_flag("--told", options->told, "")->group("");  // of the ranks that it starts
+  command->add_option("--end-with", options->end_with, "")->group("");
   options->launch.add_to(*command);
   command->callback([options, &exit] {
-    if (options->tables.empty())
-      exit.code = calibrate(*options);
-    else
+    if (options->told)
       measure(*options);
+    else
+      exit.code = calibrate(*options);
   });
 }
 

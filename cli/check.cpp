@@ -16,13 +16,14 @@
 #include "cli/hosts.h"
 #include "cli/launch.h"
 #include "cli/seconds.h"
+#include "cli/told_by_ranks.h"
 #include "engine/base/atomic_file.h"
 #include "engine/base/json_reader.h"
 #include "engine/base/text.h"
 #include "engine/platform/registry.h"
 #include "engine/process/process.h"
 #include "strategies/strategies.h"
-#include "sweeps/failure.h"
+#include "sweeps/session_folder.h"
 #include "sweeps/spec.h"
 
 namespace mbench::cli {
@@ -40,10 +41,8 @@ constexpr const char* kFooter =
     "Exit codes: 0 nothing stands out; 1 something does, or gave wrong data; 2 bad usage or bad input; 3 ranks could not be\n"
     "started, hung or crashed.";
 
-constexpr std::string_view kTold = "{\"check\": ";
-
 struct Options {
-  std::string spec, device, tolerance = "10%", machine, format = "md", result, largest;
+  std::string spec, device, tolerance = "10%", machine, format = "md", result, largest, end_with;
   std::vector<std::string> meshes;
   int ranks = 0;
   double timeout = 600;
@@ -155,13 +154,14 @@ int report(const Options& options, health::Health health) {
 
 // As a rank of a job.
 int run_as_rank(const Options& options) {
+  if (!options.end_with.empty()) sweeps::end_with(options.end_with);
   const auto job = join_job(300);
   const bool first = job->world().rank() == 0;
   try {
     const health::Health health = check_here(options, *job);
     if (!first) return Exit::kDone;
     if (!options.told) return report(options, health);
-    fmt::print("{}{}}}\n", kTold, health::to_json(health, 1).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    tell_as_rank(health::to_json(health, 1));
     return Exit::kDone;
   } catch (const Error& e) {
     if (job->world().size() == 1) throw;
@@ -173,6 +173,9 @@ int run_as_rank(const Options& options) {
 }
 
 int run(Options options) {
+  // Before any thread begins, which would take a signal that only the first one blocks. What is a rank itself ends as its launcher wants.
+  std::optional<Interrupt> interrupt;
+  if (options.ranks > 0) interrupt.emplace();
   if (options.device.empty()) options.device = gpus().empty() ? "cpu" : "cuda";
   if (const auto why = why_not_built(options.device))
     fail(ErrorKind::unsupported, "--on", "{}, got {}, need cpu", *why, options.device);
@@ -187,43 +190,26 @@ int run(Options options) {
   request.device = options.device;
   request.ranks = options.ranks;
   request.timeout_s = options.timeout;
-  Interrupt interrupt;
-  return report(options, check_ranks(request, find_launcher(options.launch), &interrupt));
+  return report(options, check_ranks(request, find_launcher(options.launch), &*interrupt));
 }
 
 }  // namespace
 
 health::Health check_ranks(const CheckRequest& request, const sweeps::Launcher& launcher, Interrupt* interrupt) {
-  Point ranks;  // as many of them as a layout of data parallelism has
-  ranks.dp = request.ranks;
-  ranks.device = request.device;
-  std::vector<std::string> program = {this_program(), "check", "--told", "--on", request.device};
-  for (const Mesh& mesh : request.meshes) program.insert(program.end(), {"--mesh", text_of(mesh)});
-  if (request.largest > 0) program.insert(program.end(), {"--largest", std::to_string(request.largest)});
-  const sweeps::Command command = sweeps::command_for(launcher, ranks, program);
-  std::optional<health::Health> told;
-  ProcessRequest process;
-  process.argv = command.argv;
-  process.env = command.env;
-  process.timeout_s = request.timeout_s;
-  process.interrupt = interrupt;
-  process.on_line = [&](std::string_view line) {
-    if (!line.starts_with(kTold)) return false;
-    const auto root = parse_json(line, "mbench check");
-    told = health::health_from_json(nlohmann::json(root.at("check")), "mbench check: $.check");
-    return true;
-  };
-  const ProcessEnd end = run_process(process);
-  if (told && end.how == ProcessEnd::How::exited && end.code == 0) {
-    if (told->devices.size() == static_cast<std::size_t>(request.ranks)) return std::move(*told);
-    fail(ErrorKind::launch_failed, launcher.program,
-         "starts jobs of {} ranks, need one of {}: it is another MPI's, or speaks another PMI than this program",
-         told->devices.size(), request.ranks);
-  }
-  if (end.how == ProcessEnd::How::interrupted) fail(ErrorKind::launch_failed, "check", "interrupted");
-  const sweeps::Failure failure = sweeps::explain_failure(end, launcher, "", request.timeout_s);
-  fail(failure.outcome == Outcome::timeout ? ErrorKind::timed_out : ErrorKind::launch_failed, "check", "{}; got it from: {}",
-       failure.reason, sweeps::shell_text(command));
+  RankJob job;
+  job.command = "check";
+  job.arguments = {"--told", "--on", request.device};
+  for (const Mesh& mesh : request.meshes) job.arguments.insert(job.arguments.end(), {"--mesh", text_of(mesh)});
+  if (request.largest > 0) job.arguments.insert(job.arguments.end(), {"--largest", std::to_string(request.largest)});
+  job.device = request.device;
+  job.ranks = request.ranks;
+  job.timeout_s = request.timeout_s;
+  job.interrupt = interrupt;
+  health::Health told = health::health_from_json(nlohmann::json(told_by_ranks(job, launcher)), "mbench check: $.told");
+  if (told.devices.size() == static_cast<std::size_t>(request.ranks)) return told;
+  fail(ErrorKind::launch_failed, launcher.program,
+       "starts jobs of {} ranks, need one of {}: it is another MPI's, or speaks another PMI than this program", told.devices.size(),
+       request.ranks);
 }
 
 std::vector<Mesh> meshes_of(const std::vector<Point>& points) {
@@ -297,6 +283,7 @@ void add_check(CLI::App& app, Exit& exit) {
       ->check(seconds_between(0.001, 1e9));
   command->add_flag("--quiet", options->quiet, "No progress");
   command->add_flag("--told", options->told, "A line of JSON, for the program that started the ranks")->group("");
+  command->add_option("--end-with", options->end_with, "")->group("");  // as of run
   options->launch.add_to(*command);
   command->callback([options, &exit] { exit.code = run(*options); });
 }

@@ -10,6 +10,7 @@
 #include <exception>
 #include <filesystem>
 #include <iostream>
+#include <sstream>
 #include <system_error>
 
 #include "cli/cli.h"
@@ -109,7 +110,10 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? Exit::kDone : Exit::kBadInput;
+    std::ostringstream told;  // with what was typed in it
+    const bool done = app.exit(e, std::cout, told) == 0;
+    std::cerr << printable(told.str());
+    return done ? Exit::kDone : Exit::kBadInput;
   } catch (const Error& e) {
     complain(e.what());
     return exit_code_of(e.kind());

@@ -204,7 +204,7 @@ void print_forecast(const Point& point, const Plan& plan, Simulator& simulator, 
 // Whether there is a plan, or a reason why there can be none; false if something went wrong on the way.
 bool print_point(const sweeps::SpecPoint& point, const Options& options, Simulator& simulator) {
   bool good = true;
-  fmt::print("{}  {}\n", point.id, point.label);
+  fmt::print("{}  {}\n", point.id, printable(point.label));
   try {
     const Plan plan = strategies::make_plan(point.point);
     print_layout(point.point, plan);
@@ -213,11 +213,13 @@ bool print_point(const sweeps::SpecPoint& point, const Options& options, Simulat
   } catch (const Error& e) {
     good = outcome_of(e.kind()).has_value();
     fmt::print("  {}: {}\n", good ? "cannot run" : "failed", printable(e.what()));
+    fmt::print(stderr, "mbench: {} {}\n", point.id, printable(e.what()));
   } catch (const std::system_error&) {  // standard output is full
     throw;
   } catch (const std::exception& e) {
     good = false;
     fmt::print("  failed: {}\n", e.what());
+    fmt::print(stderr, "mbench: {} {}\n", point.id, printable(e.what()));
   }
   fmt::print("\n");
   return good;

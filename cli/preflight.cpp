@@ -1,5 +1,7 @@
 // What is known of a point before it runs: whether it can be, whether it fits, about how long it takes.
 // The engine itself runs the step on a simulated CPU, so what is refused here could not have run.
+#include <omp.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -32,7 +34,12 @@ const Machine& this_machine() {
     options.measured_on = "this machine";
     options.cores = usable_cores();
     options.memory_bytes = std::max<std::uint64_t>(physical_memory(), std::uint64_t{1} << 30);
-    return machine_from_json(calibrate_cpu(options), "calibration");
+    // With no more threads than cores, whatever number the ranks are given: a number that cannot be is their answer.
+    const int chosen = omp_get_max_threads();
+    omp_set_num_threads(std::clamp(chosen, 1, options.cores));
+    nlohmann::ordered_json measured = calibrate_cpu(options);
+    omp_set_num_threads(chosen);
+    return machine_from_json(measured, "calibration");
   }();
   return machine;
 }

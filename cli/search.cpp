@@ -175,6 +175,12 @@ int run(Options options) {
   file.environment["framework"] = fmt::format("{} ({})", place.framework.name, place.framework.description);
   file.environment["started"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
   std::string text = describe_search(space, place, how, end, file);
+  // What was found is kept before anything is drawn: a disk that is nearly full has room for the one, and not for both.
+  bool written = is_written(fs::path(out) / "results.json", [&](const std::string& path) { write_result_file(path, file); });
+  const auto write_text = [&](const std::string& all) {
+    written = is_written(fs::path(out) / "results.md", [&](const std::string& path) { write_file_atomically(path, all); }) && written;
+  };
+  write_text(text);
   text += draw(space, end, file, out, interrupt);
   if (options.sensitivities && !end.best.empty())
     text += "\n## What 10 % more of each figure of the machine gives the best\n\n" +
@@ -186,11 +192,7 @@ int run(Options options) {
       unexplained = e;  // said once what was found is kept
     }
   std::cout << text << std::flush;
-  bool written = is_written(fs::path(out) / "results.json", [&](const std::string& path) { write_result_file(path, file); });
-  const auto write_text = [&](const std::string& all) {
-    written = is_written(fs::path(out) / "results.md", [&](const std::string& path) { write_file_atomically(path, all); }) && written;
-  };
-  write_text(text);
+  if (written) write_text(text);
   if (unexplained) throw *unexplained;
   bool good = !end.interrupted;
   if (options.confirm && good) {

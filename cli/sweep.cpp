@@ -24,6 +24,7 @@
 #include "cli/trace_file.h"
 #include "engine/base/atomic_file.h"
 #include "engine/base/json_reader.h"
+#include "engine/base/text.h"
 #include "engine/platform/registry.h"
 #include "engine/process/process.h"
 #include "engine/process/turns.h"
@@ -48,9 +49,9 @@ constexpr const char* kFooter =
     "DIR holds, besides results.json, results.md and plots, the folder points: of each point its JSON "
     "(ID.point.json),\n"
     "its result (ID.json) and what it printed (ID.log).\n"
-    "Ctrl-C ends the running point and keeps what is done (exit code 3); --resume goes on from there: points "
-    "that\n"
-    "are ok, oom, infeasible or unsupported are kept, all others run again.\n"
+    "Ctrl-C ends the running point and keeps what is done (exit code 3), of the running point what it had measured\n"
+    "in a row partial. --resume goes on from there: points that are ok, oom, infeasible or unsupported are kept, all\n"
+    "others run again.\n"
     "Exit codes: 0 done; 1 --check found something; 2 bad usage or bad input; 3 a point crashed, hung or gave a wrong loss, the sweep "
     "was\n"
     "interrupted, or results could not be written.\n"
@@ -299,7 +300,7 @@ int run(Options options) {
   runner.progress = &std::cerr;
   runner.tables = &std::cout;
   if (options.dry_run) {
-    std::cout << sweeps::describe_sweep(spec, runner);
+    std::cout << printable(sweeps::describe_sweep(spec, runner), std::string::npos);
     return Exit::kDone;
   }
   // A reader of our output that has gone (`| head`) must not end the sweep.

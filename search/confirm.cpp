@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "engine/base/text.h"
+#include "engine/sim/cluster.h"
 #include "search/parallel.h"
 #include "search/search.h"
 
@@ -17,7 +18,7 @@ Confirmed confirm(const Space& space, const Place& place, const SearchOptions& o
   std::vector<Point> all;
   const bool fill = options.objective == Objective::time || options.objective == Objective::memory;
   each_layout(space, place.devices, fill, refused, [&](const Point& p) {
-    all.push_back(p);
+    if (!why_lacking(p, place.machine, place.framework)) all.push_back(p);
     return true;
   });
   const Bounds bounds(place.machine, place.framework);

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "engine/base/text.h"
+#include "engine/sim/cluster.h"
 #include "engine/sim/simulate.h"
 #include "search/close_bounds.h"
 #include "search/mesh_bounds.h"
@@ -145,7 +146,7 @@ class Search {
     const double too_much = kWithinReach * end_.limit_mib, undercut = for_front_ ? least_mib_within(family.seconds) : kInfinite;
     for (std::size_t i = 0; i < family.micro_batches.size(); ++i) {
       p.micro_batch = family.micro_batches[i];
-      if (!strategies::can_be(p)) {
+      if (!strategies::can_be(p) || why_lacking(p, place_.machine, place_.framework)) {
         family.refused.push_back(p.micro_batch);
         continue;
       }
@@ -173,7 +174,7 @@ class Search {
       Point p = family.point;
       for (const std::int64_t micro_batch : family.refused) {
         p.micro_batch = micro_batch;
-        can_be(space_, p, end_.refused);
+        if (can_be(space_, p, end_.refused)) refuse(space_, p, why_lacking(p, place_.machine, place_.framework).value(), end_.refused);
       }
       end_.larger_micro_batches += family.left_out;
       end_.undercut += family.undercut;

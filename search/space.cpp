@@ -364,6 +364,11 @@ bool can_be(const Space& space, const Point& point, std::map<std::string, Refuse
   return false;
 }
 
+void refuse(const Space& space, const Point& point, const std::string& reason, std::map<std::string, Refused>& refused) {
+  Refused& kind = refused[kind_of(reason)];
+  if (kind.count++ == 0) kind.example = reason, kind.layout = label_of(space, point);
+}
+
 void each_layout(const Space& space, std::int64_t devices, bool fill, std::map<std::string, Refused>& refused,
                  const std::function<bool(const Point&)>& found) {
   const Layouts layouts(space, devices, fill);

@@ -74,6 +74,9 @@ class Layouts {
 // Whether a layout can be; if not, that is counted in `refused` by its reason, the numbers in it aside.
 bool can_be(const Space& space, const Point& point, std::map<std::string, Refused>& refused);
 
+// Counts a layout in `refused` that cannot be for this reason.
+void refuse(const Space& space, const Point& point, const std::string& reason, std::map<std::string, Refused>& refused);
+
 // Calls `found` with every layout that can be on `devices` devices, in a fixed order; it returns false to stop. `fill`:
 // layouts use all of them, where dp is free. Those that cannot be are counted in `refused`.
 void each_layout(const Space& space, std::int64_t devices, bool fill, std::map<std::string, Refused>& refused,

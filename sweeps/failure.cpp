@@ -158,7 +158,11 @@ std::string daemon_end(const Lines& lines) {
 // The last words of the ranks: mbench's own message if there is one, else the last three lines.
 std::string last_words(const Lines& lines) {
   static const std::regex own_message(R"(mbench: (\[.*\] .*))");
+  // Open MPI's reason stands above what it concludes from it.
+  static const std::regex mpi_reason(R"re(--> Returned (?:value )?"?([^"(]+?)"? \(-?\d+\) instead of)re");
   Lines words;
+  for (const std::string& line : lines)
+    if (const auto m = match(line, mpi_reason)) return "MPI did not start: " + printable(std::string((*m)[1]));
   for (const std::string& line : lines) {
     if (const auto m = match(line, own_message)) return printable(std::string((*m)[1]));
     if (!is_ruler(line) && !mentions(line, kBoilerplate) && !is_task_line(line)) words.push_back(line);
@@ -199,7 +203,10 @@ Failure explain_failure(const ProcessEnd& end, const Launcher& launcher, const s
       const auto lost = std::find_if(end.tail.begin(), end.tail.end(),
                                      [](const std::string& line) { return mentions(line, kHostLost); });
       const std::string told = lost == end.tail.end() ? "" : "; " + printable(*lost);
-      return {Outcome::timeout, fmt::format("{}, {}{}", end.why, reached, told)};
+      const std::string why = fmt::format("{}, {}{}", end.why, reached, told);
+      // Where no rank has spoken, what their launcher has said is all that is known.
+      const Outcome outcome = mentions(end.why, kNotLaunched) ? Outcome::launch_failed : Outcome::timeout;
+      return {outcome, progress.empty() && told.empty() ? with_words(why, end.tail) : why};
     }
     case ProcessEnd::How::interrupted:
       return {Outcome::crashed, "interrupted"};

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdlib>
 
+#include "engine/base/controls.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/base/wait_policy.h"
@@ -174,7 +175,7 @@ Command command_for(const Launcher& launcher, const Point& point, const Words& p
   const std::int64_t ranks = processes_of(point);
   if (launcher.kind == LauncherKind::local && ranks > 1)
     fail(ErrorKind::launch_failed, "local",
-         "starts one rank, the point has {}, need --launcher mpirun or srun", ranks);
+         "starts one rank, got {}, need --launcher mpirun or srun", ranks);
   if (!launcher.allocated && ranks > kRanksPerCore * launcher.cores)
     fail(ErrorKind::launch_failed, launcher.program,
          "{} ranks on {} cores, need at most {} a core: more machines, or --on sim", ranks, launcher.cores,
@@ -193,9 +194,17 @@ std::string shell_text(const Command& command) {
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
     if (!text.empty() && text.find_first_not_of(plain) == std::string::npos) return text;
     std::string out;
-    for (const char c : text) {
-      if (c == '\'') out += "'\\'";  // ends the quotes, a quote, and
-      out += c;                      // begins them again
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (text[i] == '\'') out += "'\\'";  // ends the quotes, a quote, and begins them again
+      const std::size_t control = control_length(text, i);
+      if (control > 0) {  // '...'$'\x1b''...'
+        out += "'$'";
+        for (std::size_t k = 0; k < control; ++k) out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[i + k]));
+        out += "''";
+        i += control - 1;
+      } else {
+        out += text[i];
+      }
     }
     return fmt::format("'{}'", out);
   };

@@ -8,6 +8,7 @@
 #include "engine/base/atomic_file.h"
 #include "engine/base/json_reader.h"
 #include "sweeps/failure.h"
+#include "sweeps/hopeless_launch.h"
 #include "sweeps/rank_watch.h"
 
 namespace mbench::sweeps {
@@ -31,6 +32,18 @@ void add_reason(PointResult& result, const std::string& reason) {
   if (!reason.empty()) result.reason += (result.reason.empty() ? "" : "; ") + reason;
 }
 
+// Of a run that ended before its ranks came up: what may have kept them from it.
+std::string early_end(const Point& point, bool silent) {
+  // Those that loaders and launchers go by.
+  constexpr std::string_view kObeyed[] = {"PATH", "LD_", "HOME", "TMPDIR", "OMPI_", "OPAL_", "PRTE_", "PMIX_", "PMI_", "HYDRA_", "MPI", "SLURM_", "UCX_", "FI_"};
+  std::string names;
+  for (const auto& [name, value] : point.env)
+    if (std::any_of(std::begin(kObeyed), std::end(kObeyed), [&](std::string_view begin) { return name.starts_with(begin); }))
+      names += (names.empty() ? "" : ", ") + name;
+  if (names.empty()) return silent ? "nothing was printed" : "";
+  return (silent ? "nothing was printed, and " : "") + ("the point's env sets " + names);
+}
+
 Point as_run(const SpecPoint& p) {
   Point point = p.point;
   point.data = p.data;
@@ -52,6 +65,51 @@ class Told {
   explicit Told(const PointRun& run) : run_(run), watch_(collective_timeout(run)) {}
 
   bool take(std::string_view line) {
+    if (!take_told(line)) return take_error(line);  // a launcher may join what ranks print
+    watch_.on_rank();
+    return true;
+  }
+  bool take_error(std::string_view line) {
+    if (watch_.take(line)) return true;
+    if (reached_.empty()) launch_.take(line);
+    return false;
+  }
+  // Why the ranks are not waited for any longer; usually empty.
+  std::string give_up() {
+    std::string why = launch_.look();
+    if (why.empty()) why = watch_.look(now());
+    if (run_.on_silence) run_.on_silence(watch_.silence(), hosts());
+    return why;
+  }
+
+  const std::string& reached() const { return reached_; }
+  const std::optional<ToldRecord>& record() const { return record_; }
+  // What of the run's files could not be written, by it or here.
+  std::string unwritten() const {
+    std::string text = record_ ? record_->unwritten : "";
+    if (!trace_trouble_.empty()) text += (text.empty() ? "" : "; ") + trace_trouble_;
+    return text;
+  }
+  const std::optional<ToldHosts>& where() const { return hosts_; }
+  std::vector<Host> hosts() const { return hosts_ ? hosts_->hosts : std::vector<Host>(); }
+  const RankWatch& watch() const { return watch_; }
+  // A point whose record has no samples keeps those that were told.
+  void add_partial(PointResult& result) const {
+    if (result.iteration_ms || result.outcome == Outcome::ok) return;
+    result.partial_ms = ms_;
+    result.partial_losses = losses_;
+    if (!soak_.windows.empty()) result.soak = soak_;
+  }
+  // The row of a point that was interrupted; nothing where no measured step was told.
+  std::optional<PointResult> interrupted(const Point& point) const {
+    PointResult result = not_run(point, Outcome::partial, "interrupted, after " + reached_);
+    add_partial(result);
+    if (result.partial_ms.empty() && !result.soak) return std::nullopt;
+    return result;
+  }
+
+ private:
+  bool take_told(std::string_view line) {
     if (const auto message = read_progress(line)) {
       reached_ = message->str();
       constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
@@ -81,34 +139,6 @@ class Told {
     if (record) record_ = std::move(record);
     return record.has_value();
   }
-  bool take_error(std::string_view line) { return watch_.take(line); }
-  // Why the ranks are not waited for any longer; usually empty.
-  std::string give_up() {
-    const std::string why = watch_.look(now());
-    if (run_.on_silence) run_.on_silence(watch_.silence(), hosts());
-    return why;
-  }
-
-  const std::string& reached() const { return reached_; }
-  const std::optional<ToldRecord>& record() const { return record_; }
-  // What of the run's files could not be written, by it or here.
-  std::string unwritten() const {
-    std::string text = record_ ? record_->unwritten : "";
-    if (!trace_trouble_.empty()) text += (text.empty() ? "" : "; ") + trace_trouble_;
-    return text;
-  }
-  const std::optional<ToldHosts>& where() const { return hosts_; }
-  std::vector<Host> hosts() const { return hosts_ ? hosts_->hosts : std::vector<Host>(); }
-  const RankWatch& watch() const { return watch_; }
-  // A point whose record has no samples keeps those that were told.
-  void add_partial(PointResult& result) const {
-    if (result.iteration_ms || result.outcome == Outcome::ok) return;
-    result.partial_ms = ms_;
-    result.partial_losses = losses_;
-    if (!soak_.windows.empty()) result.soak = soak_;
-  }
-
- private:
   void keep_trace() {
     try {
       if (!run_.trace.empty()) write_file_atomically(run_.trace, trace_);
@@ -120,6 +150,7 @@ class Told {
 
   const PointRun& run_;
   RankWatch watch_;
+  HopelessLaunch launch_;
   std::string reached_, trace_, trace_trouble_;
   std::vector<double> ms_, losses_;
   Soak soak_;  // the windows that were told
@@ -238,8 +269,13 @@ PointEnd run_point(const SpecPoint& p, const PointRun& run) {
   std::optional<PointResult> result = read_result(result_path, trouble);
   const bool unwritten = !told.unwritten().empty();
   if (told.record()) result = told.record()->result;
-  const bool interrupted = end.how == ProcessEnd::How::interrupted;
-  if (interrupted && (!result || !is_done(result->outcome))) return {};
+  // A batch system tells the ranks to end when it tells this program: what its end makes of them is no crash.
+  const bool cut_off = end.how == ProcessEnd::How::signalled || (end.how == ProcessEnd::How::exited && end.code != 0);
+  const bool interrupted = end.how == ProcessEnd::How::interrupted || (cut_off && run.interrupt && run.interrupt->pending());
+  if (interrupted && (!result || !is_done(result->outcome))) {
+    result = told.interrupted(p.point);
+    if (!result) return {};
+  }
   constexpr int kSaidSo = 3;  // how `mbench run` ends after it has said what it could not write
   const bool exited = end.how == ProcessEnd::How::exited;
   const bool clean = interrupted || (exited && (end.code == 0 || (unwritten && end.code == kSaidSo)));
@@ -251,6 +287,8 @@ PointEnd run_point(const SpecPoint& p, const PointRun& run) {
     result = not_run(p.point, failure.outcome, failure.reason);
     if (had_result) result->reason += "; its result was written, but it did not end well";
     add_reason(*result, trouble);
+    if (told.reached().empty() && (end.how == ProcessEnd::How::exited || end.how == ProcessEnd::How::not_started))
+      add_reason(*result, early_end(p.point, end.tail.empty() && end.how == ProcessEnd::How::exited));
   }
   told.add_partial(*result);
   if (told.where() && result->hosts.empty()) {

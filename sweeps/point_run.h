@@ -73,7 +73,8 @@ std::string point_file(const std::string& out, const std::string& id, const std:
 std::vector<std::string> run_arguments(const PointRun& run, const SpecPoint& point);
 
 struct PointEnd {
-  std::optional<PointResult> result;  // nothing if it was interrupted before it was done
+  // Nothing if it was interrupted before it had told of a measured step; partial if it was interrupted after that.
+  std::optional<PointResult> result;
   // Whether it was measured but a file could not be written, as the row's reason says.
   bool unwritten = false;
   std::optional<ToldHosts> told;  // where it ran, if its ranks came so far

@@ -16,6 +16,9 @@ using nlohmann::json;
 // The most of the time between two looks that counts: this process runs ten times a second, or it was itself stopped.
 constexpr double kMostAwake = 1;
 constexpr std::size_t kMostNamed = 4;
+// What ranks may take to come up, beyond the limit: a launcher that reaches many hosts, a program on a slow disk.
+constexpr double kSlowStart = 60;
+constexpr std::string_view kAlive = "{\"alive\"";
 
 bool holds(const std::vector<std::int64_t>& ranks, std::int64_t rank) {
   return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
@@ -38,12 +41,16 @@ std::string numbers(const std::vector<std::int64_t>& ranks) {
 }  // namespace
 
 bool RankWatch::take(std::string_view line) {
-  if (!line.starts_with("{\"alive\"")) return false;
+  if (!line.starts_with(kAlive)) {
+    up_ = up_ || line.find(kAlive) != std::string_view::npos;
+    return false;
+  }
   const json root = json::parse(line.begin(), line.end(), nullptr, false);
   if (!root.is_object() || !root.contains("alive") || !root.at("alive").is_object()) return false;
   const json& told = root.at("alive");
   const auto number = told.find("rank");
   if (number == told.end() || !number->is_number_integer()) return false;
+  up_ = true;
   const auto [at, first] = ranks_.try_emplace(number->get<std::int64_t>());
   Rank& rank = at->second;
   rank.heard = awake_;
@@ -72,6 +79,11 @@ std::map<std::int64_t, double> RankWatch::silence() const {
 std::string RankWatch::look(double seconds) {
   if (last_ >= 0) awake_ += std::clamp(seconds - last_, 0.0, kMostAwake);
   last_ = seconds;
+  if (!up_)
+    return awake_ > limit_s_ + kSlowStart
+               ? fmt::format("no rank came up within {} of the launch: they or their launcher hang before they have begun",
+                             format_duration(limit_s_ + kSlowStart))
+               : "";
   std::vector<std::int64_t> silent;
   bool hung = false, all_wait = true;
   for (const auto& [number, rank] : ranks_) {

@@ -3,8 +3,9 @@
 //   silence    a rank gives none for as long as the limit: it was stopped, or its host or the link to it is lost
 //   a hang     every rank gives signs, each is within a communication, and none has come further for as long as the limit: a link
 //              between them is gone, or they wait for one another
+//   no start   no rank gave a sign or said anything else for the limit and a minute more, which a slow start may take
 // A rank that computes for long is neither. Only time in which this process itself ran counts, and a rank that ended has ended. Nothing
-// is said where no rank ever gave a sign: their launcher changes what they print.
+// is said where ranks came up but give no signs: their launcher changes what they print.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -19,8 +20,10 @@ namespace mbench::sweeps {
 class RankWatch {
  public:
   explicit RankWatch(double limit_s) : limit_s_(limit_s) {}
-  void on_hosts(const std::vector<Host>& hosts) { hosts_ = hosts; }
-  // Whether the line was a sign of life.
+  void on_hosts(const std::vector<Host>& hosts) { hosts_ = hosts, up_ = true; }
+  // Something that only a rank says was heard.
+  void on_rank() { up_ = true; }
+  // Whether the line was a sign of life. One within a line that the launcher has changed shows at least that ranks came up.
   bool take(std::string_view line);
   // `seconds`: on any clock that does not stand still while this process sleeps. To be called at least every second; empty while
   // nothing is wrong. "no sign of life for 5 s of rank 1 on h2: ..."
@@ -43,6 +46,7 @@ class RankWatch {
   std::string where_others_wait(const std::vector<std::int64_t>& but) const;
 
   double limit_s_;
+  bool up_ = false;  // some rank has come up
   double awake_ = 0, last_ = -1;
   std::vector<Host> hosts_;
   std::map<std::int64_t, Rank> ranks_;

@@ -163,10 +163,8 @@ class Sweep {
         result = std::move(end.result);
         end_.failed = end_.failed || end.unwritten;
         if (end.told) store_.learn(end.told->environment);
-        if (!result) {
-          end_.interrupted = true;
-          break;
-        }
+        end_.interrupted = !result || result->outcome == Outcome::partial;
+        if (!result) break;
         seconds = progress_.elapsed();
         if (result->outcome == Outcome::launch_failed && !lost_.empty())
           result->reason += fmt::format("; without {}, lost before", fmt::join(lost_, ", "));
@@ -238,6 +236,21 @@ class Sweep {
     return run_point(p, run);
   }
 
+  std::ptrdiff_t ended_points() const {
+    const auto& points = end_.file.points;
+    return std::count_if(points.begin(), points.end(), [](const PointResult& r) { return r.outcome != Outcome::partial; });
+  }
+
+  // What is kept of the point that was interrupted: "; 3 windows of the one that was cut off are kept too, and it runs again".
+  std::string kept_partly() const {
+    const auto& points = end_.file.points;
+    const auto cut = std::find_if(points.begin(), points.end(), [](const PointResult& r) { return r.outcome == Outcome::partial; });
+    if (cut == points.end()) return "";
+    const std::size_t n = cut->soak ? cut->soak->windows.size() : cut->partial_ms.size();
+    return fmt::format("; {} {}{} of the point that was cut off {} kept too, and it runs again", n, cut->soak ? "window" : "step",
+                       n == 1 ? "" : "s", n == 1 ? "is" : "are");
+  }
+
   void finish() {
     if (options_.render_tables && !end_.file.points.empty()) {
       try {
@@ -248,8 +261,8 @@ class Sweep {
       }
     }
     if (end_.interrupted)
-      progress_.message(fmt::format("Interrupted: {} of {} points are done and kept. To go on: {}",
-                                    end_.file.points.size(), spec_.all_ids.size(), options_.resume_command));
+      progress_.message(fmt::format("Interrupted: {} of {} points are done and kept{}. To go on: {}", ended_points(), spec_.all_ids.size(),
+                                    kept_partly(), options_.resume_command));
     else if (!end_.failed || (!cut_off_ && !any_point_failed()))
       progress_.line(fmt::format("results: {}", store_.results_path()));
     else if (!cut_off_)

@@ -10,6 +10,8 @@
 #include <sstream>
 #include <system_error>
 
+#include "engine/base/controls.h"
+
 namespace mbench {
 namespace {
 
@@ -125,8 +127,25 @@ ordered_json parse_json(std::string_view text, const std::string& file) {
   }
 }
 
+// Of JSON's text: DEL and C1, which JSON lets stand in its strings and terminals obey, as JSON escapes. What is read is the same.
+static std::string escape_controls(std::string text) {
+  if (text.find_first_of("\x7F\xC2") == std::string::npos) return text;
+  std::string out;
+  out.reserve(text.size() + 64);
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::size_t length = text[i] == '\n' ? 0 : control_length(text, i);
+    if (length == 0) {
+      out += text[i];
+      continue;
+    }
+    i += length - 1;
+    out += fmt::format("\\u{:04x}", static_cast<unsigned char>(text[i]));
+  }
+  return out;
+}
+
 std::string dump_json(const ordered_json& json) {
-  return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  return escape_controls(json.dump(2, ' ', false, ordered_json::error_handler_t::replace)) + "\n";
 }
 
 std::string short_json(const nlohmann::json& value) {

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "engine/base/controls.h"
 #include "engine/base/error.h"
 
 namespace mbench {
@@ -94,21 +95,10 @@ std::string printable(std::string_view text, std::size_t most) {
     cut = fmt::format("{} ... {} bytes ... {}", text.substr(0, head), tail - head, text.substr(tail));
     text = cut;
   }
-  std::string out;
-  out.reserve(text.size());
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0;
-    if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7F) {
-      out += fmt::format("\\x{:02x}", c);
-    } else if (c == 0xC2 && next >= 0x80 && next < 0xA0) {  // the controls U+0080 to U+009F
-      out += fmt::format("\\x{:02x}", next);
-      ++i;
-    } else {
-      out += text[i];
-    }
-  }
-  return out;
+  return replace_controls(text, [](std::string_view control) {
+    if (control == "\n" || control == "\t") return std::string(control);
+    return fmt::format("\\x{:02x}", static_cast<unsigned char>(control.back()));
+  });
 }
 
 std::uint64_t fnv1a(std::string_view text) {

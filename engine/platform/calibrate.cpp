@@ -21,9 +21,11 @@ using nlohmann::ordered_json;
 // Runs ops on the device, each for a share of the time, and reports the least seconds of a call.
 class Stopwatch {
  public:
-  explicit Stopwatch(Device& device, double seconds) : device_(device), seconds_(seconds) {}
+  Stopwatch(Device& device, double seconds, std::function<void()> between)
+      : device_(device), seconds_(seconds), between_(std::move(between)) {}
 
   double least(const std::function<void()>& call) {
+    if (between_) between_();
     call();  // touches the memory, starts the threads
     double best = 1e300;
     const double begin = device_.synchronize();
@@ -40,6 +42,7 @@ class Stopwatch {
  private:
   Device& device_;
   double seconds_;
+  std::function<void()> between_;
 };
 
 Tensor filled(Device& device, const Shape& shape, DType dtype) {
@@ -113,7 +116,7 @@ ordered_json unmeasured_network() {
 
 ordered_json calibrate_cpu(const CalibrationOptions& options) {
   const auto device = open_device("cpu", 0);
-  Stopwatch watch(*device, options.seconds / 8);
+  Stopwatch watch(*device, options.seconds / 8, options.between);
   // For an estimate that a person waits for, tensors that are quickly filled: larger than caches, but not by much.
   const bool hurried = options.seconds < 0.5;
   const std::int64_t product = hurried ? kProduct / 2 : kProduct, sum_mib = hurried ? 32 : 128;
@@ -121,6 +124,7 @@ ordered_json calibrate_cpu(const CalibrationOptions& options) {
       fmt::format("measured by mbench calibrate on {}", options.measured_on);
   const std::string estimate = "estimate: ";
   const auto peak_of = [&](Precision precision) {
+    if (options.between) options.between();
     return measured_peak_flops(precision, options.seconds / 8);
   };
   const double f32_peak = peak_of(Precision::f32), bf16_peak = peak_of(Precision::bf16),
@@ -186,7 +190,7 @@ ordered_json calibrate_gpu(const CalibrationOptions& options,
   if (all.empty()) fail(ErrorKind::unsupported, "calibrate", "no GPU: {}, need one, or --on cpu", why_no_gpu());
   const Gpu& gpu = all.front();
   const auto device = open_device("cuda", 0);
-  Stopwatch watch(*device, options.seconds / 8);
+  Stopwatch watch(*device, options.seconds / 8, options.between);
   const std::string measured = fmt::format("measured by mbench calibrate on {}", options.measured_on);
   const std::string estimate = "estimate: ";
   ordered_json peaks, sustained;

@@ -16,6 +16,7 @@ struct CalibrationOptions {
   std::string measured_on;  // "AMD EPYC, 2 cores, 2026-11-21": goes into every source
   int cores = 1;
   std::uint64_t memory_bytes = 0;  // of the host
+  std::function<void()> between;   // called before each measurement; what it throws ends them
 };
 
 // A machine file, as engine/sim/machine.h reads it.

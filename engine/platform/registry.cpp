@@ -39,6 +39,13 @@ void share_cores(int ranks_here) {
   omp_set_num_threads(std::max(1, std::min(cores / ranks_here, allowed > 0 ? allowed : cores)));
 }
 
+// OpenMP keeps what it starts threads by on the stack, and ends by a signal where that is not large enough. No machine has so many cores.
+void need_startable_threads() {
+  const int most = std::max(4096, static_cast<int>(std::thread::hardware_concurrency())), got = omp_get_max_threads();
+  if (got > most)
+    fail(ErrorKind::launch_failed, "OMP_NUM_THREADS", "more threads than a process can start, got {}, need at most {}", got, most);
+}
+
 // The CPU as what a GPU offloads to.
 void add_host(cuda::DeviceOptions& options) {
   options.host_memory = cpu::open_host_memory;
@@ -151,6 +158,7 @@ void run_replicas(int ranks, const std::function<void(World&)>& rank) {
 std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit, Precision precision) {
   if (kind == "cpu" && precision == Precision::tf32)
     fail(ErrorKind::unsupported, "device", "the CPU has no tf32, need f32");
+  if (kind == "cpu") need_startable_threads();
   if (kind == "cpu") return std::make_unique<cpu::CpuDevice>(memory_limit);
   if (kind == "cuda") {
     cuda::DeviceOptions options;
@@ -163,6 +171,7 @@ std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_
 }
 
 double measured_peak_flops(Precision precision, double seconds) {
+  need_startable_threads();
   return cpu::measure_gemm_peak(precision == Precision::bf16   ? DType::bf16
                                 : precision == Precision::fp16 ? DType::f16
                                                                : DType::f32,

@@ -84,6 +84,23 @@ bool direct_links(const Point& point) {
 
 }  // namespace
 
+std::optional<std::string> why_lacking(const Point& p, const Machine& machine, const Framework& framework) {
+  if (p.offload != Offload::none && !machine.knows_host_memory())
+    return fmt::format("offload {} on {}, whose file has no host.memory_mib, memory_gbps, adam_efficiency and copy_gbps, need them or offload none",
+                       name_of(p.offload), machine.name);
+  if (p.attention == AttentionKind::flash && framework.flash_attention == 1 && machine.attention1_forward * machine.attention1_backward <= 0)
+    return fmt::format("framework {} runs on the first FlashAttention, got {}, whose file has no attention.forward_flash_attention_1 and "
+                       "backward_flash_attention_1, need them, attention core or another framework",
+                       framework.name, machine.name);
+  // Storage in 16 bits needs no units for it; tf32 is nothing but its units.
+  const bool converted = machine.immediate && p.precision != Precision::tf32;
+  if (machine.peak_flops[static_cast<std::size_t>(p.precision)] > 0 || converted) return std::nullopt;
+  std::string has;
+  for (int i = 0; i < kPrecisionCount; ++i)
+    if (machine.peak_flops[i] > 0) has += (has.empty() ? "" : ", ") + std::string(name_of(static_cast<Precision>(i)));
+  return fmt::format("{} has no {}, need one of {}", machine.name, name_of(p.precision), has);
+}
+
 Links links_of(const Point& point, const Machine& machine) {
   return Links(machine, direct_links(point));
 }

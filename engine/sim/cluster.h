@@ -2,6 +2,8 @@
 #pragma once
 #include <exception>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "engine/comm/group.h"
 #include "engine/sim/clock.h"
@@ -12,6 +14,8 @@ namespace mbench {
 
 struct Point;
 
+// Which figures that such a step needs the machine's file lacks, with what could be instead; nothing if it has all.
+std::optional<std::string> why_lacking(const Point& point, const Machine& machine, const Framework& framework);
 // Bytes that the framework's libraries hold of a rank's allocator for good, for such a step.
 std::uint64_t library_memory(const Point& point, const Framework& framework);
 // What the point's host pays for its calls.

@@ -22,9 +22,6 @@ CostModel::CostModel(const Machine& machine, const Framework& framework, double 
       streaming_(bandwidth_ * framework.traffic_efficiency),
       f32_flops_(machine.peak_flops[static_cast<std::size_t>(Precision::f32)] * share),
       flash_attention_(framework.flash_attention) {
-  check(flash_attention_ != 1 || machine.attention1_forward * machine.attention1_backward > 0, "sim",
-        "machine {} has no attention.forward_flash_attention_1 and backward_flash_attention_1, which framework {} runs on, need another "
-        "framework or a machine file that has them", machine.name, framework.name);
   if (machine_.measured) std::tie(tables_, longer_) = machine_.measured->tables(ranks_on_node);
 }
 

@@ -14,24 +14,11 @@
 namespace mbench {
 namespace {
 
-void check_possible(const Point& p, const Plan& plan, const Machine& machine, int devices) {
+void check_possible(const Point& p, const Machine& machine, const Framework& framework, int devices) {
   if (p.world() > devices)
     fail(ErrorKind::infeasible, "sim", "{} ranks on {} devices of {}, need sim:{}x{}", p.world(), devices,
          machine.name, p.world(), machine.name);
-  if (plan.state.optimizer_at == Residence::host && !machine.knows_host_memory())
-    fail(ErrorKind::unsupported, "sim",
-         "offload {} on {}, whose file has no host.memory_mib, memory_gbps, adam_efficiency and copy_gbps, need them or "
-         "offload none",
-         name_of(p.offload), machine.name);
-  // Storage in 16 bits needs no units for it; tf32 is nothing but its units.
-  const bool converted = machine.immediate && p.precision != Precision::tf32;
-  if (machine.peak_flops[static_cast<std::size_t>(p.precision)] > 0 || converted) return;
-  std::string has;
-  for (int i = 0; i < kPrecisionCount; ++i)
-    if (machine.peak_flops[i] > 0)
-      has += (has.empty() ? "" : ", ") + std::string(name_of(static_cast<Precision>(i)));
-  fail(ErrorKind::unsupported, "sim", "{} has no {}, need one of {}", machine.name, name_of(p.precision),
-       has);
+  if (const auto why = why_lacking(p, machine, framework)) fail(ErrorKind::unsupported, "sim", "{}", *why);
 }
 
 std::uint64_t memory_limit(const Point& p, const Machine& machine) {
@@ -246,7 +233,7 @@ std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine
 
 Simulation simulate_point(const Point& p, const Plan& plan, const Machine& machine,
                           const Framework& framework, int devices, const SimulateOptions& options) {
-  check_possible(p, plan, machine, devices);
+  check_possible(p, machine, framework, devices);
   std::optional<Simulation> simulation;
   if (options.replay && !options.trace) simulation = replay(p, plan, machine, framework, options.recordings);
   if (!simulation) simulation = run_all(p, plan, machine, framework, options.trace);
@@ -260,7 +247,7 @@ Simulation simulate_point(const Point& p, const Plan& plan, const Machine& machi
 
 std::optional<Outline> outline_point(const Point& p, const Plan& plan, const Machine& machine, const Framework& framework,
                                      int devices, sim::Recordings* recordings) {
-  check_possible(p, plan, machine, devices);
+  check_possible(p, machine, framework, devices);
   const Links links = links_of(p, machine);
   const auto recording = recorded(p, plan, machine, framework, links, recordings);
   if (!recording) return std::nullopt;

@@ -23,6 +23,7 @@ const std::vector<OutcomeTraits>& outcomes() {
       {Outcome::crashed, "crashed", true, std::nullopt},
       {Outcome::wrong, "wrong", true, ErrorKind::wrong},
       {Outcome::launch_failed, "launch_failed", true, ErrorKind::launch_failed},
+      {Outcome::partial, "partial", true, std::nullopt},
   };
   return table;
 }

@@ -8,7 +8,7 @@
 
 namespace mbench {
 
-enum class Outcome { ok, oom, infeasible, unsupported, timeout, crashed, wrong, launch_failed };
+enum class Outcome { ok, oom, infeasible, unsupported, timeout, crashed, wrong, launch_failed, partial };
 
 struct OutcomeTraits {
   Outcome outcome;

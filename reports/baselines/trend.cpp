@@ -6,7 +6,9 @@
 #include <cmath>
 
 #include "engine/base/error.h"
+#include "engine/base/json_reader.h"
 #include "engine/base/text.h"
+#include "reports/records/number_text.h"
 #include "reports/records/record.h"
 #include "reports/tables/markdown.h"
 
@@ -16,11 +18,12 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::string percent(double before, double after) {
-  return fmt::format("{:+.2f} %", (after / before - 1) * 100);
+  const std::string far = beyond_percent(after / before);
+  return far.empty() ? fmt::format("{:+.2f} %", (after / before - 1) * 100) : far;
 }
 
 std::string number(double value, const std::string& unit) {
-  return fmt::format("{:.{}f} {}", value, value >= 100 ? 1 : value >= 10 ? 2 : 3, unit);
+  return fmt::format("{} {}", fixed_text(value, value >= 100 ? 1 : value >= 10 ? 2 : 3), unit);
 }
 
 std::string change_text(const Trend& trend, const ChangePoint& change) {
@@ -145,7 +148,7 @@ std::string render_trends(const std::vector<Trend>& trends, const std::string& f
     Json all = Json::array();
     for (const Trend& trend : trends) all.push_back(to_json(trend));
     const Json out = {{"schema", "mbench.trend/1"}, {"trends", all}};
-    return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+    return dump_json(out);
   }
   if (format != "md")
     fail(ErrorKind::bad_input, "--format", "unknown format, got \"{}\", {}", format,

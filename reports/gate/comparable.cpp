@@ -113,6 +113,9 @@ Comparability::Comparability(const Json& now, const Json& baseline, bool same_ma
 }
 
 std::string Comparability::why_not(const PointResult& now, const PointResult& base) const {
+  for (const auto& [row, where] : {std::pair(&now, "here"), std::pair(&base, "in the baseline")})
+    if (row->outcome == Outcome::partial)
+      return fmt::format("the point was cut short {}: {}", where, row->reason);
   if (now.simulated != base.simulated)
     return now.simulated
                ? "simulated here, measured in the baseline: a simulation is no measurement"

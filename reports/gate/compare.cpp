@@ -75,6 +75,12 @@ bool same_build(const nlohmann::ordered_json& now, const nlohmann::ordered_json&
   return true;
 }
 
+// Of two losses that are infinitely far apart.
+std::string which_is_not_finite(double now, double base) {
+  if (std::isfinite(now) && std::isfinite(base)) return "is so far from the baseline's that their difference is no number";
+  return std::isfinite(base) ? "is not a finite number, that of the baseline is" : "is a finite number, that of the baseline is not";
+}
+
 std::optional<MetricComparison> compare_losses(const PointResult& now, const PointResult& base,
                                                std::optional<double> threshold, bool repeated) {
   const std::size_t steps = std::min(now.losses.size(), base.losses.size());
@@ -99,8 +105,9 @@ std::optional<MetricComparison> compare_losses(const PointResult& now, const Poi
   if (std::isfinite(*c.now / *c.baseline)) c.ratio = *c.now / *c.baseline;
   if (apart(at) > tolerance(at)) {
     c.verdict = Verdict::changed;
-    c.reason = fmt::format("step {} of {} differs by {:.2g} %, tolerance {:.2g} %", at + 1, steps,
-                           apart(at) * 100, tolerance(at) * 100);
+    c.reason = std::isfinite(apart(at))
+                   ? fmt::format("step {} of {} differs by {:.2g} %, tolerance {:.2g} %", at + 1, steps, apart(at) * 100, tolerance(at) * 100)
+                   : fmt::format("the loss of step {} of {} {}", at + 1, steps, which_is_not_finite(*c.now, *c.baseline));
   }
   return c;
 }

@@ -4,8 +4,10 @@
 #include <map>
 
 #include "engine/base/error.h"
+#include "engine/base/json_reader.h"
 #include "engine/base/text.h"
 #include "reports/gate/junit.h"
+#include "reports/records/number_text.h"
 #include "reports/tables/markdown.h"
 
 namespace mbench::reports {
@@ -31,6 +33,7 @@ struct Row {
 };
 
 std::string percent(double ratio) {
+  if (const std::string far = beyond_percent(ratio); !far.empty()) return far;
   const std::string text = fmt::format("{:+.1f} %", (ratio - 1) * 100);
   return text == "-0.0 %" || text == "+0.0 %"
              ? (ratio == 1 ? "0 %" : fmt::format("{:+.1g} %", (ratio - 1) * 100))
@@ -39,9 +42,10 @@ std::string percent(double ratio) {
 
 std::string value_text(const MetricComparison& c, const std::optional<double>& value) {
   if (!value) return "";
-  if (c.metric == "loss") return fmt::format("{:.5g}", *value);
+  if (c.metric == "loss") return std::isfinite(*value) ? fmt::format("{:.5g}", *value) : "not finite";
+  if (!std::isfinite(*value)) return "not finite";
   const int decimals = *value >= 1000 ? 0 : *value >= 100 ? 1 : *value >= 10 ? 2 : 3;
-  return fmt::format("{:.{}f} {}", *value, decimals, c.metric == "time" ? "ms" : "MiB");
+  return fmt::format("{} {}", fixed_text(*value, decimals), c.metric == "time" ? "ms" : "MiB");
 }
 
 std::string note_of(const Row& row) {
@@ -184,7 +188,7 @@ std::string to_json_comparison(const Comparison& comparison) {
                     {"thresholds", {{"time", t.time}, {"memory", t.memory}, {"loss", number(t.loss)}}},
                     {"environment_changes", comparison.environment_changes},
                     {"points", std::move(points)}};
-  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return dump_json(out);
 }
 
 }  // namespace

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "engine/base/controls.h"
+#include "reports/records/number_text.h"
+
 namespace mbench::reports {
 namespace {
 
@@ -23,13 +26,17 @@ Result result_of(const Comparison& comparison, Verdict verdict) {
 // "slower: +7.1 % (interval +6.0 % to +8.2 %); baseline 100 ms, new 107.1 ms".
 std::string told(const MetricComparison& c) {
   std::string text = name_of(c.verdict);
-  const auto percent = [](double ratio) { return fmt::format("{:+.3g} %", (ratio - 1) * 100); };
+  const auto percent = [](double ratio) {
+    const std::string far = beyond_percent(ratio);
+    return far.empty() ? fmt::format("{:+.3g} %", (ratio - 1) * 100) : far;
+  };
+  const auto figure = [](double value) { return std::isfinite(value) ? fmt::format("{:.6g}", value) : "not finite"; };
   if (c.ratio) text += ": " + percent(*c.ratio);
   if (c.interval)
     text += fmt::format(" (99 % interval {} to {})", percent(c.interval->low), percent(c.interval->high));
   const char* unit = c.metric == "time" ? " ms" : c.metric == "memory" ? " MiB" : "";
   if (c.baseline && c.now)
-    text += fmt::format("; baseline {:.6g}{}, new {:.6g}{}", *c.baseline, unit, *c.now, unit);
+    text += fmt::format("; baseline {}{}, new {}{}", figure(*c.baseline), unit, figure(*c.now), unit);
   if (!c.reason.empty()) text += "; " + c.reason;
   return text;
 }
@@ -48,8 +55,10 @@ JunitCase test_case(const PointComparison& point, const MetricComparison& c, Res
 
 }  // namespace
 
-std::string escape_xml(std::string_view text) {
+std::string escape_xml(std::string_view given) {
   std::string out;
+  const std::string plain = without_controls(given);
+  const std::string_view text = plain;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     // U+FFFE and U+FFFF are characters of UTF-8 and none of XML.
@@ -75,7 +84,7 @@ std::string escape_xml(std::string_view text) {
         out += "&apos;";
         break;
       default:
-        out += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? ' ' : c;
+        out += c;
     }
   }
   return out;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "engine/spec/result.h"
+#include "reports/records/number_text.h"
 
 namespace mbench::reports {
 namespace {
@@ -74,7 +75,8 @@ TimeEvidence weigh_kind(const std::vector<const PointResult*>& now, const std::v
 }
 
 std::string percent(double ratio) {
-  return fmt::format("{:+.1f} %", (ratio - 1) * 100);
+  const std::string far = beyond_percent(ratio);
+  return far.empty() ? fmt::format("{:+.1f} %", (ratio - 1) * 100) : far;
 }
 std::string told_of(const Series& rounds) {
   std::string text;

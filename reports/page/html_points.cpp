@@ -7,6 +7,7 @@
 #include "reports/page/html_table.h"
 #include "reports/page/html_text.h"
 #include "reports/page/reproduce.h"
+#include "reports/records/number_text.h"
 #include "reports/records/outliers.h"
 #include "reports/tables/build_table.h"
 
@@ -28,7 +29,7 @@ std::string label_of(const Record& record, const std::vector<std::string>& swept
 
 std::string number(const Json& value, int digits) {
   if (!value.is_number()) return "n/a";
-  return fmt::format("{:.{}f}", value.get<double>(), digits);
+  return fixed_text(value.get<double>(), digits);
 }
 
 // As many decimals as show four digits of the smallest time on the page.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "engine/base/controls.h"
+
 namespace mbench::reports {
 namespace {
 
@@ -98,7 +100,7 @@ std::string escape_html(std::string_view text) {
       out += "&quot;";
     else if (c == '\'')
       out += "&#39;";
-    else if (length == 1 && static_cast<unsigned char>(c) < 0x20 && c != '\n')
+    else if (c != '\n' && control_length(text, 0) > 0)
       out += ' ';
     else
       out += text.substr(0, length);

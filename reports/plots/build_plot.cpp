@@ -18,6 +18,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostLines = 12;  // more cannot be told apart
 constexpr std::size_t kMostBars = 40;   // more cannot be read
+// Of a series: gnuplot takes seconds for more, and a picture is some hundreds of dots wide.
+constexpr std::size_t kMostSamples = 20000;
 
 std::optional<double> number_of(const Record& record, const std::string& name) {
   const Json value = record.value(name);
@@ -125,8 +127,29 @@ class SectionPlot {
     const auto outliers = outliers_of(samples);
     if (!outliers) return;
     for (std::size_t i = 0; i < samples.size(); ++i) line.points[i].marked = (*outliers)[i];
+    if (line.points.size() > kMostSamples) {
+      const std::size_t together = thin(line.points);
+      const std::string said = fmt::format("Of {} steps in a row the shortest and the longest are drawn.", together);
+      if (plot_.note.find(said) == std::string::npos) plot_.note += (plot_.note.empty() ? "" : " ") + said;
+    }
     plot_.series.push_back(std::move(line));
     plot_.simulated = plot_.simulated || record->simulated();
+  }
+
+  // Keeps of so many points in a row the lowest and the highest, in their order; of how many.
+  static std::size_t thin(std::vector<PlotPoint>& points) {
+    const std::size_t together = (2 * points.size() + kMostSamples - 1) / kMostSamples;
+    std::vector<PlotPoint> kept;
+    for (std::size_t begin = 0; begin < points.size(); begin += together) {
+      const auto from = points.begin() + static_cast<std::ptrdiff_t>(begin);
+      const auto to = points.begin() + static_cast<std::ptrdiff_t>(std::min(begin + together, points.size()));
+      auto [low, high] = std::minmax_element(from, to, [](const PlotPoint& a, const PlotPoint& b) { return a.y < b.y; });
+      if (high < low) std::swap(low, high);
+      kept.push_back(*low);
+      if (high != low) kept.push_back(*high);
+    }
+    points = std::move(kept);
+    return together;
   }
 
   void add_windows(const std::vector<Cell>& row) {

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <map>
 
 #include "engine/base/atomic_file.h"
@@ -110,11 +111,26 @@ void draw_file(const Plot& plot, const std::string& file, const std::string& whe
   if (kind == kinds.end())
     fail(ErrorKind::bad_input, where,
          "no such kind of picture, got \"{}\", need a file that ends in .svg, .png or .pdf", file);
-  const Ran ran = run_gnuplot(program, plot_script(plot, kind->second, file), "");
-  if (!ran.trouble.empty())
-    fail(ErrorKind::bad_input, where,
-         "{} could not be drawn, need gnuplot and a file that can be written. {}", file, ran.trouble);
+  // Through this process, which sees what cannot be written: gnuplot ends well on a full disk.
+  const Ran ran = run_gnuplot(program, plot_script(plot, kind->second, ""), "");
+  if (!ran.trouble.empty() || ran.out.empty())
+    fail(ErrorKind::bad_input, where, "{} could not be drawn, need gnuplot. {}", file,
+         ran.trouble.empty() ? program + " drew nothing." : ran.trouble);
+  write_file_atomically(file, ran.out);
 }
+
+namespace {
+
+// Whether all of a PNG is there: its last chunk is.
+bool is_whole_png(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  constexpr std::string_view end = "IEND\xAE\x42\x60\x82";
+  std::string last(end.size(), '\0');
+  return in.seekg(-static_cast<std::streamoff>(end.size()), std::ios::end) &&
+         in.read(last.data(), static_cast<std::streamsize>(last.size())) && last == end;
+}
+
+}  // namespace
 
 PlotFiles write_plots(const std::vector<Plot>& plots, const std::string& folder, const std::string& program,
                       Interrupt* interrupt) {
@@ -134,6 +150,12 @@ PlotFiles write_plots(const std::vector<Plot>& plots, const std::string& folder,
   }
   const Ran ran = run_gnuplot(program, script, folder, interrupt);
   if (!ran.trouble.empty()) files.notes.push_back(ran.trouble);
+  if (ran.trouble.empty())
+    for (const Plot& plot : plots)
+      if (const fs::path png = fs::path(folder) / (plot.name + ".png"); !is_whole_png(png)) {
+        fs::remove(png, error);
+        files.notes.push_back(fmt::format("A plot is missing: {} could not be written.", png.string()));
+      }
   for (const Plot& plot : plots)
     for (const char* extension : {".svg", ".png"})
       if (fs::exists(fs::path(folder) / (plot.name + extension), error))

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/controls.h"
+
 namespace mbench::reports {
 namespace {
 
@@ -348,11 +350,9 @@ class Script {
 
 std::string quoted_for_gnuplot(std::string_view text) {
   std::string out = "'";
-  for (const char c : text) {
-    if (c == '\'')
-      out += "''";
-    else
-      out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
+  for (const char c : without_controls(text)) {
+    if (c == '\'') out += c;  // doubled
+    out += c;
   }
   return out + "'";
 }

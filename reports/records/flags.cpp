@@ -15,18 +15,21 @@ constexpr double kLeastShare = 0.75;
 
 using Samples = std::vector<double>;
 
+Samples part_of(const Samples& samples, std::size_t begin, std::size_t end) {
+  return {samples.begin() + static_cast<std::ptrdiff_t>(begin), samples.begin() + static_cast<std::ptrdiff_t>(end)};
+}
+
 Samples sorted_part(const Samples& samples, std::size_t begin, std::size_t end) {
-  Samples part(samples.begin() + static_cast<std::ptrdiff_t>(begin),
-               samples.begin() + static_cast<std::ptrdiff_t>(end));
+  Samples part = part_of(samples, begin, end);
   std::sort(part.begin(), part.end());
   return part;
 }
 
 double spread_of(const Samples& samples, double median) {
   Samples distances;
+  distances.reserve(samples.size());
   for (const double x : samples) distances.push_back(std::abs(x - median));
-  std::sort(distances.begin(), distances.end());
-  return 1.4826 * median_of_sorted(distances);
+  return 1.4826 * median_of(std::move(distances));
 }
 
 std::ptrdiff_t first_tenth(const Samples& samples) {
@@ -34,8 +37,8 @@ std::ptrdiff_t first_tenth(const Samples& samples) {
 }
 
 bool is_warming(const Samples& samples) {
-  const Samples rest = sorted_part(samples, samples.size() / 2, samples.size());
-  const double median = median_of_sorted(rest);
+  const Samples rest = part_of(samples, samples.size() / 2, samples.size());
+  const double median = median_of(rest);
   const double limit = std::max(1.05 * median, median + 4 * spread_of(rest, median));
   return std::all_of(samples.begin(), samples.begin() + first_tenth(samples),
                      [&](double x) { return x > limit; });
@@ -43,8 +46,8 @@ bool is_warming(const Samples& samples) {
 
 bool is_throttled(const Samples& samples) {
   const std::size_t n = samples.size();
-  const double before = median_of_sorted(sorted_part(samples, 0, n / 3));
-  const double after = median_of_sorted(sorted_part(samples, n - n / 3, n));
+  const double before = median_of(part_of(samples, 0, n / 3));
+  const double after = median_of(part_of(samples, n - n / 3, n));
   if (!(after > 1.03 * before)) return false;
   RankTest ranks;
   return ranks.p_value(sorted_part(samples, 0, n / 2), sorted_part(samples, n - n / 2, n)) <
@@ -52,7 +55,7 @@ bool is_throttled(const Samples& samples) {
 }
 
 bool is_disturbed(const Samples& samples) {
-  const double median = median_of_sorted(sorted_part(samples, 0, samples.size()));
+  const double median = median_of(samples);
   const double limit = std::max(1.10 * median, median + 6 * spread_of(samples, median));
   const auto above = std::count_if(samples.begin(), samples.end(), [&](double x) { return x > limit; });
   return above >= 2 && static_cast<double>(above) * 20 >= static_cast<double>(samples.size());

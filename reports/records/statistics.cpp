@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -14,6 +15,10 @@ namespace {
 
 constexpr std::uint64_t kSeed = 20240229;
 constexpr std::size_t kExactPairs = 400;
+// Beyond so many samples what would take their square, or as many draws for each resample, is computed another way.
+constexpr std::size_t kManySamples = 32768;
+// Ratios that are made one by one to find their median.
+constexpr std::size_t kManyRatios = std::size_t{1} << 22;
 
 double middle(const std::vector<double>& sorted, const std::pair<std::uint32_t, std::uint32_t>& ranks) {
   return 0.5 * (sorted[ranks.first] + sorted[ranks.second]);
@@ -43,15 +48,59 @@ double median_of_sorted(const std::vector<double>& sorted) {
 }
 
 double median_of(std::vector<double> samples) {
-  std::sort(samples.begin(), samples.end());
-  return median_of_sorted(samples);
+  check(!samples.empty(), "statistics", "median of no samples");
+  const auto upper = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
+  std::nth_element(samples.begin(), upper, samples.end());
+  return samples.size() % 2 ? *upper : 0.5 * (*std::max_element(samples.begin(), upper) + *upper);
 }
+
+namespace {
+
+// Draws of one stream, one after another.
+class Draws {
+ public:
+  explicit Draws(const RngKey& key) : key_(key) {}
+  double uniform() { return (Philox::word(key_, next_++) + 0.5) / 4294967296.0; }
+  double normal() {
+    const double radius = std::sqrt(-2 * std::log(uniform()));
+    return radius * std::cos(2 * 3.14159265358979323846 * uniform());
+  }
+  // Marsaglia and Tsang (2000); shape of 1 or more.
+  double gamma(double shape) {
+    const double d = shape - 1.0 / 3, c = 1 / std::sqrt(9 * d);
+    while (true) {
+      const double x = normal(), root = 1 + c * x, v = root * root * root;
+      if (root > 0 && std::log(uniform()) < 0.5 * x * x + d - d * v + d * std::log(v)) return d * v;
+    }
+  }
+
+ private:
+  RngKey key_;
+  std::uint64_t next_ = 0;
+};
+
+// The two middle ranks of n draws from n samples without drawing them all: the upper one is a uniform order statistic, which has a beta
+// distribution, and the lower one the largest of the draws below it.
+std::pair<std::uint32_t, std::uint32_t> drawn_middles(Draws& draws, std::size_t n) {
+  const std::size_t below = n / 2;
+  const double count = static_cast<double>(n), a = draws.gamma(static_cast<double>(below) + 1), b = draws.gamma(count - static_cast<double>(below));
+  const double upper = a / (a + b), lower = upper * std::pow(draws.uniform(), 1 / static_cast<double>(below));
+  const auto rank = [&](double u) { return static_cast<std::uint32_t>(std::min(u * count, count - 1)); };
+  return {rank(n % 2 ? upper : lower), rank(upper)};
+}
+
+}  // namespace
 
 const RatioBootstrap::Middles& RatioBootstrap::middles(std::size_t n, std::uint32_t side) {
   const auto [it, fresh] = cache_.try_emplace({n, side});
   Middles& middles = it->second;
   if (!fresh) return middles;
   const RngKey key{kSeed, side, static_cast<std::uint32_t>(n)};
+  if (n > kManySamples) {
+    Draws draws(key);
+    for (int r = 0; r < kResamples; ++r) middles.push_back(drawn_middles(draws, n));
+    return middles;
+  }
   std::vector<std::uint32_t> drawn(n);
   std::uint64_t block = 0;
   for (int r = 0; r < kResamples; ++r) {
@@ -148,21 +197,32 @@ double RankTest::least_p_value(std::size_t n, std::size_t m) {
   return normal_tails((a * b / 2 - 0.5) / std::sqrt(a * b / 12 * (a + b + 1)));
 }
 
-double autocorrelation_time(const std::vector<double>& samples) {
+namespace {
+
+// The samples' ranks less the mean rank; a tie gives everyone in it the mean of theirs.
+std::vector<double> centred_ranks(const std::vector<double>& samples) {
   const std::size_t n = samples.size();
-  if (n < 8) return 1;
-  std::vector<std::uint32_t> order(n);
-  std::iota(order.begin(), order.end(), 0u);
-  std::sort(order.begin(), order.end(),
-            [&](std::uint32_t a, std::uint32_t b) { return samples[a] < samples[b]; });
-  std::vector<double> rank(n);  // less the mean rank; a tie gives everyone in it the mean of theirs
+  std::vector<std::pair<double, std::uint32_t>> order(n);
+  for (std::size_t i = 0; i < n; ++i) order[i] = {samples[i], static_cast<std::uint32_t>(i)};
+  std::sort(order.begin(), order.end());
+  std::vector<double> rank(n);
   const double count = static_cast<double>(n);
   for (std::size_t i = 0, end = 0; i < n; i = end) {
-    for (end = i; end < n && samples[order[end]] == samples[order[i]];) ++end;
+    for (end = i; end < n && order[end].first == order[i].first;) ++end;
     for (std::size_t k = i; k < end; ++k)
-      rank[order[k]] = 0.5 * static_cast<double>(i + end - 1) - 0.5 * (count - 1);
+      rank[order[k].second] = 0.5 * static_cast<double>(i + end - 1) - 0.5 * (count - 1);
   }
-  const double power = std::inner_product(rank.begin(), rank.end(), rank.begin(), 0.0);
+  return rank;
+}
+
+double power_of(const std::vector<double>& values) {
+  return std::inner_product(values.begin(), values.end(), values.begin(), 0.0);
+}
+
+// Of values that are centred.
+double autocorrelation_of(const std::vector<double>& rank) {
+  const std::size_t n = rank.size();
+  const double count = static_cast<double>(n), power = power_of(rank);
   if (power == 0) return 1;
   // Independent samples have a mean of -(n - k) / (n (n - 1)) at lag k, because their own mean was taken off.
   const auto correlation = [&](std::size_t lag) {
@@ -178,8 +238,77 @@ double autocorrelation_time(const std::vector<double>& samples) {
   return std::max(1.0, 2 * sum - 1);
 }
 
+// The same of many samples: by the means of blocks of neighbours. What neighbours have in common shows in the variance of these means,
+// what blocks have in common in their own autocorrelation; the variance of the mean of all is the product of both.
+double autocorrelation_by_blocks(const std::vector<double>& rank) {
+  const std::size_t size = (rank.size() + kManySamples - 1) / kManySamples, blocks = rank.size() / size;
+  std::vector<double> means(blocks);
+  for (std::size_t b = 0; b < blocks; ++b) {
+    const auto begin = rank.begin() + static_cast<std::ptrdiff_t>(b * size);
+    means[b] = std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(size), 0.0) / static_cast<double>(size);
+  }
+  const double mean = std::accumulate(means.begin(), means.end(), 0.0) / static_cast<double>(blocks);
+  for (double& m : means) m -= mean;  // of the last block some samples are left out
+  const double power = power_of(rank) / static_cast<double>(rank.size());
+  if (power == 0) return 1;
+  const double within = static_cast<double>(size) * power_of(means) / static_cast<double>(blocks - 1) / power;
+  return std::max(1.0, within * autocorrelation_of(means));
+}
+
+// How many of x[i] / y[j] are at most `limit`. Both sorted: as x grows the least y that will do grows too.
+std::uint64_t ratios_up_to(const std::vector<double>& x, const std::vector<double>& y, double limit) {
+  std::uint64_t count = 0;
+  std::size_t j = 0;
+  for (const double a : x) {
+    while (j < y.size() && !(a / y[j] <= limit)) ++j;
+    count += y.size() - j;
+  }
+  return count;
+}
+
+// The ratio x[i] / y[j] of this rank, from 0, of all of them in order: between two bounds that are halved by what they are as bits, until so few
+// lie between them that these can be made. Both sorted and positive.
+double ratio_of_rank(const std::vector<double>& x, const std::vector<double>& y, std::uint64_t rank) {
+  const auto bits = [](double v) { return std::bit_cast<std::uint64_t>(v); };
+  std::uint64_t low = bits(x.front() / y.back()) - 1, high = bits(x.back() / y.front());  // beyond `low`, `high` at most
+  std::uint64_t up_to_low = 0, up_to_high = static_cast<std::uint64_t>(x.size()) * y.size();
+  while (high - low > 1 && up_to_high - up_to_low > kManyRatios) {
+    const std::uint64_t middle = low + (high - low) / 2;
+    const std::uint64_t count = ratios_up_to(x, y, std::bit_cast<double>(middle));
+    if (count > rank)
+      high = middle, up_to_high = count;
+    else
+      low = middle, up_to_low = count;
+  }
+  if (high - low == 1) return std::bit_cast<double>(high);
+  std::vector<double> between;
+  between.reserve(up_to_high - up_to_low);
+  const double least = std::bit_cast<double>(low), most = std::bit_cast<double>(high);
+  std::size_t j = 0;
+  for (const double a : x) {
+    while (j < y.size() && !(a / y[j] <= most)) ++j;
+    for (std::size_t k = j; k < y.size() && a / y[k] > least; ++k) between.push_back(a / y[k]);
+  }
+  const auto at = between.begin() + static_cast<std::ptrdiff_t>(rank - up_to_low);
+  std::nth_element(between.begin(), at, between.end());
+  return *at;
+}
+
+}  // namespace
+
+double autocorrelation_time(const std::vector<double>& samples) {
+  if (samples.size() < 8) return 1;
+  const std::vector<double> rank = centred_ranks(samples);
+  return samples.size() > kManySamples ? autocorrelation_by_blocks(rank) : autocorrelation_of(rank);
+}
+
 double shift_ratio(const std::vector<double>& x, const std::vector<double>& y) {
   check(!x.empty() && !y.empty(), "statistics", "shift of no samples");
+  const std::uint64_t all = static_cast<std::uint64_t>(x.size()) * y.size();
+  if (all > kManyRatios && x.front() / y.back() > 0) {
+    const double upper = ratio_of_rank(x, y, all / 2);
+    return all % 2 ? upper : 0.5 * (upper + ratio_of_rank(x, y, all / 2 - 1));
+  }
   std::vector<double> ratios;
   ratios.reserve(x.size() * y.size());
   for (const double a : x)

@@ -23,7 +23,7 @@ double median_of(std::vector<double> samples);  // in any order
 
 // Percentile bootstrap of median(x) / median(y). The draws depend on the numbers of samples alone, never on
 // their values or on who asks first, so they are made once for each number of samples and every call gives
-// the same interval.
+// the same interval. Of more than 32,768 samples the middle of a resample is drawn by its own distribution.
 class RatioBootstrap {
  public:
   static constexpr int kResamples = 2000;
@@ -55,7 +55,7 @@ class RankTest {
 
 // How many consecutive samples are worth one independent sample: 1 + 2 * the sum of the autocorrelations of
 // their ranks, cut off where pairs of neighbouring lags are no longer positive (Geyer, 1992). At least 1; in
-// the order they were taken.
+// the order they were taken. Of more than 32,768 samples by the means of blocks of neighbours.
 double autocorrelation_time(const std::vector<double>& samples);
 
 // The median of all ratios x[i] / y[j] (Hodges and Lehmann): the shift to which the rank test belongs. It

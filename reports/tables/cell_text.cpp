@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "engine/base/error.h"
+#include "reports/records/number_text.h"
 
 namespace mbench::reports {
 namespace {
@@ -161,11 +162,11 @@ int Formatter::decimals(double value, const CellText::Part& part) {
 std::string Formatter::number(double value, const CellText::Part& part) {
   if (!std::isfinite(value)) return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
   const double scaled = value * part.scale;
-  std::string text = fmt::format("{:.{}f}", scaled, decimals(scaled, part));
+  std::string text = fixed_text(scaled, decimals(scaled, part));
   const bool zero = text.find_first_not_of("-0.") == std::string::npos;
   if (zero && text.front() == '-') text.erase(0, 1);
   if (part.sign && !zero && scaled > 0) text.insert(text.begin(), '+');
-  return part.thousands ? with_thousands(text) : text;
+  return part.thousands && text.find('e') == std::string::npos ? with_thousands(text) : text;
 }
 
 std::string Formatter::number(double value, const CellText& text) {

@@ -2,15 +2,35 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+
+#include "engine/base/controls.h"
+
 namespace mbench::reports {
 namespace {
 
+bool is_number(std::string_view text) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return end == text.data() + text.size() && error != std::errc::invalid_argument;
+}
+
+// Whether a spreadsheet would take the text for a formula, which may start programs.
+bool is_formula(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(' ');
+  return first != std::string_view::npos && std::string_view("=+-@").find(text[first]) != std::string_view::npos &&
+         first + 1 < text.size() && !is_number(text);
+}
+
+// A formula gets an apostrophe, by which spreadsheets take it for text.
 std::string quoted(const std::string& text) {
   const bool needed = text.find_first_of(",\"\n\r") != std::string::npos;
-  std::string out;
-  for (const char c : text) {
+  const std::string plain = without_controls(text);
+  std::string out = is_formula(plain) ? "'" : "";
+  for (const char c : plain) {
     if (c == '"') out += c;  // doubled
-    out += c == '\n' || c == '\r' ? ' ' : c;
+    out += c;
   }
   return needed ? fmt::format("\"{}\"", out) : out;
 }

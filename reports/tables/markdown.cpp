@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "engine/base/controls.h"
 #include "reports/tables/text_width.h"
 
 namespace mbench::reports {
@@ -60,9 +61,10 @@ std::string padded(const std::string& text, std::size_t width, bool right) {
 
 std::string escape_markdown(std::string_view text) {
   std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (needs_escape(text, i)) out += '\\';
-    out += static_cast<unsigned char>(text[i]) < 0x20 || text[i] == 0x7f ? ' ' : text[i];
+  const std::string plain = without_controls(text);
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    if (needs_escape(plain, i)) out += '\\';
+    out += plain[i];
   }
   return out;
 }

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "engine/base/error.h"
+#include "engine/base/json_reader.h"
 #include "engine/base/text.h"
 #include "engine/spec/fields.h"
 #include "engine/spec/result_file.h"
@@ -288,7 +289,7 @@ std::string render_report(const ResultFile& file, const ReportOptions& options) 
     out["how_counted"] = how_counted(file);
     for (const Table& table : parts.tables) out["tables"].push_back(to_json(table));
     out["points_not_shown"] = parts.not_shown;
-    return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+    return dump_json(out);
   }
   return to_markdown_report(file, parts.chosen, parts.tables, parts.not_shown);
 }

@@ -5,6 +5,7 @@
 #include "engine/spec/outcome.h"
 #include "test/catch.h"
 #include "test/cli/faults.h"
+#include "test/cli/long_sweep.h"
 
 using namespace mbench;
 using namespace mbench::test;
@@ -82,15 +83,88 @@ TEST_CASE("faults: figures whose file cannot be written at the end go to standar
   CHECK(rows_of(room).size() == 2);
 }
 
-TEST_CASE("faults: a calibration that is interrupted says so and leaves nothing") {
+TEST_CASE("faults: a calibration that is told to end says so and leaves nothing, whatever it measures") {
   const Room room;
-  const Run run = room.shell(
-      kOneThread + "export TMPDIR=$PWD/t; mkdir t; $M calibrate m.json --on cpu --ranks 1 --quick --launcher local >said 2>&1 & job=$!; "
-      "until [ -e t/mbench-calibrate-* ]; do kill -0 $job || exit 9; sleep 0.02; done; kill -INT $job; wait $job; echo code $?; cat said; ls t m.json");
-  INFO(run.out << run.err);
-  CHECK_THAT(run.out, Contains("code 3\n") && Contains("[calibrate] interrupted") && !Contains("mbench-calibrate-"));
-  CHECK_FALSE(fs::exists(room / "m.json"));
-  CHECK(live_descendants(0).empty());
+  // At once, where it measures by itself on all cores, and where ranks measure for it.
+  const std::string alone = "sleep 0.5; ", with_ranks = "until grep -q 'measuring with 2 ranks' said; do kill -0 $job || exit 9; sleep 0.02; done; sleep 0.3; ";
+  for (const auto& [moment, launcher] : {std::pair(alone, " --ranks 1 --launcher local"), std::pair(with_ranks, " --ranks 2")})
+    for (const std::string signal : {"INT", "TERM"}) {
+      INFO(moment << signal);
+      const Run run = room.shell("export OMP_NUM_THREADS=2 TMPDIR=$PWD/t; mkdir -p t; $M calibrate m.json --on cpu --quick" + std::string(launcher) +
+                                 " >said 2>&1 & job=$!; " + moment + "kill -" + signal + " $job; wait $job; echo code $?; cat said; ls t; ls");
+      INFO(run.out << run.err);
+      CHECK_THAT(run.out, Contains("code 3\n") && Contains("[calibrate] interrupted") && !Contains("mbench-calibrate-"));
+      CHECK_FALSE(fs::exists(room / "m.json"));
+      CHECK(live_descendants(0).empty());
+    }
+}
+
+TEST_CASE("faults: a rank that is stopped holds a calibration or a check no longer than its --timeout") {
+  const LongSweep room;
+  for (const std::string command : {"calibrate m.json --quick --timeout 6", "check --largest 64MiB --timeout 6"}) {
+    const Run run = room.with_functions(kOneThread + "$M " + command + " --on cpu --ranks 2 >said 2>&1 & job=$!; "
+                                        "until rank=$(ranks 0); [ \"$rank\" ]; do kill -0 $job || { cat said; exit 9; }; sleep 0.05; done; "
+                                        "kill -STOP $rank; wait $job; echo code $?; cat said");
+    INFO(command << "\n" << run.out << run.err);
+    CHECK_THAT(run.out, Contains("code 3\n") && Contains("killed by the time-out of 6.0 s") && Contains("got it from: "));
+    CHECK(live_descendants(0).empty());
+  }
+  CHECK_THAT(room.shell("$M calibrate --help").out, Contains("--timeout SECONDS"));
+}
+
+TEST_CASE("faults: what a killed check or calibration leaves in shared memory is in a folder that the next one removes") {
+  const LongSweep room;
+  for (const std::string command : {"calibrate m.json --quick", "check --largest 64MiB"}) {
+    const Run run = room.with_functions(
+        kOneThread + "$M " + command + " --on cpu --ranks 2 >said 2>&1 & sweep=$!; "
+        "until folder=$(session) && [ \"$(find \"$folder\" -name '*segment*' 2>/dev/null | wc -l)\" -ge 2 ]; do kill -0 $sweep || { cat said; exit 9; }; sleep 0.05; done; "
+        "kill -9 $sweep $(ranks); wait $sweep; until_no_rank; $M check --on cpu --ranks 2 --largest 4KiB --quiet >/dev/null 2>&1; "
+        "[ -e \"$folder\" ] && ls -R \"$folder\" || echo removed");
+    INFO(command << "\n" << run.out << run.err);
+    CHECK_THAT(run.out, Contains("no rank left\nremoved\n"));
+    CHECK(live_descendants(0).empty());
+  }
+}
+
+TEST_CASE("faults: a check or a calibration that lacks file descriptors ends and says so") {
+  const Room room;
+  for (const std::string command : {"check --largest 4KiB", "calibrate m.json --quick"})
+    hold(room, {{"ulimit -n 24; timeout 30 $M " + command + " --on cpu --ranks 2", 3, "(ulimit -n)"}});
+}
+
+TEST_CASE("faults: more ranks than can be started is bad usage of a check or a calibration") {
+  const Room room;
+  hold(room, {{"$M check --ranks 2 --on cpu --launcher local", 2, "[local] starts one rank, got 2, need --launcher mpirun or srun"},
+              {"$M calibrate m.json --quick --ranks 2 --on cpu --launcher local", 2, "[local] starts one rank, got 2"}});
+}
+
+TEST_CASE("faults: the picture of a trend that cannot be written is an error, and the older one stands") {
+  const RoomWithResult room;
+  if (!can_mount(room)) return;
+  if (room.shell("gnuplot --version").code != 0) {
+    WARN("not checked: there is no gnuplot on this machine");
+    return;
+  }
+  for (const std::string kind : {"svg", "png", "pdf"})
+    hold(room, {{"unshare -m sh -c 'mkdir -p m && mount -t tmpfs -o size=64k none m || exit 9; echo older >m/t." + kind + "; cat /dev/zero >m/f 2>/dev/null; "
+                 "$M trend --dir baselines --plot m/t." + kind + "; code=$?; [ \"$(cat m/t." + kind + ")\" = older ] && [ -z \"$(ls m | grep tmp)\" ] && exit $code'",
+                 2, "could not be written: No space left on device"}});
+}
+
+TEST_CASE("faults: a search on a disk with room for its results alone writes them") {
+  const SearchRoom room;
+  if (!can_mount(room)) return;
+  if (room.shell("gnuplot --version").code != 0) {
+    WARN("not checked: there is no gnuplot on this machine");
+    return;
+  }
+  REQUIRE(room.shell(kSearch + "whole >/dev/null").code == 0);
+  const auto pages = [&](const std::string& name) { return (fs::file_size(room / ("whole/" + name)) + 4095) / 4096; };
+  // Room for both files, as each is written before it takes its name, and not for plots beside them.
+  const auto kib = (pages("results.json") + pages("results.md") + 3) * 4;
+  hold(room, {{"unshare -m sh -c 'mkdir -p m && mount -t tmpfs -o size=" + std::to_string(kib) + "k none m || exit 9; " + kSearch +
+                   "m/o >/dev/null; code=$?; cp m/o/results.json kept.json; ls m/o/plots; exit $code'", 0, "could not be written"}});
+  CHECK(read_result_file(room / "kept.json").points.size() == rows_of(room, "whole").size());
 }
 
 TEST_CASE("faults: a folder of turns that cannot be is refused, and Ctrl-C ends the wait for the other") {

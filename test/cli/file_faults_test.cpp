@@ -80,7 +80,15 @@ TEST_CASE("faults: input that is no point, no result or no text") {
   room.put("env.json", R"({"model": "gpt-bytes-tiny", "env": {"A": "x\u0000y"}})");
   room.put("directory/x", "");
   fs::create_symlink("loop", room / "loop");
-  hold(room, {{"$M run large.json", 2, "[large.json] not JSON that can be held"},
+  room.put("label.json", R"({"model": "gpt-bytes-tiny", "seq": 32, "sweep": {"env": [{"A": "\u001b[31m\u009b1m"}, {}]}})");
+  const std::string escape = "\"$(printf '\\033[31m')\"";
+  hold(room, {{"$M sweep tiny.json --out d --timeout " + escape, 2, "\\x1b[31m"},
+              {"$M sweep tiny.json --out d --collective-timeout " + escape, 2, "\\x1b[31m"},
+              {"$M sweep tiny.json --set tp=1 --dry-run --launcher-args \"--x $(printf '\\033[31m')\" --launcher mpirun --out d", 0, "$'\\x1b'"},
+              {"$M sweep tiny.json --set tp=1 --dry-run --launcher local --out " + escape, 0, "\\x1b"},
+              {"$M sweep label.json --dry-run --launcher local --out d", 0, "\\u001b"},
+              {"$M plan label.json", 0, "\\u001b"},
+              {"$M run large.json", 2, "[large.json] not JSON that can be held"},
               {"$M run r", 2, "[r]"},
               {"$M run nul.json", 2, "a text with a U+0000, got \"sex\\u0000q\", need one without"},
               {"$M sweep nul.json --out d", 2, "need one without"},

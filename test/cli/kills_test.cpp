@@ -26,10 +26,12 @@ TEST_CASE("faults: a sweep that is told to end keeps its rows and leaves no rank
   for (std::size_t i = 0; i < kills.size(); ++i) {
     INFO(kills[i] << "\n" << printed[i]);
     CHECK_THAT(printed[i], Contains("code 3\n") && Contains("no rank left"));
-    CHECK_THAT(printed[i], Contains("Interrupted: 1 of 2 points are done and kept. To go on: mbench sweep s.json"));
+    CHECK_THAT(printed[i], Contains("Interrupted: 1 of 2 points are done and kept") && Contains(" To go on: mbench sweep s.json"));
     const auto rows = rows_of(room, std::to_string(i) + "/o");
-    REQUIRE(rows.size() == 1);
+    REQUIRE(rows.size() == 2);
     CHECK(rows[0].outcome == Outcome::ok);
+    CHECK(rows[1].outcome == Outcome::partial);
+    CHECK_FALSE(rows[1].partial_ms.empty());
   }
   CHECK(live_descendants(0).empty());
 }

@@ -41,6 +41,30 @@ std::set<std::string> files(const Room& room, const std::string& beginning) {
 
 }  // namespace
 
+TEST_CASE("a framework whose figures a machine lacks is unsupported where it needs them, and says so on standard error") {
+  const Room room;
+  room.put("s.json", R"({"model": "gpt2-124m", "seq": 512, "precision": "bf16", "global_batch": 4, "dp": 2, "framework": "internevo",
+                         "attention": "flash"})");
+  const std::string on = " --on sim:2xH100-SXM5-80GB ", says = "framework internevo runs on the first FlashAttention, got H100-SXM5-80GB";
+  const Run sweep = room.shell("$M sweep s.json --quiet --out o" + on);
+  INFO(sweep.out << sweep.err);
+  CHECK(sweep.code == 0);
+  const PointResult row = read_result_file(room / "o/results.json").points.at(0);
+  CHECK(row.outcome == Outcome::unsupported);
+  CHECK_THAT(row.reason, Contains(says) && Contains("need them, attention core or another framework"));
+  const Run plan = room.shell("$M plan s.json" + on);
+  CHECK(plan.code == 0);
+  CHECK_THAT(plan.out, Contains("cannot run: [sim] " + says));
+  CHECK_THAT(plan.err, Contains(says));
+  // What it advises works.
+  for (const std::string set : {"attention=core", "framework=mbench"}) CHECK(room.shell("$M plan s.json --set " + set + on).code == 0);
+  CHECK_THAT(room.shell("$M sweep s.json --quiet --out c --set attention=core" + on).out, Contains("| ok"));
+  const Run search = room.shell("$M search s.json --quiet --out s --set tp=any --set dp=any" + on);
+  INFO(search.out << search.err);
+  CHECK(search.code == 0);
+  CHECK_THAT(search.out, Contains(says));
+}
+
 TEST_CASE("a simulated sweep writes rows that say so, and no losses") {
   const Room room;
   const Run run = room.shell("$M sweep tiny.json --out o" + kOn);

@@ -70,6 +70,36 @@ TEST_CASE("a soak that cannot be is refused, and one that is cut short keeps its
   CHECK(row.soak->steps > 0);
 }
 
+TEST_CASE("a soak that is interrupted keeps the windows that had ended, a point its steps, and both run again") {
+  const Room room;
+  room.put("point.json", R"({"model": "gpt-bytes-tiny", "seq": 32, "global_batch": 2, "iterations": 1000000, "warmup": 1, "env": {"OMP_NUM_THREADS": "1"}})");
+  // Metrics show that a window, or a step, was told.
+  const auto interrupted = [&](const std::string& options, const std::string& metric, const std::string& signal) {
+    return room.shell("$M sweep point.json --launcher local --on cpu " + options + " --metrics m.prom --quiet & sweep=$!; until grep -qE '" + metric +
+                      "' m.prom 2>/dev/null; do kill -0 $sweep || exit 99; sleep 0.05; done; sleep 1; kill -" + signal + " $sweep; wait $sweep");
+  };
+  Run run = interrupted("--soak 200s --out soak", "mbench_clock_hertz", "INT");
+  INFO(run.out << run.err);
+  CHECK(run.code == 3);
+  CHECK_THAT(run.err, Contains("Interrupted: 0 of 1 points are done and kept; ") && Contains(" kept too, and it runs again."));
+  const PointResult soak = read_result_file(room / "soak/results.json").points.at(0);
+  CHECK(soak.outcome == Outcome::partial);
+  REQUIRE(soak.soak);
+  CHECK(soak.soak->steps > 0);
+  CHECK_THAT(room.shell("$M report soak --table soak").out, Contains("Samples/s"));
+  room.shell("rm m.prom");
+  run = interrupted("--out steps", "mbench_steps_total[^ ]* [1-9]", "TERM");
+  CHECK(run.code == 3);
+  const PointResult steps = read_result_file(room / "steps/results.json").points.at(0);
+  CHECK(steps.outcome == Outcome::partial);
+  CHECK_FALSE(steps.partial_ms.empty());
+  CHECK_THAT(steps.reason, Contains("interrupted, after iteration "));
+  // No measurement of the point, and no baseline for one.
+  CHECK_THAT(room.shell("$M compare steps --baseline steps").err, Contains("not comparable, the point was cut short here: interrupted, after iteration "));
+  CHECK_THAT(room.shell("$M baseline add steps --dir b 2>&1").out, Contains("partial"));
+  CHECK_THAT(room.shell("$M sweep point.json --launcher local --on cpu --out steps --resume --timeout 0.5").err, Contains("[1/1]"));
+}
+
 TEST_CASE("a run without a sweep ends when it was told how long a communication may take, and says where each rank waits") {
   const Room room;
   room.put("point.json", R"({"model": "gpt-bytes-tiny", "seq": 32, "global_batch": 2, "dp": 2, "iterations": 1000000})");

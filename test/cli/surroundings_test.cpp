@@ -76,6 +76,11 @@ TEST_CASE("faults: whatever variables a point sets, it is a row") {
     return kSweep + out + " --set 'env={" + env + "}'";
   };
   hold(room, {{with(R"("PATH": "/nowhere")", "a"), 3, "| crashed"},
+              {"$M sweep s.json --quiet --launcher mpirun --out i --set 'env={\"PATH\": \"\"}'", 3, "; the point's env sets PATH"},
+              {with(R"("PATH": "")", "j"), 3, "; the point's env sets PATH"},
+              {with(R"("OMP_NUM_THREADS": "99999")", "k"), 3, "[OMP_NUM_THREADS] more threads than a process can start"},
+              {"OMP_NUM_THREADS=99999; " + kSweep + "l", 0, "| ok"},  // each rank gets threads for its share of the cores
+              {"OMP_NUM_THREADS=99999; $M calibrate m.json --on cpu --quick --ranks 1 --launcher local", 3, "[OMP_NUM_THREADS] more threads"},
               {with(R"("LD_PRELOAD": "/no/such.so")", "b"), 0, "| ok"},
               {with(R"("OMP_NUM_THREADS": "0")", "c"), 0, "| ok"},
               {with(R"("OMP_NUM_THREADS": "text")", "d"), 0, "| ok"},
@@ -83,7 +88,7 @@ TEST_CASE("faults: whatever variables a point sets, it is a row") {
               {with(R"("TMPDIR": "/no/such/folder")", "f"), 0, "| ok"},
               {"$M sweep long.json --launcher local --quiet --out g", 0, "| ok"},
               {"$M sweep large.json --launcher local --quiet --out h", 3, "Argument list too long"}});
-  CHECK(rows_of(room, "h").at(0).outcome == Outcome::launch_failed);
+  for (const std::string out : {"h", "k"}) CHECK(rows_of(room, out).at(0).outcome == Outcome::launch_failed);
 }
 
 TEST_CASE("faults: folders of any name, none at all, and streams that are closed") {

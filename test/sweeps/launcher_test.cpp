@@ -89,7 +89,7 @@ TEST_CASE("each launcher has its own options") {
   CHECK(command_for(local_launcher(), point_of_world(1), {"m", "x"}).argv ==
         std::vector<std::string>{"m", "x"});
   CHECK_THAT(message_of([] { command_for(local_launcher(), point_of_world(2), {"m"}); }),
-             Contains("[local] starts one rank, the point has 2, need --launcher mpirun or srun"));
+             Contains("[local] starts one rank, got 2, need --launcher mpirun or srun"));
   CHECK_THAT(message_of([] { command_for(open_mpi(), point_of_world(129), {"m"}); }),
              Contains("[mpirun] 129 ranks on 4 cores, need at most 32 a core"));
   CHECK_THAT(message_of([] { read_launcher("mpiru", "--launcher"); }), Contains("did you mean \"mpirun\"?"));
@@ -137,6 +137,13 @@ TEST_CASE("what launchers print about a lost rank becomes one line") {
       explain_failure(ended(139, {"srun: error: node3: task 1: Segmentation fault"}), open_mpi(), "init", 60)
           .reason,
       Contains("rank 1: Segmentation fault"));
+  // Of ranks that never spoke, what their launcher has said.
+  ProcessEnd given_up = ended(0, {"*** An error occurred in MPI_Init_thread", "[h1:7] Local abort before MPI_INIT completed completed successfully"});
+  given_up.how = ProcessEnd::How::given_up;
+  given_up.why = "no rank came up within 6 min 00 s of the launch";
+  CHECK_THAT(explain_failure(given_up, open_mpi(), "", 600).reason,
+             Contains("no rank came up within 6 min 00 s of the launch, before its first sign of life; last output: ") && Contains("Local abort before MPI_INIT"));
+  CHECK_THAT(explain_failure(given_up, open_mpi(), "iteration 3 of 10", 600).reason, !Contains("last output"));
   CHECK_THAT(explain_failure(ended(139, {}), open_mpi(), "init", 60).reason,
              Contains("killed by signal 11 (Segmentation fault)"));
   CHECK_THAT(explain_failure(ended(0, {}), open_mpi(), "", 60).reason, Contains("ended without a result"));

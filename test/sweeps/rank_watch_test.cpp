@@ -49,6 +49,26 @@ TEST_CASE("rank watch: ranks that give signs and come further are left alone, ho
   }
 }
 
+TEST_CASE("rank watch: ranks that never come up are given up after the limit and a minute") {
+  const auto pass = [](RankWatch& watch, double& clock, double seconds) {
+    std::string said;
+    for (double t = 0; t < seconds && said.empty(); t += 0.1) said = watch.look(clock += 0.1);
+    return said;
+  };
+  double clock = 100;
+  RankWatch watch{5};
+  CHECK(pass(watch, clock, 64).empty());
+  CHECK_FALSE(watch.take("mpirun: warning"));
+  CHECK_THAT(pass(watch, clock, 2), Contains("no rank came up within 1 min 05 s of the launch"));
+  CHECK(watch.lost_hosts().empty());
+  // Any word of a rank shows that it came up, a sign within a line that the launcher has changed as well.
+  RankWatch speaks{5}, tagged{5}, begun{5};
+  speaks.on_rank();
+  CHECK_FALSE(tagged.take("[1,0]<stderr>:" + alive(0, 1)));
+  begun.on_hosts({{.name = "h1", .ranks = {0}}});
+  for (RankWatch* up : {&speaks, &tagged, &begun}) CHECK(pass(*up, clock, 100).empty());
+}
+
 TEST_CASE("rank watch: a rank that is stopped is named with its host, and where the others wait") {
   Watched w;
   w.say({0, 1, 2, 3}, 1);

@@ -139,6 +139,63 @@ TEST_CASE("a point that was done when Ctrl-C came is kept") {
   CHECK(live_descendants(0).empty());
 }
 
+TEST_CASE("a point that is interrupted keeps the steps and windows that it had told, and runs again") {
+  Runner r;
+  const std::string script = read_text_file(r.options.program);
+  // It tells, and then either this process is told to stop and it hangs, or as in a batch system both are told and it ends first.
+  put(r.options.program, R"SH(#!/bin/sh
+if [ -n "$STOP" ] && [ ! -e )SH" + (r.folder / "stopped") + R"SH( ]; then
+  touch )SH" + (r.folder / "stopped") + R"SH(
+  if [ "$STOP" = steps ]; then
+    echo '{"progress": {"phase": "warmup", "iteration": 1, "of": 1, "ms": 9, "loss": 6}}'
+    echo '{"progress": {"phase": "iteration", "iteration": 1, "of": 3, "ms": 2.5, "loss": 5.5}}'
+    echo '{"progress": {"phase": "iteration", "iteration": 2, "of": 3, "ms": 3.5, "loss": 5.25}}'
+  else
+    echo '{"progress": {"phase": "soak", "iteration": 40, "of": 0, "ms": 2.5}}'
+    echo '{"window": {"seconds": 2, "steps": 40, "window_steps": [40], "end_s": [2], "median_ms": [50], "worst_ms": [60], "samples_per_s": [80]}}'
+  fi
+  kill -TERM $PPID
+  if [ -n "$ENDS" ]; then exit 143; fi
+  sleep 30
+fi
+)SH" + script);
+  struct Cut {
+    std::string env;
+    std::size_t steps, windows;
+    std::string kept;
+  };
+  for (const Cut& cut : {Cut{R"("STOP": "steps")", 2, 0, "2 steps of the point that was cut off are kept too"},
+                         Cut{R"("STOP": "steps", "ENDS": "1")", 2, 0, "2 steps of the point"},
+                         Cut{R"("STOP": "soak")", 0, 1, "1 window of the point that was cut off is kept too"},
+                         Cut{R"("STOP": "soak", "ENDS": "1")", 0, 1, "1 window of the point"}}) {
+    INFO(cut.env);
+    fs::remove(r.folder / "stopped");
+    fs::remove_all(r.options.out);
+    r.progress.str("");
+    r.options.resume = false;
+    const Spec spec = r.spec(R"({"MODE": "ok"}, {"MODE": "ok", )" + cut.env + R"(}, {"MODE": "ok", "A": "1"})");
+    const SweepEnd end = r.run(spec);
+    CHECK(end.interrupted);
+    const auto rows = read_result_file(r.options.out + "/results.json").points;
+    REQUIRE(rows.size() == 2);
+    CHECK(rows[1].id == spec.points[1].id);
+    CHECK(rows[1].outcome == Outcome::partial);
+    CHECK_THAT(rows[1].reason, Contains("interrupted, after ") && Contains(cut.windows ? "soak step 40" : "iteration 2 of 3"));
+    CHECK(rows[1].partial_ms.size() == cut.steps);
+    CHECK((rows[1].soak ? rows[1].soak->windows.size() : 0) == cut.windows);
+    CHECK(fs::exists(r.options.out + "/points/" + spec.points[1].id + ".json"));
+    CHECK_THAT(r.progress.str(), Contains("Interrupted: 1 of 3 points are done and kept; " + cut.kept) && Contains("To go on: mbench sweep ... --resume"));
+    CHECK(live_descendants(0).empty());
+
+    r.options.resume = true;
+    const SweepEnd again = r.run(spec);
+    CHECK_FALSE(again.failed);
+    REQUIRE(again.file.points.size() == 3);
+    for (const PointResult& row : again.file.points) CHECK(row.outcome == Outcome::ok);
+    CHECK_THAT(r.progress.str(), Contains("1 of them are done already"));
+  }
+}
+
 TEST_CASE("resume refuses what is not its own") {
   Runner r;
   r.options.resume = true;

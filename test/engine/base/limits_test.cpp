@@ -3,7 +3,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "engine/base/controls.h"
 #include "engine/base/json_reader.h"
+#include "engine/base/text.h"
 #include "engine/spec/result_file.h"
 #include "test/catch.h"
 #include "test/support/temporary_folder.h"
@@ -82,6 +84,26 @@ TEST_CASE("a text for a terminal has no control characters, and an end") {
   std::string accents;
   for (int i = 0; i < 100; ++i) accents += "\xC3\xA9";
   CHECK_THAT(printable(accents, 51), !Contains("\xA9 ...") || Contains("\xC3\xA9 ..."));
+}
+
+TEST_CASE("control characters of 7 and of 8 bits are found wherever they stand, and no byte of another character is one") {
+  for (const std::string_view control : {std::string_view("\0", 1), std::string_view("\x1b"), std::string_view("\t"), std::string_view("\n"), std::string_view("\x7f"),
+                                         std::string_view("\xC2\x80"), std::string_view("\xC2\x9F"), std::string_view("\x9b"), std::string_view("\x80")}) {
+    INFO(static_cast<int>(static_cast<unsigned char>(control.back())));
+    CHECK(control_length(control, 0) == control.size());
+    CHECK(without_controls("a" + std::string(control) + "\xC3\xA9") == "a \xC3\xA9");
+    CHECK(without_controls("\xE2\x82\xAC" + std::string(control) + "b") == "\xE2\x82\xAC b");
+  }
+  // U+00C0, U+2018, U+1F600 and U+009F's neighbour U+00A0 have bytes of 0x80 to 0x9F.
+  const std::string plain = "\xC3\x80 \xE2\x80\x98 \xF0\x9F\x98\x80 \xC2\xA0";
+  CHECK(without_controls(plain) == plain);
+  CHECK(printable(plain) == plain);
+  CHECK(printable("\x9b" "31m\xC2\x9B") == "\\x9b31m\\x9b");
+  // JSON escapes them, and reads the same.
+  const nlohmann::ordered_json json = {{"a\xC2\x9B", "x\x1b\x7f\xC2\x85\xC3\xA9"}};
+  const std::string text = dump_json(json);
+  CHECK_THAT(text, Contains("a\\u009b") && Contains("x\\u001b\\u007f\\u0085\xC3\xA9"));
+  CHECK(nlohmann::ordered_json::parse(text) == json);
 }
 
 TEST_CASE("a word too long to be a misspelling is not measured against every choice") {

@@ -48,6 +48,48 @@ std::string refusal(const ResultFile& now, const ResultFile& base) {
 
 }  // namespace
 
+TEST_CASE("what is not finite, or too large for digits, is said in words") {
+  const double nan = std::nan(""), inf = HUGE_VAL;
+  ResultFile base = one(), now = one();
+  base.points[0].losses = {2.5, 2.25};
+  const auto rendered = [&] {
+    const Comparison comparison = compare_results(now, base, {});
+    std::string all;
+    for (const std::string format : {"md", "junit", "json"}) all += render_comparison(comparison, format);
+    CHECK_THAT(all, !Contains("nan") && !Contains("inf ") && !Contains("inf%") && !Contains("+inf") && !Contains("000000000000000"));
+    return all;
+  };
+  now.points[0].losses = {nan, 2.25};
+  CHECK(metric(compare_results(now, base, {}), "loss").reason == "the loss of step 1 of 2 is not a finite number, that of the baseline is");
+  CHECK_THAT(rendered(), Contains("not finite"));
+  std::swap(now, base);
+  CHECK(metric(compare_results(now, base, {}), "loss").reason == "the loss of step 1 of 2 is a finite number, that of the baseline is not");
+  now.points[0].losses = base.points[0].losses = {nan, inf};
+  CHECK(metric(compare_results(now, base, {}), "loss").verdict == Verdict::same);
+  CHECK_THAT(rendered(), Contains("not finite"));
+  now.points[0].losses = {1e308}, base.points[0].losses = {-1e308};
+  CHECK_THAT(rendered(), Contains("so far from the baseline's"));
+  now = one(100, 1e308), base = one();
+  CHECK_THAT(rendered(), Contains("1e+308 MiB") && Contains("1e+305 times"));
+  now = one(1e306), base = one();
+  CHECK_THAT(rendered(), Contains("1e+304 times"));
+}
+
+TEST_CASE("a point that was cut short is no measurement, on either side") {
+  ResultFile now = one(), base = one();
+  now.points.push_back(sample::measured(sample::point(2, 2, 512, "full"), around(100), 1000));
+  base.points.push_back(now.points.back());
+  now.points[0] = not_run(now.points[0].point, Outcome::partial, "interrupted, after iteration 3 of 10");
+  for (int side = 0; side < 2; ++side) {
+    const Comparison comparison = compare_results(now, base, {});
+    const MetricComparison c = comparison.points.at(0).metrics.at(0);
+    CHECK(c.verdict == Verdict::not_comparable);
+    CHECK_THAT(c.reason, Contains("cut short") && Contains(side ? "in the baseline" : "here") && Contains("interrupted, after iteration 3 of 10"));
+    CHECK_FALSE(comparison.regression());
+    std::swap(now, base);
+  }
+}
+
 TEST_CASE("time: slower, faster, same, and what is in between") {
   const auto time = [](double ms) { return metric(compare_results(one(ms), one(100), {}), "time"); };
   CHECK(time(100).verdict == Verdict::same);

@@ -83,6 +83,16 @@ std::string trouble_in(const std::string& html) {
 
 }  // namespace
 
+TEST_CASE("the page has no control characters of 7 or 8 bits") {
+  ResultFile file = sample::strategies();
+  file.environment["host"] = "host\x1b[31m \xC2\x9B" "31m";
+  file.points[0].outcome = Outcome::crashed;
+  file.points[0].reason = "red \x1b[31m \x07 \x7f \xC2\x9B" "31m";
+  const std::string page = page_of(file);
+  for (const std::string control : {"\x1b", "\x07", "\x7f", "\xC2\x9B", "\x9b"}) CHECK(page.find(control) == std::string::npos);
+  CHECK_THAT(page, Contains("red "));
+}
+
 TEST_CASE("a page holds the tables, every point, and where the numbers come from") {
   const ResultFile file = sample::strategies();
   const std::string page = page_of(file);

@@ -186,6 +186,32 @@ TEST_CASE("file names are plain and each stands once") {
   CHECK(names.size() == 4);
 }
 
+TEST_CASE("of very many samples the extremes of neighbours are drawn, and the plot says so") {
+  std::vector<double> samples(45'000, 100);
+  for (std::size_t i = 0; i < samples.size(); ++i) samples[i] += static_cast<double>(i % 7) * 0.01;
+  samples[31'234] = 500;
+  ResultFile file;
+  file.environment = sample::environment();
+  file.points = {sample::measured(sample::point(4, 2, 512, "full"), samples, 1000)};
+  const auto drawn = [&] {
+    for (const Plot& plot : report_plots(file, {}).plots)
+      if (plot.title == "Every measured step") return plot;
+    FAIL("no such plot");
+    return Plot();
+  };
+  const Plot many = drawn();
+  REQUIRE(many.series.size() == 1);
+  const auto& points = many.series[0].points;
+  CHECK(points.size() <= 20'000);
+  CHECK(points.size() > 15'000);
+  CHECK(std::is_sorted(points.begin(), points.end(), [](const PlotPoint& a, const PlotPoint& b) { return a.x < b.x; }));
+  CHECK(std::count_if(points.begin(), points.end(), [](const PlotPoint& p) { return p.marked && p.y == 500 && p.x == 31'235; }) == 1);
+  CHECK_THAT(many.note, Contains("Of 5 steps in a row the shortest and the longest are drawn."));
+  file.points[0].iteration_ms->samples.resize(20'000);
+  CHECK(drawn().series[0].points.size() == 20'000);
+  CHECK_THAT(drawn().note, !Contains("in a row"));
+}
+
 TEST_CASE("no name can leave its place in gnuplot's script") {
   CHECK(quoted_for_gnuplot("it's \"x\" `y` \\n") == "'it''s \"x\" `y` \\n'");
   CHECK(quoted_for_gnuplot("a\nplot 'b'") == "'a plot ''b'''");

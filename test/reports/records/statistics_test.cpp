@@ -166,3 +166,56 @@ TEST_CASE("dependence widens the interval around its ratio and weakens the rank 
   CHECK(std::log(wide.low / ratio) == Approx(2 * std::log(plain.low / ratio)));
   CHECK(ranks.p_value(x, y, 2) > 10 * ranks.p_value(x, y));
 }
+
+TEST_CASE("many samples: the middle of a resample has the distribution that drawing all of them gives") {
+  // Of the ranks themselves the interval's ends are quantiles of that distribution: near 1/2 by 2.576 / (2 sqrt(n)) on either side, which is
+  // known for any number, and goes on from the numbers whose resamples are drawn.
+  const auto interval_of = [](std::size_t n) {
+    std::vector<double> ranks(n);
+    for (std::size_t i = 0; i < n; ++i) ranks[i] = 1 + static_cast<double>(i) / static_cast<double>(n);
+    return RatioBootstrap().interval(ranks, {1, 1, 1, 1, 1});
+  };
+  for (const std::size_t n : {std::size_t{20000}, std::size_t{32769}, std::size_t{50000}, std::size_t{4'500'000}}) {
+    INFO(n);
+    const Interval i = interval_of(n);
+    const double half = 2.576 / (2 * std::sqrt(static_cast<double>(n)));
+    CHECK(i.low - 1.5 == Approx(-half).epsilon(0.15));
+    CHECK(i.high - 1.5 == Approx(half).epsilon(0.15));
+  }
+}
+
+TEST_CASE("many samples: blocks of neighbours give the autocorrelation time of all") {
+  std::mt19937_64 random(23);
+  std::normal_distribution<double> normal;
+  for (const double memory : {0.0, 0.5, 0.9, 0.999}) {
+    INFO(memory);
+    std::vector<double> v;
+    double x = normal(random);
+    for (int i = 0; i < 300'000; ++i) {
+      v.push_back(100 + x);
+      x = memory * x + std::sqrt(1 - memory * memory) * normal(random);
+    }
+    const double expected = (1 + memory) / (1 - memory);
+    CHECK(autocorrelation_time(v) == Approx(expected).epsilon(memory > 0.99 ? 0.35 : 0.1));
+  }
+  CHECK(autocorrelation_time(std::vector<double>(100'000, 5)) == 1);
+}
+
+TEST_CASE("many samples: the median of all ratios is that of making each, bit for bit") {
+  std::mt19937_64 random(29);
+  std::lognormal_distribution<double> noise(0, 0.05);
+  const auto drawn = [&](std::size_t n, double scale, bool ties) {
+    std::vector<double> v(n);
+    for (double& x : v) x = ties ? scale * std::round(noise(random) * 50) : scale * noise(random);
+    std::sort(v.begin(), v.end());
+    return v;
+  };
+  for (const bool ties : {false, true})
+    for (const std::size_t n : {std::size_t{2999}, std::size_t{3000}}) {
+      const std::vector<double> x = drawn(n, 107, ties), y = drawn(2001, 100, ties);
+      std::vector<double> ratios;
+      for (const double a : x)
+        for (const double b : y) ratios.push_back(a / b);
+      CHECK(shift_ratio(x, y) == median_of(ratios));
+    }
+}

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
+#include "reports/tables/csv.h"
 #include "reports/tables/markdown.h"
 #include "test/catch.h"
 #include "test/reports/sample.h"
@@ -64,6 +65,41 @@ TEST_CASE("a sweep of strategies prints in the shape of the published tables") {
     CHECK_THAT(report, Contains("Peak: 125 TFLOP/s per device (data sheet, fp16)"));
     CHECK_THAT(report, Contains("Every point: model gpt2-345m, micro_batch 4"));
   }
+}
+
+TEST_CASE("no report of any format hands on what a terminal or a spreadsheet obeys") {
+  const std::string controls = "\x1b[31m \x07 \x7f \t \xC2\x9B" "31m";
+  ResultFile file = sample::strategies();
+  file.spec["name"] = "name" + controls;
+  file.environment["host"] = "host" + controls;
+  file.points[0].outcome = Outcome::crashed;
+  file.points[0].reason = "=cmd|' /C calc'!A0" + controls;
+  file.points[1].outcome = Outcome::crashed;
+  file.points[1].reason = "\t@SUM(1+9)";
+  file.points[1].point.strategy = "+full" + controls;
+  for (const std::string format : {"md", "csv", "json"}) {
+    INFO(format);
+    const std::string text = render_report(file, {.format = format});
+    for (const std::string control : {"\x1b", "\x07", "\x7f", "\t", "\xC2\x9B", "\r"}) CHECK(text.find(control) == std::string::npos);
+    CHECK_THAT(text, Contains("cmd|") || Contains("cmd\\|"));
+  }
+  const std::string csv = render_report(file, {.format = "csv"});
+  CHECK_THAT(csv, Contains(",'=cmd|") && Contains(",' @SUM(1+9)") && !Contains(",=") && !Contains(",+") && !Contains(",@"));
+}
+
+TEST_CASE("a cell of CSV that a spreadsheet would compute is text to it, and numbers stay numbers") {
+  const auto field = [](const std::string& text) {
+    Table table;
+    table.sections = {{{}, {{"A", "a"}}, {{Cell{text, {}}}}, {}}};
+    const std::string csv = to_csv({table});
+    return csv.substr(csv.find('\n') + 1, csv.rfind(',') - csv.find('\n') - 1);
+  };
+  for (const std::string number : {"-3.5", "+12", "-1e-300", "+0.5", "-inf"}) CHECK(field(number) == number);
+  for (const std::string plain : {"3", "full", "-", "=", "n/a", "a=b", "392 +/- 1"}) CHECK(field(plain) == plain);
+  for (const std::string formula : {"=1+1", "+1+1", "-1+1", "@SUM(A1)", " =1", "-3.5 %", "=-3"}) CHECK(field(formula) == "'" + formula);
+  CHECK(field("\t=1") == "' =1");
+  CHECK(field("\r=1") == "\"' =1\"");
+  CHECK(field("=HYPERLINK(\"x\",1)") == "\"'=HYPERLINK(\"\"x\"\",1)\"");
 }
 
 TEST_CASE("GPUs are counted by their names, and their driver stands with the software") {

@@ -1,0 +1,35 @@
+// A job of this program whose ranks measure for a command that is no sweep (check, calibrate): rank 0 tells what they found in one line.
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "sweeps/launcher.h"
+
+namespace mbench {
+class Interrupt;
+}
+
+namespace mbench::cli {
+
+struct RankJob {
+  std::string command;                 // of this program, check or calibrate; also who complains
+  std::vector<std::string> arguments;  // what follows it; --end-with FOLDER may be put behind them
+  std::string device = "cpu";
+  int ranks = 1;
+  double timeout_s = 600;
+  Interrupt* interrupt = nullptr;
+  std::string if_interrupted = "interrupted";  // what is said then
+};
+
+// bad_input where the launcher cannot start so many.
+void check_ranks_can_start(const RankJob& job, const sweeps::Launcher& launcher);
+
+// Starts the ranks as a sweep starts those of a point, with a folder of its own for what their MPI keeps, and returns what tell_as_rank
+// told. launch_failed or timed_out, with the reason and the command, where nothing was told or the ranks did not end well.
+nlohmann::ordered_json told_by_ranks(const RankJob& job, const sweeps::Launcher& launcher);
+
+// By rank 0, once.
+void tell_as_rank(const nlohmann::ordered_json& found);
+
+}  // namespace mbench::cli
