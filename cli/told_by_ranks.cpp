@@ -10,6 +10,7 @@
 #include "engine/base/json_reader.h"
 #include "engine/process/process.h"
 #include "engine/spec/outcome.h"
+#include "engine/spec/point.h"
 #include "sweeps/failure.h"
 #include "sweeps/hopeless_launch.h"
 #include "sweeps/session_folder.h"

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/spec/bundles.h"
 #include "engine/spec/point_builder.h"
 
 namespace mbench::strategies {

@@ -28,7 +28,7 @@ std::string bearings_of(const Bearings& bears_on) {
   std::string text;
   for (const BearsOn part : kParts)
     if (bears_on.has(part)) text += (text.empty() ? "" : ", ") + std::string(mbench::name_of(part));
-  return text.empty() ? "nothing that a step computes" : text;
+  return text.empty() ? "nothing" : text;
 }
 
 ordered_json default_of(const Field& field) {

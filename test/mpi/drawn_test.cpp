@@ -16,6 +16,7 @@
 #include "engine/sim/counting.h"
 #include "engine/sim/recordings.h"
 #include "engine/sim/simulate.h"
+#include "engine/spec/fields.h"
 #include "engine/spec/tolerance.h"
 #include "engine/train/data.h"
 #include "engine/train/trainer.h"
@@ -150,13 +151,14 @@ Forecast forecast(Point point, const Machine& machine, const std::string& framew
   return out;
 }
 
-// Of each precision the share of the limits of engine/spec/tolerance.cpp that these small models are held to, losses and norms. Seen of
-// 200 layouts: two thirds of these at most, in f32 a twentieth.
+// Of each precision the share of the limits of engine/spec/tolerance.cpp that these small models are held to, losses and norms. Losses are
+// held closer: the second and third follow from gradients. Seen of 500 layouts of two seeds: two thirds of these at most, in f32 a
+// third. Norms of a step of few samples are far apart at times: 6.9e-3 in bf16 with gradients in bf16, 5.6e-2 in FP8 of one sample.
 struct Share {
   Precision precision;
   double loss, norm;
 };
-constexpr Share kShares[] = {{Precision::f32, 0.2, 0.1}, {Precision::bf16, 0.2, 0.2}, {Precision::fp16, 0.2, 0.2}, {Precision::fp8, 0.05, 0.1}};
+constexpr Share kShares[] = {{Precision::f32, 0.2, 0.1}, {Precision::bf16, 0.2, 0.5}, {Precision::fp16, 0.2, 0.5}, {Precision::fp8, 0.05, 0.3}};
 
 Share share_of(Precision precision) {
   for (const Share& share : kShares)

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "engine/base/json_reader.h"
+#include "engine/spec/fields.h"
 #include "engine/spec/result_file.h"
 #include "reports/tables/report.h"
 #include "test/reports/sample.h"
