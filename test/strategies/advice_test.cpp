@@ -67,7 +67,7 @@ json drawn_spec(std::mt19937_64& draw) {
       if (draw() % one_in != 0 || field == "model") continue;
       const json& about = schema.at(field);
       if (drawn_values().contains(field)) spec[field] = one_of(drawn_values().at(field));
-      else if (about.contains("enum")) spec[field] = one_of(about.at("enum"));
+      else if (const auto& choices = find_field(field)->choices; !choices.empty()) spec[field] = choices[draw() % choices.size()].name;
       else if (about.value("type", "") == "boolean") spec[field] = draw() % 2 == 0;
     }
   if (draw() % 4 == 0) spec["device"] = one_of(drawn_values().at("device"));

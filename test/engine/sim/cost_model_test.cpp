@@ -4,7 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "engine/base/error.h"
+#include "engine/sim/cluster.h"
+#include "engine/spec/point.h"
 #include "test/catch.h"
 
 using namespace mbench;
@@ -178,8 +179,13 @@ TEST_CASE("attention of a framework that runs the first FlashAttention takes tha
   CostModel model(machine, framework, 1);
   CHECK(model.attention_seconds({}, {1e12, 1e6, true}, DType::f16, false) == Approx(1e12 / (0.25 * kFlops) + kLatency));
   CHECK(model.attention_seconds({}, {1e12, 1e6, true}, DType::f16, true) == Approx(1e12 / (0.125 * kFlops) + kLatency));
+  Point point;
+  point.attention = AttentionKind::flash;
+  CHECK_FALSE(why_lacking(point, machine, framework));
   machine.attention1_backward = 0;
-  CHECK_THROWS_AS(CostModel(machine, framework, 1), Error);
+  CHECK_THAT(why_lacking(point, machine, framework).value(), Catch::Contains("forward_flash_attention_1"));
+  point.attention = AttentionKind::core;
+  CHECK_FALSE(why_lacking(point, machine, framework));
 }
 
 TEST_CASE("fused attention is slower by its shape, as far as the machine's curves say") {
