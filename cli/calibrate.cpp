@@ -19,7 +19,6 @@
 #include "engine/process/process.h"
 #include "engine/run/gpu_peaks.h"
 #include "engine/sim/machine.h"
-#include "engine/spec/point.h"
 #include "sweeps/session_folder.h"
 
 namespace mbench::cli {

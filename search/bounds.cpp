@@ -14,6 +14,7 @@
 #include "engine/spec/fields.h"
 #include "search/recorded_stage.h"
 #include "search/small_model.h"
+#include "strategies/schedule.h"
 #include "strategies/strategies.h"
 
 namespace mbench::search {

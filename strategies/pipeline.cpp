@@ -10,6 +10,7 @@
 #include <numeric>
 #include <utility>
 
+#include "strategies/schedule.h"
 #include "strategies/strategies.h"
 
 namespace mbench::strategies {

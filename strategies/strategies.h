@@ -71,10 +71,6 @@ PrecisionPlan precision_plan(const PrecisionSpec& precision);
 // The whole Plan of a point. Throws infeasible or unsupported with the reason.
 Plan make_plan(const Point& point);
 
-// The list of one stage's actions; every schedule is made here. `group`: micro batches that an interleaved stage runs through
-// one chunk before it goes to the next, 0: as many as stages.
-Schedule make_schedule(ScheduleKind kind, int stages, int stage, int chunks, int micro_batches, int group = 0);
-
 // How many layers each chunk of a point that can be has, in the order of the layers.
 std::vector<std::int64_t> layers_of_chunks(const Point& point);
 

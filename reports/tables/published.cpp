@@ -9,7 +9,6 @@
 #include "engine/spec/bundles.h"
 #include "engine/spec/fields.h"
 #include "engine/spec/outcome.h"
-#include "engine/spec/point_builder.h"
 #include "reports/tables/build_table.h"
 #include "reports/tables/builtin_tables.h"
 

@@ -9,7 +9,7 @@
 #include <set>
 #include <tuple>
 
-#include "strategies/strategies.h"
+#include "strategies/schedule.h"
 #include "test/catch.h"
 
 using namespace mbench;
