@@ -65,9 +65,4 @@ std::vector<Layout> random_layouts(std::uint64_t seed, std::size_t count, std::s
   return found;
 }
 
-Drawn& drawn() {
-  static Drawn chosen;
-  return chosen;
-}
-
 }  // namespace mbench::test

@@ -15,6 +15,9 @@ struct Drawn {
   std::size_t count = 200;
   std::uint64_t seed = 20;
 };
-Drawn& drawn();
+inline Drawn& drawn() {
+  static Drawn chosen;
+  return chosen;
+}
 
 }  // namespace mbench::test
