@@ -88,9 +88,11 @@ std::optional<std::string> why_lacking(const Point& p, const Machine& machine, c
   if (p.offload != Offload::none && !machine.knows_host_memory())
     return fmt::format("offload {} on {}, whose file has no host.memory_mib, memory_gbps, adam_efficiency and copy_gbps, need them or offload none",
                        name_of(p.offload), machine.name);
-  if (p.attention == AttentionKind::flash && framework.flash_attention == 1 && machine.attention1_forward * machine.attention1_backward <= 0)
+  // Attention is one op with graph fused too.
+  const bool one_op = p.attention == AttentionKind::flash || p.graph == Graph::fused;
+  if (one_op && framework.flash_attention == 1 && machine.attention1_forward * machine.attention1_backward <= 0)
     return fmt::format("framework {} runs on the first FlashAttention, got {}, whose file has no attention.forward_flash_attention_1 and "
-                       "backward_flash_attention_1, need them, attention core or another framework",
+                       "backward_flash_attention_1, need them, another framework, or attention core with graph eager or megatron_core",
                        framework.name, machine.name);
   // Storage in 16 bits needs no units for it; tf32 is nothing but its units.
   const bool converted = machine.immediate && p.precision != Precision::tf32;
