@@ -57,8 +57,8 @@ TEST_CASE("a framework whose figures a machine lacks is unsupported where it nee
   CHECK_THAT(plan.out, Contains("cannot run: [sim] " + says));
   CHECK_THAT(plan.err, Contains(says));
   // What it advises works.
-  for (const std::string set : {"attention=core", "framework=mbench"}) CHECK(room.shell("$M plan s.json --set " + set + on).code == 0);
-  CHECK_THAT(room.shell("$M sweep s.json --quiet --out c --set attention=core" + on).out, Contains("| ok"));
+  for (const std::string set : {"attention=core --set graph=eager", "framework=mbench"}) CHECK(room.shell("$M plan s.json --set " + set + on).code == 0);
+  CHECK_THAT(room.shell("$M sweep s.json --quiet --out c --set attention=core --set graph=eager" + on).out, Contains("| ok"));
   const Run search = room.shell("$M search s.json --quiet --out s --set tp=any --set dp=any" + on);
   INFO(search.out << search.err);
   CHECK(search.code == 0);
