@@ -89,6 +89,7 @@ Field former_word(const char* key, const char* doc, std::vector<FieldChoice> cho
       fail(ErrorKind::bad_input, where, "no such choice, got {}, {}", short_json(value), nearest_choice(text, names));
     auto words = former_words(p.framework);
     if (!words) fail(ErrorKind::bad_input, where, "got {} with framework {}, need it within framework", short_json(value), name_of(p.framework));
+    if (const std::string now = word(*words); text == (now.empty() ? otherwise : now)) return;
     word(*words) = text;
     std::erase_if(words->options, [](const auto& option) { return former_default(option.first) && option.second == former_default(option.first); });
     p.framework = from_former(*words, where);

@@ -82,7 +82,9 @@ const char* former_default(std::string_view option) {
   return nullptr;
 }
 
-std::optional<FormerWords> former_words(const FrameworkSpec& spec) {
+namespace {
+
+std::optional<FormerWords> made_words(const FrameworkSpec& spec) {
   FormerWords words;
   const FrameworkFile* preset = find_builtin(spec.preset);
   if (!preset) {
@@ -99,6 +101,18 @@ std::optional<FormerWords> former_words(const FrameworkSpec& spec) {
     const char* former = former_default(option.first);
     return option.second == (former ? former : default_under(*preset, option.first));
   });
+  return words;
+}
+
+}  // namespace
+
+std::optional<FormerWords> former_words(const FrameworkSpec& spec) {
+  // Thousands of rows of a report have the same one.
+  thread_local FrameworkSpec last;
+  thread_local std::optional<FormerWords> words = FormerWords();
+  if (last == spec) return words;
+  words = made_words(spec);
+  last = spec;
   return words;
 }
 
@@ -152,7 +166,7 @@ FrameworkSpec read_framework(const json& value, const std::string& where, const 
   if (value.is_string()) {
     const std::string name = value;
     if (name.find(", ") != std::string::npos) return read_framework(object_of_line(name, where), where);
-    if (is_path(name) || find_builtin(name)) return canonical({.preset = name}, where);
+    if (is_path(name) || find_builtin(name)) return {.preset = name};
     if (const FrameworkFile* host = with_former_name(name)) {
       auto words = former_words(before);
       if (!words) words.emplace();
