@@ -51,7 +51,7 @@ TEST_CASE("compare's exit code and formats, from the command line") {
   CHECK(room.shell("$M compare new.json --baseline old.json").code == 0);
   const Run slow = room.shell("$M compare slow.json --baseline old.json");
   CHECK(slow.code == 1);
-  CHECK_THAT(slow.out, Contains("## mbench: regression in 3 of 3 points") && Contains("<details>"));
+  CHECK_THAT(slow.out, Contains("% slower: all 3 points; A CPU, 2 cores, c against a\n") && Contains("<details>"));
   CHECK(room.shell("$M compare slow.json --baseline old.json --metric memory").code == 0);
   CHECK(room.shell("$M compare slow.json --confirm new.json --baseline old.json").code == 0);
   CHECK(room.shell("$M compare slow.json --confirm slow.json --baseline old.json").code == 1);
@@ -83,7 +83,7 @@ TEST_CASE("the folder of a sweep stands for its results.json") {
   for (const char* comparison : {"slow --baseline old", "slow/ --baseline old/results.json --confirm slow"}) {
     const Run run = room.shell(std::string("$M compare ") + comparison);
     CHECK(run.code == 1);
-    CHECK_THAT(run.out, Contains("regression in 3 of 3 points"));
+    CHECK_THAT(run.out, Contains("% slower: all 3 points"));
   }
   CHECK(room.shell("$M report slow").out == room.shell("$M report slow/results.json").out);
   CHECK_THAT(room.shell("$M report slow").out, Contains("gpt-bytes-tiny"));
