@@ -98,8 +98,9 @@ double CostModel::epilogue_seconds(const Cost& cost) const {
 
 double CostModel::attention_seconds(const AttentionSize& size, const Cost& cost, DType dtype, bool backward) const {
   const Machine& m = machine_;
-  const AttentionSpeed& speed = *m.attention_on(attention_);  // why_lacking() refuses a machine without
-  const double reached = backward ? speed.backward * speed.by_shape.backward(size) : speed.forward * speed.by_shape.forward(size);
+  const AttentionSpeed* speed = m.attention_on(attention_);
+  if (!speed) return std::numeric_limits<double>::infinity();  // a bound may ask; why_lacking() refuses the point
+  const double reached = backward ? speed->backward * speed->by_shape.backward(size) : speed->forward * speed->by_shape.forward(size);
   const double flops = m.peak_flops[static_cast<std::size_t>(units_of(dtype))] * share_ * m.power_share * reached;
   return std::max(cost.flops / flops, traffic(cost.bytes)) + machine_.kernel_latency;
 }

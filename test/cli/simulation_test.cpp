@@ -123,10 +123,10 @@ TEST_CASE(
     CHECK(name.code == 2);
     CHECK_THAT(name.err, Contains("[device] no such machine, got \"V100-SXM2-16G\"") &&
                              Contains("did you mean \"V100-SXM2-16GB\"?"));
-    const Run framework = room.shell("$M " + command + " tiny.json --set framework=megatorn" + kOn);
+    const Run framework = room.shell("$M " + command + " tiny.json --set framework=megatron-cor" + kOn);
     CHECK(framework.code == 2);
-    CHECK_THAT(framework.err, Contains("$.framework] no such framework, got \"megatorn\"") &&
-                                  Contains("did you mean \"megatron-"));
+    CHECK_THAT(framework.err, Contains("$.framework] no such framework, got \"megatron-cor\"") &&
+                                  Contains("did you mean \"megatron-core\"?"));
     CHECK(room.shell("$M " + command + " tiny.json --on sim:V100-SXM2-16GB").code == 2);
   }
   CHECK_FALSE(fs::exists(room / "out"));
