@@ -97,7 +97,7 @@ class Verdicts(InFolder):
         self.assertEqual(self.layouts(losses=[5.0, 4.0 * 1.009])[0], "ok")
         result, said, _ = self.layouts(losses=[5.0, 4.0 * 1.011])
         self.assertEqual(result, "failed")
-        self.assertIn("tp 2 fused bf16: losses", said)
+        self.assertIn("tp 2 mbench bf16: losses", said)
         self.assertEqual(self.layouts(losses=[5.0, float("nan")])[0], "failed")
         self.assertEqual(self.layouts(gradient_norms=[1.0, 2.3])[0], "failed")
 
