@@ -1,5 +1,5 @@
-// What the micro batches of a step read: tokens, labels, masks and factors of their losses, drawn on the host by a loader and written to
-// the device as each forward comes, or before a replayed step for all of it.
+// What the micro batches of a step read: tokens, labels, masks and factors of their losses. A loader draws them on the host. They are
+// written to the device as each forward comes, or for all of a replayed step before it.
 #pragma once
 #include <memory>
 #include <vector>
