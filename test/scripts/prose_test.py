@@ -1,5 +1,5 @@
-"""scripts/prose on pages written here: what it finds, what it leaves alone, and that README.md and docs/guide/ have nothing to find:
-prose_test.py"""
+"""scripts/prose on pages written here: what it finds, what it leaves alone, and that README.md and the pages of docs/ have nothing to
+find: prose_test.py"""
 import pathlib
 import subprocess
 import sys
@@ -7,7 +7,10 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-CHECKED = [p for p in ("README.md", "docs/guide", "docs/glossary.md", "docs/wrong-number.md") if (ROOT / p).exists()]
+# Pages that still have long sentences or private words, and records of measurements, which are not edited.
+NOT_YET = ["check", "clusters", "design", "gate", "gpus", "reports", "search", "spec", "reference/fields"]
+CHECKED = [ROOT / "README.md", *(p for p in sorted((ROOT / "docs").rglob("*.md"))
+                                 if p.parent.name != "evidence" and str(p.relative_to(ROOT / "docs").with_suffix("")) not in NOT_YET)]
 LONG = "One " + "word " * 30 + "more."
 
 
@@ -63,9 +66,13 @@ class Prose(unittest.TestCase):
         self.assertEqual(said.returncode, 1)
         self.assertIn("[prose] no such file", said.stderr)
 
-    def test_readme_and_guides_read_well(self):
-        said = self.run_on(*(ROOT / p for p in CHECKED))
+    def test_pages_read_well(self):
+        said = self.run_on(*CHECKED)
         self.assertEqual(said.returncode, 0, "\n" + said.stdout)
+
+    def test_no_page_has_a_dead_link(self):
+        said = self.run_on(ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "docs")
+        self.assertEqual([line for line in said.stdout.splitlines() if ": link: " in line], [])
 
 
 if __name__ == "__main__":
