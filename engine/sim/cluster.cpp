@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/ops/attention_pieces.h"
 #include "engine/plan/plan.h"
 #include "engine/sim/device.h"
 #include "engine/sim/world.h"
@@ -11,6 +12,22 @@ namespace mbench {
 
 std::uint64_t library_memory(const Plan& plan, const Framework& f) {
   return f.memory.always + (plan.model.experts > 0 ? f.memory.experts : 0) + (plan.tp_comm_overlap ? f.memory.tp_comm_overlap : 0);
+}
+
+std::uint64_t attention_workspace(const Point& p, const Machine& m) {
+  const bool halves = p.precision != Precision::f32 && p.precision != Precision::tf32;
+  const std::string& kernels_of = p.framework.host.empty() ? p.framework.preset : p.framework.host;
+  if (kernels_of != "mbench" || m.immediate || p.attention != AttentionKind::flash || !halves) return 0;
+  const std::int64_t ranks = p.tp * (p.cp_communication == CpCommunication::all_to_all ? p.cp : 1),
+                     blocks = p.cp_communication == CpCommunication::all_to_all || p.cp == 1 ? 1 : 2 * p.cp;
+  const std::int64_t heads = std::max<std::int64_t>(1, p.model.heads / ranks), seq = p.seq / blocks,
+                     all_groups = p.model.kv_heads == 0 ? p.model.heads : p.model.kv_heads,
+                     groups = std::max<std::int64_t>(1, all_groups / ranks), group = std::max<std::int64_t>(1, heads / groups);
+  const bool shared = group > 1;
+  const ops::AttentionPieces piece = ops::attention_pieces(shared ? p.micro_batch * groups : p.micro_batch,
+                                                           shared ? group : heads, seq, shared);
+  const std::int64_t row_sums = piece.samples * piece.heads * seq * 4;
+  return static_cast<std::uint64_t>(ops::score_gradient_bytes(piece.samples, piece.heads, seq) + row_sums);
 }
 
 namespace {

@@ -23,8 +23,12 @@ void check_possible(const Point& p, const Machine& machine, const Framework& fra
 }
 
 std::uint64_t memory_limit(const Point& p, const Machine& machine) {
-  const std::uint64_t all = machine.usable_memory();
-  return p.memory_limit == 0 ? all : std::min(all, p.memory_limit);
+  const std::uint64_t all = machine.usable_memory(), limit = p.memory_limit == 0 ? all : std::min(all, p.memory_limit);
+  const std::uint64_t workspace = attention_workspace(p, machine);
+  if (limit <= workspace)
+    fail(ErrorKind::out_of_memory, "sim", "{} of {} MiB for the workspace of attention flash's gradient, need more", workspace >> 20,
+         limit >> 20);
+  return limit - workspace;
 }
 
 // What a framework's libraries hold of the allocator's memory is not the engine's to give.
