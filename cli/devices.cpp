@@ -9,8 +9,8 @@
 #include "cli/environment.h"
 #include "engine/base/text.h"
 #include "engine/platform/registry.h"
+#include "engine/point/outcome.h"
 #include "engine/sim/machine.h"
-#include "engine/spec/outcome.h"
 
 namespace mbench::cli {
 namespace {

@@ -23,7 +23,7 @@
 #include "engine/base/folder_lock.h"
 #include "engine/base/text.h"
 #include "engine/process/process.h"
-#include "engine/spec/result_file.h"
+#include "engine/point/result_file.h"
 #include "reports/plots/gnuplot.h"
 #include "reports/plots/report_plots.h"
 #include "reports/tables/report.h"

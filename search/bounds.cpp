@@ -8,10 +8,10 @@
 #include <tuple>
 
 #include "engine/device/arena.h"
+#include "engine/point/fields.h"
 #include "engine/sim/cluster.h"
 #include "engine/sim/counting.h"
 #include "engine/sim/recorder.h"
-#include "engine/spec/fields.h"
 #include "search/recorded_stage.h"
 #include "search/small_model.h"
 #include "strategies/schedule.h"

@@ -6,10 +6,10 @@
 #include <optional>
 #include <set>
 
+#include "engine/point/fields.h"
 #include "engine/sim/cluster.h"
 #include "engine/sim/replay.h"
 #include "engine/sim/replay_memory.h"
-#include "engine/spec/fields.h"
 #include "search/ideal_machine.h"
 #include "search/recorded_stage.h"
 #include "search/small_model.h"

@@ -6,9 +6,9 @@
 #include <set>
 
 #include "engine/base/json_reader.h"
-#include "engine/spec/abilities.h"
-#include "engine/spec/fields.h"
-#include "engine/spec/point_builder.h"
+#include "engine/point/abilities.h"
+#include "engine/point/fields.h"
+#include "engine/point/point_builder.h"
 #include "strategies/advice.h"
 #include "sweeps/options.h"
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "engine/framework/framework.h"
-#include "engine/spec/point.h"
+#include "engine/point/point.h"
 #include "strategies/strategies.h"
 
 namespace mbench::search {

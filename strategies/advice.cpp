@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "engine/base/error.h"
-#include "engine/spec/bundles.h"
-#include "engine/spec/point_builder.h"
+#include "engine/point/bundles.h"
+#include "engine/point/point_builder.h"
 
 namespace mbench::strategies {
 namespace {

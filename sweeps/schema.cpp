@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/spec/fields.h"
+#include "engine/point/fields.h"
 
 namespace mbench::sweeps {
 namespace {

@@ -5,8 +5,8 @@
 #include <map>
 
 #include "engine/base/json_reader.h"
-#include "engine/spec/fields.h"
-#include "engine/spec/point_builder.h"
+#include "engine/point/fields.h"
+#include "engine/point/point_builder.h"
 #include "sweeps/options.h"
 #include "sweeps/published.h"
 

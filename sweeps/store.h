@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "engine/base/folder_lock.h"
-#include "engine/spec/result_file.h"
+#include "engine/point/result_file.h"
 #include "sweeps/spec.h"
 #include "sweeps/write_schedule.h"
 

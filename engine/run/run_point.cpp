@@ -8,9 +8,9 @@
 #include <limits>
 
 #include "engine/comm/gather.h"
+#include "engine/point/metrics.h"
 #include "engine/run/flops.h"
 #include "engine/run/soak.h"
-#include "engine/spec/metrics.h"
 #include "engine/train/data.h"
 #include "engine/train/steady_state.h"
 #include "engine/train/trainer.h"

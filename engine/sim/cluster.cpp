@@ -4,9 +4,9 @@
 
 #include "engine/ops/attention_pieces.h"
 #include "engine/plan/plan.h"
+#include "engine/point/point.h"
 #include "engine/sim/device.h"
 #include "engine/sim/world.h"
-#include "engine/spec/point.h"
 
 namespace mbench {
 

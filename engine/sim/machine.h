@@ -13,9 +13,9 @@
 
 #include "engine/base/link_matrix.h"
 #include "engine/framework/framework.h"
+#include "engine/point/choices.h"
 #include "engine/sim/attention_rates.h"
 #include "engine/sim/measured.h"
-#include "engine/spec/choices.h"
 
 namespace mbench {
 

@@ -6,11 +6,11 @@
 #include <system_error>
 #include <thread>
 
+#include "engine/point/abilities.h"
 #include "engine/sim/cluster.h"
 #include "engine/sim/recordings.h"
 #include "engine/sim/replay.h"
 #include "engine/sim/replay_memory.h"
-#include "engine/spec/abilities.h"
 
 namespace mbench {
 namespace {

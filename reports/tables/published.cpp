@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "engine/base/error.h"
-#include "engine/spec/bundles.h"
-#include "engine/spec/fields.h"
-#include "engine/spec/outcome.h"
+#include "engine/point/bundles.h"
+#include "engine/point/fields.h"
+#include "engine/point/outcome.h"
 #include "reports/tables/build_table.h"
 #include "reports/tables/builtin_tables.h"
 

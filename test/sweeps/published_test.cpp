@@ -1,5 +1,5 @@
 // The published figures of a spec: what is read, what is refused, and the specs that come with mbench.
-#include "engine/spec/published.h"
+#include "engine/point/published.h"
 
 #include "test/sweeps/fixture.h"
 

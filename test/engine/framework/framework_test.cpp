@@ -5,7 +5,7 @@
 #include <set>
 
 #include "engine/base/json_reader.h"
-#include "engine/spec/framework_spec.h"
+#include "engine/point/framework_spec.h"
 #include "test/catch.h"
 
 using namespace mbench;

@@ -1,10 +1,10 @@
 // What fused attention takes outside the allocator binds a simulated GPU too.
 #include <nlohmann/json.hpp>
 
+#include "engine/point/model_spec.h"
+#include "engine/point/point.h"
 #include "engine/sim/cluster.h"
 #include "engine/sim/machine.h"
-#include "engine/spec/model_spec.h"
-#include "engine/spec/point.h"
 #include "test/catch.h"
 
 using namespace mbench;

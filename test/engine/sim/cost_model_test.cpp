@@ -4,8 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "engine/point/point.h"
 #include "engine/sim/cluster.h"
-#include "engine/spec/point.h"
 #include "test/catch.h"
 #include "test/graphs.h"
 

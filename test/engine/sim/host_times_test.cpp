@@ -1,8 +1,8 @@
 // What a framework's host does besides launching ops: where it is charged, and how often.
 #include <tuple>
 
+#include "engine/point/architecture.h"
 #include "engine/sim/cluster.h"
-#include "engine/spec/architecture.h"
 #include "test/catch.h"
 #include "test/engine/sim/simulated_run.h"
 #include "test/graphs.h"

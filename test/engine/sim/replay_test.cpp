@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <optional>
 
+#include "engine/point/result.h"
 #include "engine/sim/counting.h"
 #include "engine/sim/recordings.h"
 #include "engine/sim/replay_memory.h"
-#include "engine/spec/result.h"
 #include "sweeps/spec.h"
 #include "test/catch.h"
 #include "test/engine/sim/simulated_run.h"

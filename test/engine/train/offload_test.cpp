@@ -1,7 +1,7 @@
 // State in host memory: how many bytes lie where and how many go over, in closed form; and that it changes no bit.
+#include "engine/point/architecture.h"
 #include "engine/sim/counting.h"
 #include "engine/sim/simulate.h"
-#include "engine/spec/architecture.h"
 #include "test/catch.h"
 #include "test/engine/train/serial_run.h"
 #include "test/graphs.h"
