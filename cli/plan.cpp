@@ -183,7 +183,7 @@ void print_forecast(const Point& point, const Plan& plan, Simulator& simulator, 
   print_memory(s.host_peak_by_stage, s.host_reserved_by_stage, plan.mesh.world(), kHostMemory);
   const Machine& machine = simulator.machine_of(point);
   fmt::print("  device       {}: {} for the allocator of {}\n", machine.name,
-             format_bytes(machine.usable_memory()), format_bytes(machine.memory_bytes));
+             format_bytes(machine.usable_memory()), format_bytes(machine.device.memory_bytes));
   const PointResult& r = s.result;
   fmt::print("  simulated    {:.4g} ms a step, {:.4g} samples/s, framework {}", r.iteration_ms->mean,
              *r.samples_per_s, name_of(point.framework));

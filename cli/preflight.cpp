@@ -80,9 +80,9 @@ sweeps::Forecast preflight(const Point& point, const sweeps::Launcher& launcher)
     if (const auto why = why_unsupported_on(point.device, point)) return {Outcome::unsupported, *why, {}};
     if (point.device == "cuda") return preflight_on_gpus(point, plan, launcher);
     Machine machine = this_machine();
-    machine.devices_per_node = static_cast<int>(sweeps::spread_of(launcher, point).per_node);
+    machine.node.devices = static_cast<int>(sweeps::spread_of(launcher, point).per_node);
     // What fits is judged for all ranks together below, as they share the memory.
-    machine.memory_bytes = std::numeric_limits<std::uint64_t>::max() / 2;
+    machine.device.memory_bytes = std::numeric_limits<std::uint64_t>::max() / 2;
     static const Framework framework = find_framework("mbench", "preflight");
     const Simulation simulation =
         simulate_point(point, plan, machine, framework, static_cast<int>(point.world()));

@@ -283,8 +283,8 @@ int run(Options options) {
     const Point& first = spec.points.front().point;
     const Machine& machine = simulator.machine_of(first);
     runner.environment["machine"] = machine.description;
-    runner.environment["devices_per_node"] = machine.devices_per_node;
-    runner.environment["device_memory_mib"] = machine.memory_bytes >> 20;
+    runner.environment["devices_per_node"] = machine.node.devices;
+    runner.environment["device_memory_mib"] = machine.device.memory_bytes >> 20;
     std::set<std::string> frameworks;
     for (const sweeps::SpecPoint& p : spec.points) {
       const Framework& f = simulator.framework_of(p.point);

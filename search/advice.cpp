@@ -29,7 +29,7 @@ class Adviser {
  public:
   Adviser(const Point& p, const Simulation& now, const Machine& m, const Simulate& simulate)
       : p_(p), now_(now), machine_(m), simulate_(simulate), tile_(64) {
-    for (const GemmTile& t : m.tiles) tile_ = std::min(tile_, static_cast<std::int64_t>(std::min(t.m, t.n)));
+    for (const GemmTile& t : m.gemm.tiles) tile_ = std::min(tile_, static_cast<std::int64_t>(std::min(t.m, t.n)));
   }
 
   std::vector<std::string> all() {
@@ -219,7 +219,7 @@ class Adviser {
   }
 
   void nodes() {
-    const std::int64_t inside = machine_.devices_per_node;
+    const std::int64_t inside = machine_.node.devices;
     if (p_.tp <= inside) return;
     std::string best;
     double gain = 0;

@@ -144,7 +144,7 @@ struct Bounds::Memo {
       const Point p = small_model(point, layers, stages, dense);
       if (!strategies::can_be(p)) return std::nullopt;
       const auto recording = sim::record(
-          strategies::make_plan(p), machine.devices_per_node, [&] { return costs_of(as, machine, framework); },
+          strategies::make_plan(p), machine.node.devices, [&] { return costs_of(as, machine, framework); },
           &links, stage, sim::Steps::first);
       if (!recording) return std::nullopt;
       const auto& classes = recording->classes.classes;

@@ -34,7 +34,7 @@ ordered_json published_schema() {
   ordered_json schema = {
       {"type", "object"},
       {"properties",
-       {{"source", text}, {"machine", text}, {"about", text}, {"rows", {{"type", "array"}, {"items", {{"type", "object"}}}}}}}};
+       {{"source", text}, {"machine", text}, {"about", text}, {"flags", {{"type", "array"}, {"items", text}}}, {"rows", {{"type", "array"}, {"items", {{"type", "object"}}}}}}}};
   schema["required"] = ordered_json::array({"source", "rows"});
   return schema;
 }

@@ -141,6 +141,17 @@ bool PublishedRow::picks(const ordered_json& fields, const std::string& model_na
   });
 }
 
+namespace {
+
+std::vector<std::string> read_flags(const json& value, const std::string& where) {
+  if (!value.is_array()) fail(ErrorKind::bad_input, where, "got {}, need an array of flags", short_json(value));
+  std::vector<std::string> flags;
+  for (std::size_t i = 0; i < value.size(); ++i) flags.push_back(read_line(value[i], fmt::format("{}[{}]", where, i)));
+  return flags;
+}
+
+}  // namespace
+
 Published read_published(const ordered_json& value, const std::string& where) {
   const json plain = value;
   ObjectReader object(plain, where);
@@ -152,6 +163,7 @@ Published read_published(const ordered_json& value, const std::string& where) {
   device.set("device", machine, object.path("machine"));
   published.machine = machine.get<std::string>();
   if (const json* about = object.find("about")) published.about = read_line(*about, object.path("about"));
+  if (const json* flags = object.find("flags")) published.flags = read_flags(*flags, object.path("flags"));
   const json& rows = object.require("rows", "an array of published rows");
   object.refuse_unknown();
   if (!rows.is_array() || rows.empty())

@@ -4,6 +4,7 @@
 //     "source": "who, and where",
 //     "machine": "sim:8xV100-SXM2-16GB",              // --on for a comparison
 //     "about": "the assumptions that reproduce it",    // optional
+//     "flags": ["--use-distributed-optimizer"],        // optional: of the published command, those that matter
 //     "rows": [{"where": {"seq": 512, "strategy": "full"}, "iteration_ms": 448, "peak_memory_mib": 1801}]
 //   }
 //
@@ -42,6 +43,7 @@ struct PublishedRow {
 
 struct Published {
   std::string source, machine, about;
+  std::vector<std::string> flags;
   std::vector<PublishedRow> rows;
   std::vector<std::string> metrics;  // those that some row has, in the order of published_metrics()
 };

@@ -42,8 +42,8 @@ std::uint64_t limit_of_step(const Point& p, const Plan& plan, const Machine& mac
 }
 
 double peak_of(const Point& p, const Machine& machine) {
-  const double own = machine.peak_flops[static_cast<std::size_t>(p.precision)];
-  return own > 0 ? own : machine.peak_flops[static_cast<std::size_t>(Precision::f32)];
+  const double own = machine.device.peak_flops[static_cast<std::size_t>(p.precision)];
+  return own > 0 ? own : machine.device.peak_flops[static_cast<std::size_t>(Precision::f32)];
 }
 
 // What came of one stage.
@@ -162,8 +162,8 @@ bool fits_host(const Point& p, const Machine& machine, const Framework& framewor
 std::shared_ptr<const sim::Recording> recorded(const Point& p, const Plan& plan, const Machine& machine, const Framework& framework,
                                                const Links& links, sim::Recordings* recordings) {
   const sim::MakeCosts costs = [&] { return costs_of(p, machine, framework); };
-  if (recordings) return recordings->of(p, plan, machine.devices_per_node, costs, &links);
-  auto made = sim::record(plan, machine.devices_per_node, costs, &links);
+  if (recordings) return recordings->of(p, plan, machine.node.devices, costs, &links);
+  auto made = sim::record(plan, machine.node.devices, costs, &links);
   return made ? std::make_shared<const sim::Recording>(std::move(*made)) : nullptr;
 }
 
@@ -242,7 +242,7 @@ Simulation simulate_point(const Point& p, const Plan& plan, const Machine& machi
   std::optional<Simulation> simulation;
   if (options.replay && !options.trace) simulation = replay(p, plan, machine, framework, options.recordings);
   if (!simulation) simulation = run_all(p, plan, machine, framework, options.trace);
-  const double outside = static_cast<double>(machine.memory_outside_allocator >> 20);
+  const double outside = static_cast<double>(machine.device.memory_outside_allocator >> 20);
   if (const auto& reserved = simulation->result.reserved_memory_mib)
     simulation->result.device_memory_mib = *reserved + outside;
   if (const std::string missing = lacking(framework.can, p); !missing.empty() && simulation->result.reason.empty())

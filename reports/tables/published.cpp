@@ -126,7 +126,8 @@ TableDeclaration published_table(const Published& published, const std::vector<c
     declaration.columns.push_back(column("error", "error." + metric, "{error." + metric + "*100:+1} %"));
   }
   declaration.note = "Published: " + published.source + ". Error: (" + ours + " - published) / published." +
-                     (published.about.empty() ? "" : " " + published.about);
+                     (published.about.empty() ? "" : " " + published.about) +
+                     (published.flags.empty() ? "" : fmt::format(" Flags: {}.", fmt::join(published.flags, ", ")));
   return declaration;
 }
 

@@ -43,7 +43,7 @@ long long times(const Point& p, HostWork what) {
   Framework framework = ideal_framework();
   const double without = seconds(p, framework);
   framework.host.work[what] = 1;  // of the reference host
-  return std::llround((seconds(p, framework) - without) * ideal_machine().host_speed);
+  return std::llround((seconds(p, framework) - without) * ideal_machine().host.speed);
 }
 
 }  // namespace
