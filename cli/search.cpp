@@ -169,8 +169,8 @@ int run(Options options) {
   file.environment = describe_environment(space.base.device);
   file.environment["spec_file"] = space.path;
   file.environment["machine"] = place.machine.description;
-  file.environment["devices_per_node"] = place.machine.devices_per_node;
-  file.environment["device_memory_mib"] = place.machine.memory_bytes >> 20;
+  file.environment["devices_per_node"] = place.machine.node.devices;
+  file.environment["device_memory_mib"] = place.machine.device.memory_bytes >> 20;
   file.environment[kLimit] = end.limit_mib;
   file.environment["framework"] = fmt::format("{} ({})", place.framework.name, place.framework.description);
   file.environment["started"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));

@@ -39,6 +39,7 @@ constexpr Named<bool> kFlags[] = {
     {"down_apart", &Keeps::down_apart},
     {"forwarding_kernels", &Keeps::forwarding_kernels},
     {"reads_expert_rows", &Keeps::reads_expert_rows},
+    {"deterministic_attention", &Keeps::deterministic_attention},
     {"filled_tensors", &Keeps::filled_tensors},
 };
 constexpr Choices<LogitsGradient, 5> kLogitsGradients = {{{"in_place", LogitsGradient::in_place},

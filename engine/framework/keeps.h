@@ -41,6 +41,7 @@ struct Keeps {
   bool down_apart = false;         // the framework has two products where latent attention goes down: queries', keys' / the engine's one
   bool forwarding_kernels = false;  // kernels that send tokens to ranks gather them, and those that send back sum / ops do, beside the exchange
   bool reads_expert_rows = false;   // the host waits for the rows of experts, though routing be balanced / not
+  bool deterministic_attention = true;  // gradients of fused attention are summed in one order / in whatever order parts arrive
   bool filled_tensors = false;      // every new tensor is filled before it is written, in simulation / as it comes
 
   bool operator==(const Keeps&) const = default;

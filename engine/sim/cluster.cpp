@@ -23,6 +23,8 @@ std::uint64_t attention_workspace(const Point& p, const Machine& m) {
   const std::int64_t heads = std::max<std::int64_t>(1, p.model.heads / ranks), seq = p.seq / blocks,
                      all_groups = p.model.kv_heads == 0 ? p.model.heads : p.model.kv_heads,
                      groups = std::max<std::int64_t>(1, all_groups / ranks), group = std::max<std::int64_t>(1, heads / groups);
+  if (!framework_of(p.framework)->keeps.deterministic_attention)  // gradients of queries in f32, and row sums
+    return static_cast<std::uint64_t>(p.micro_batch * heads * seq * (p.model.head_dim() + 1) * 4);
   const bool shared = group > 1;
   const ops::AttentionPieces piece = ops::attention_pieces(shared ? p.micro_batch * groups : p.micro_batch,
                                                            shared ? group : heads, seq, shared);

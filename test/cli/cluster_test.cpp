@@ -82,7 +82,7 @@ TEST_CASE("ranks_per_node that cannot be is a row that says so") {
   CHECK_THAT(direct.err, Contains("has 2 ranks, need 1: the launcher has placed them otherwise"));
   const Run simulated = room.shell("$M sweep one.json --out sim --on sim:2xH100-SXM5-80GB");
   CHECK(simulated.code == 2);
-  CHECK_THAT(simulated.err, Contains("[ranks_per_node]") && Contains("machine.devices_per_node"));
+  CHECK_THAT(simulated.err, Contains("[ranks_per_node]") && Contains("machine.node.devices"));
 }
 
 TEST_CASE("a launcher that is none, or of another MPI, is refused before anything runs") {

@@ -32,6 +32,8 @@ TEST_CASE("the workspace of flash attention's gradient: pieces of 256 MiB or a g
   CHECK(attention_workspace(p, gpu) >> 20 == 256);
   p.micro_batch = 1;
   CHECK(attention_workspace(p, gpu) >> 20 == 64);
+  p.micro_batch = 16, p.framework.options["deterministic_attention"] = "false";  // the queries' gradients in f32, and row sums
+  CHECK(attention_workspace(p, gpu) == std::uint64_t{16} * 8 * 2048 * (128 + 1) * 4);
   Point other = flash_point();
   other.attention = AttentionKind::core;
   CHECK(attention_workspace(other, gpu) == 0);

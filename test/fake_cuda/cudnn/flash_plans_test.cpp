@@ -165,7 +165,7 @@ struct FakeFlash {
   }
   OpTest test;
   KernelStream kernels{nullptr, test.device.memory()};
-  Flash flash{nullptr, kernels, test.device.memory(), true, fake_cuda::device_for_cudnn()};
+  Flash flash{nullptr, kernels, test.device.memory(), fake_cuda::device_for_cudnn()};
   std::int64_t batch, heads, seq, d = 64;
   Tensor qkv = test.empty({seq, batch, heads, 3 * d}, DType::bf16),
          dqkv = test.empty({seq, batch, heads, 3 * d}, DType::bf16),

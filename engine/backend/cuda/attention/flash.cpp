@@ -87,12 +87,10 @@ Pointers pointers_of(const ops::AttentionGrad& op, const FlashShape& s, const Pi
 }  // namespace
 
 struct Flash::Plans {
-  Plans(cudaStream_t stream, KernelStream& kernels, Allocator& workspace, bool deterministic,
-        std::string device)
+  Plans(cudaStream_t stream, KernelStream& kernels, Allocator& workspace, std::string device)
       : stream(stream),
         kernels(kernels),
         workspaces(workspace),
-        deterministic(deterministic),
         device(std::move(device)) {}
   ~Plans() {
     plans.clear();
@@ -103,8 +101,7 @@ struct Flash::Plans {
 
   template <class Op>
   void run(const Op& op) {
-    FlashShape whole = flash_shape(op);
-    whole.deterministic = deterministic;
+    const FlashShape whole = flash_shape(op);
     if (const auto why = why_no_flash(whole, op.shape.dropout.p))
       fail(ErrorKind::unsupported, op.name, "{}", *why);
     need_cudnn(op.name);
@@ -167,15 +164,13 @@ struct Flash::Plans {
   cudaStream_t stream;
   KernelStream& kernels;
   Allocator& workspaces;
-  bool deterministic;
   std::string device;
   cudnnHandle_t handle = nullptr;
   std::map<std::vector<std::int64_t>, std::unique_ptr<fe::graph::Graph>> plans;
 };
 
-Flash::Flash(cudaStream_t stream, KernelStream& kernels, Allocator& workspace, bool deterministic,
-             std::string device)
-    : plans_(std::make_unique<Plans>(stream, kernels, workspace, deterministic, std::move(device))) {}
+Flash::Flash(cudaStream_t stream, KernelStream& kernels, Allocator& workspace, std::string device)
+    : plans_(std::make_unique<Plans>(stream, kernels, workspace, std::move(device))) {}
 
 Flash::~Flash() = default;
 

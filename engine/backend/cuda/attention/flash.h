@@ -1,6 +1,6 @@
 // Attention without kept probabilities (attention "flash") by cuDNN's fused kernels. A plan is made once for
 // the sizes and strides of an op and kept; it reads and writes the engine's strided views in place. Two runs
-// give the same bits, gradients too, which are computed in pieces of bounded memory. Where the binary was built without cuDNN and its frontend,
+// give the same bits; gradients do where their op is deterministic, and are then computed in pieces of bounded memory. Where the binary was built without cuDNN and its frontend,
 // flash_missing.cpp answers.
 #pragma once
 #include <cuda_runtime_api.h>
@@ -17,10 +17,8 @@ namespace mbench::cuda {
 class Flash {
  public:
   // Workspace comes from `workspace`, outside the engine's arena. cuDNN is loaded with the first op.
-  // `deterministic`: else gradients are sums in whatever order their parts arrive, in one piece.
   // `device`: for tests on machines without a GPU, the one to plan for, as cuDNN writes it.
-  Flash(cudaStream_t stream, KernelStream& kernels, Allocator& workspace, bool deterministic = true,
-        std::string device = "");
+  Flash(cudaStream_t stream, KernelStream& kernels, Allocator& workspace, std::string device = "");
   ~Flash();
   Flash(const Flash&) = delete;
   Flash& operator=(const Flash&) = delete;

@@ -15,7 +15,7 @@ namespace {
 
 struct Flash::Plans {};
 
-Flash::Flash(cudaStream_t, KernelStream&, Allocator&, bool, std::string) {}
+Flash::Flash(cudaStream_t, KernelStream&, Allocator&, std::string) {}
 Flash::~Flash() = default;
 
 void Flash::run(const ops::Attention&) {

@@ -79,7 +79,7 @@ inline FlashShape flash_shape(const ops::Attention& op) {
 inline FlashShape flash_shape(const ops::AttentionGrad& op) {
   const ops::AttentionShape& s = op.shape;
   FlashShape shape = flash_shape_without_views(op);
-  shape.gradient = true;
+  shape.gradient = true, shape.deterministic = op.deterministic;
   shape.dout = flash_view(s, op.dout);
   shape.dq = flash_view(s, op.dq), shape.dk = flash_view(s, op.dk), shape.dv = flash_view(s, op.dv);
   return shape;
