@@ -2,6 +2,7 @@
 // published runs of that framework. Defaults are this engine's own way, which keeps least. A framework's file names members by their
 // names here (`keeps`).
 #pragma once
+#include <string_view>
 
 namespace mbench {
 
@@ -45,6 +46,31 @@ struct Keeps {
   bool filled_tensors = false;      // every new tensor is filled before it is written, in simulation / as it comes
 
   bool operator==(const Keeps&) const = default;
+};
+
+// What a framework's file calls each flag.
+struct KeepsFlag {
+  std::string_view name;
+  bool Keeps::* member;
+};
+inline constexpr KeepsFlag kKeepsFlags[] = {
+    {"fused_attention", &Keeps::fused_attention},
+    {"stored_masks", &Keeps::stored_masks},
+    {"attention_mask", &Keeps::attention_mask},
+    {"global_buffer", &Keeps::global_buffer},
+    {"gradient_copy_in_f32", &Keeps::gradient_copy_in_f32},
+    {"fused_residual_grad", &Keeps::fused_residual_grad},
+    {"fused_epilogues", &Keeps::fused_epilogues},
+    {"zeroed_gradients", &Keeps::zeroed_gradients},
+    {"weights_within_experts", &Keeps::weights_within_experts},
+    {"grouped_experts", &Keeps::grouped_experts},
+    {"mask_in_batch", &Keeps::mask_in_batch},
+    {"unfused_rotary", &Keeps::unfused_rotary},
+    {"down_apart", &Keeps::down_apart},
+    {"forwarding_kernels", &Keeps::forwarding_kernels},
+    {"reads_expert_rows", &Keeps::reads_expert_rows},
+    {"deterministic_attention", &Keeps::deterministic_attention},
+    {"filled_tensors", &Keeps::filled_tensors},
 };
 
 }  // namespace mbench
