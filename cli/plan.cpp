@@ -97,7 +97,7 @@ void print_layout(const Point& p, const Plan& plan) {
                plan.mesh.size(Axis::etp), plan.mesh.size(Axis::ep), plan.mesh.size(Axis::edp),
                p.model.active_experts, p.model.experts, p.model.shared_experts, str(plan.router));
   if (plan.mesh.size(Axis::ep) > 1) print_ways_of_tokens(p, plan);
-  fmt::print("  parameters   {} ({} words padded to {})\n", parameter_count(p.model, p.tp), p.model.vocab,
+  fmt::print("  parameters   {} ({} words padded to {})\n", parameter_count(p.model, p.tp, p.vocab_multiple_used()), p.model.vocab,
              plan.vocab);
   fmt::print("  batch        {} samples = {} micro batches of {} x dp {}\n", p.global_batch,
              p.micro_batches(), p.micro_batch, p.dp);

@@ -125,19 +125,20 @@ class Adviser {
 
   // What is made of rows that are no words.
   void vocabulary() {
-    const std::int64_t words = p_.model.vocab, rows = p_.model.padded_vocab(p_.tp);
+    const std::int64_t words = p_.model.vocab, rows = p_.model.padded_vocab(p_.tp, p_.vocab_multiple_used());
     const double padding = static_cast<double>(rows - words) / static_cast<double>(rows);
     if (padding < 0.01) return;
     Point other = p_;
-    other.model.vocab = words / (128 * p_.tp) * (128 * p_.tp);
+    const std::int64_t multiple = p_.vocab_multiple_used() * p_.tp;
+    other.model.vocab = words / multiple * multiple;
     std::string cost;
     if (other.model.vocab > 0)
       if (const auto s = tried(other))
         cost =
             fmt::format(", of {} takes {:.2f} % less time", other.model.vocab, (1 - ms(*s) / ms(now_)) * 100);
     told_.push_back(
-        {0, fmt::format("vocab {} is padded to {}, a multiple of 128 x tp {}: one of {} costs no more{}",
-                        words, rows, p_.tp, rows, cost)});
+        {0, fmt::format("vocab {} is padded to {}, a multiple of {} x tp {}: one of {} costs no more{}",
+                        words, rows, p_.vocab_multiple_used(), p_.tp, rows, cost)});
   }
 
   void batch() {

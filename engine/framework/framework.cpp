@@ -36,6 +36,8 @@ Keeps read_keeps(const json& value, const std::string& where) {
   Keeps keeps;
   for (const auto& [name, member] : kKeepsFlags)
     if (const json* flag = reader.find(std::string(name))) keeps.*member = read_bool(*flag, reader.path(std::string(name)));
+  if (const json* rows = reader.find("vocab_multiple"))
+    keeps.vocab_multiple = static_cast<int>(read_int(*rows, reader.path("vocab_multiple"), 1, 65536));
   if (const json* logits = reader.find("logits_gradient"))
     keeps.logits_gradient = read_choice(*logits, reader.path("logits_gradient"), kLogitsGradients);
   if (const json* weights = reader.find("weight_gradients"))

@@ -43,6 +43,7 @@ struct Keeps {
   bool forwarding_kernels = false;  // kernels that send tokens to ranks gather them, and those that send back sum / ops do, beside the exchange
   bool reads_expert_rows = false;   // the host waits for the rows of experts, though routing be balanced / not
   bool deterministic_attention = true;  // gradients of fused attention are summed in one order / in whatever order parts arrive
+  int vocab_multiple = 128;  // tables of words have a multiple of so many rows on each rank of tp; 1: of the tp ranks alone
   bool filled_tensors = false;      // every new tensor is filled before it is written, in simulation / as it comes
 
   bool operator==(const Keeps&) const = default;

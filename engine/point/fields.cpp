@@ -214,6 +214,9 @@ std::vector<Field> make_table() {
       row("vocab_parallel", layout, {micro_batch, state}, &P::vocab_parallel, flag(), "",
           "Tables of words and logits are split over `tp`. False: the table is whole on every rank and logits are gathered, so that "
           "each rank has the loss of all words (DTensor's `ColwiseParallel` with replicated outputs). Not of a tied table."),
+      row("vocab_multiple", layout, {micro_batch, state}, &P::vocab_multiple, count(0, 65536), "words",
+          "The vocabulary is padded to a multiple of `vocab_multiple` x `tp` (`--make-vocab-size-divisible-by`). 1: with `tp` 1 not at all. "
+          "0: as the framework does: 128 with `mbench` and Megatron's, 1 with others."),
       row("tp_gathers", layout, {micro_batch}, &P::tp_gathers, choice<TpGathers>(), "",
           "What gathers its input over `tp`, with `sequence_parallel`. `product` does not go with `tp_comm_overlap`, FP8, experts, latent "
           "attention, or `recompute` of `norm` or `alternate_products`."),

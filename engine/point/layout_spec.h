@@ -17,6 +17,7 @@ struct LayoutSpec {
   Replicas replicas = Replicas::ranks;  // of dp: a process each, or threads of one that copies weights around
   bool sequence_parallel = false;
   bool vocab_parallel = true;  // tables of words and logits are split over tp
+  std::int64_t vocab_multiple = 0;  // those tables have a multiple of vocab_multiple * tp rows; 0: as the framework has it
   TpGathers tp_gathers = TpGathers::block;
   bool tp_comm_overlap = false;  // exchanges over tp in parts beside layers' products, as with Transformer Engine's Userbuffers
   Recompute recompute = Recompute::none;

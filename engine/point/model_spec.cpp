@@ -263,18 +263,18 @@ json model_identity(const ModelSpec& m) {
   return out;
 }
 
-std::optional<std::int64_t> known_parameter_count(const ModelSpec& m, std::int64_t tp) {
+std::optional<std::int64_t> known_parameter_count(const ModelSpec& m, std::int64_t tp, std::int64_t multiple) {
   try {
-    return parameter_count(m, tp);
+    return parameter_count(m, tp, multiple);
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::unsupported) throw;
     return std::nullopt;
   }
 }
 
-std::int64_t parameter_count(const ModelSpec& m, std::int64_t tp) {
+std::int64_t parameter_count(const ModelSpec& m, std::int64_t tp, std::int64_t multiple) {
   std::int64_t n = 0;
-  for (const WeightSpec& w : weights_of(m, m.padded_vocab(tp)))
+  for (const WeightSpec& w : weights_of(m, m.padded_vocab(tp, multiple)))
     if (!w.tied) n += w.shape.numel();
   return n;
 }

@@ -122,11 +122,11 @@ struct ModelSpec {
 
   const ModelParts& parts() const;
   std::int64_t head_dim() const { return head_size == 0 ? hidden / heads : head_size; }
-  // Megatron pads the vocabulary to a multiple of 128 * tp so that every shard is equal and well aligned.
-  std::int64_t padded_vocab(std::int64_t tp) const {
-    const std::int64_t multiple = 128 * tp;
-    return (vocab + multiple - 1) / multiple * multiple;
+  // Rows of a table of words that is padded to a multiple of `multiple` * tp, so that every shard is equal.
+  std::int64_t padded_vocab(std::int64_t tp, std::int64_t multiple = kVocabMultiple) const {
+    return (vocab + multiple * tp - 1) / (multiple * tp) * (multiple * tp);
   }
+  static constexpr std::int64_t kVocabMultiple = 128;  // Megatron's, whose shards are well aligned
   bool operator==(const ModelSpec&) const = default;
 };
 
@@ -147,10 +147,10 @@ nlohmann::ordered_json write_model(const ModelSpec& model);
 // What decides the computation: no name, and nothing that stands at its default.
 nlohmann::json model_identity(const ModelSpec& model);
 
-// Trainable weights of the whole model with the vocabulary padded for tp, from the list of weights
+// Trainable weights of the whole model with the vocabulary padded for tp (padded_vocab), from the list of weights
 // (architecture.h). Unsupported where the sizes above do not determine them; known_parameter_count is nothing
 // then.
-std::int64_t parameter_count(const ModelSpec& model, std::int64_t tp);
-std::optional<std::int64_t> known_parameter_count(const ModelSpec& model, std::int64_t tp);
+std::int64_t parameter_count(const ModelSpec& model, std::int64_t tp, std::int64_t multiple = ModelSpec::kVocabMultiple);
+std::optional<std::int64_t> known_parameter_count(const ModelSpec& model, std::int64_t tp, std::int64_t multiple = ModelSpec::kVocabMultiple);
 
 }  // namespace mbench

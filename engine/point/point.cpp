@@ -12,6 +12,10 @@ namespace mbench {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
+std::int64_t Point::vocab_multiple_used() const {
+  return vocab_multiple > 0 ? vocab_multiple : framework_of(framework)->keeps.vocab_multiple;
+}
+
 Point point_from_json(const json& value, const std::string& where) {
   if (!value.is_object())
     fail(ErrorKind::bad_input, where, "wrong type, got {}, need an object of point fields",

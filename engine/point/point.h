@@ -19,6 +19,7 @@ struct Point : TrainingSpec, LayoutSpec, PrecisionSpec, RunSpec {
   FrameworkSpec framework;
 
   std::int64_t micro_batches() const { return global_batch / (micro_batch * dp); }
+  std::int64_t vocab_multiple_used() const;  // the framework's where the field leaves it to that
   bool operator==(const Point&) const = default;
 };
 

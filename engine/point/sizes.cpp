@@ -20,7 +20,7 @@ void check_sizes(const Point& p) {
   // In double, which no product of these leaves.
   const double hidden = static_cast<double>(m.hidden), seq = static_cast<double>(p.seq),
                layers = static_cast<double>(m.layers), heads = static_cast<double>(m.heads),
-               words = static_cast<double>(m.vocab) + 128.0 * static_cast<double>(p.tp),
+               words = static_cast<double>(m.vocab) + static_cast<double>(p.vocab_multiple_used() * p.tp),
                batch = static_cast<double>(std::max(p.global_batch, p.micro_batch)),
                columns = heads * static_cast<double>(m.head_dim()),
                experts = static_cast<double>(std::max<std::int64_t>(1, m.experts + m.shared_experts)),

@@ -101,6 +101,7 @@ const std::vector<DrawnField>& drawn_fields() {
       {"grouped_experts", mostly, megatron},
       {"mask_in_batch", mostly, megatron},
       {"transformer_engine", mostly, megatron},
+      {"vocab_multiple", {0, 0, 0, 1, 3, 16}, always},
       {"capture", no, may_capture},
       {"recompute", {"none", "none", "none", "selective", "full", "norm", "mlp", "core_attention+norm", "moe", "moe+norm", "moe_act",
                      "moe_act+norm", "mla_up_proj", "core_attention+mla_up_proj+norm", "alternate_products"}, always},

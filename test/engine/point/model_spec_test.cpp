@@ -5,9 +5,24 @@
 
 #include "engine/base/error.h"
 #include "engine/point/architecture.h"
+#include "engine/point/point.h"
 #include "test/catch.h"
 
 using namespace mbench;
+
+TEST_CASE("the vocabulary is padded to what the field says, or to what the framework does") {
+  Point p;
+  p.model = read_model(nlohmann::json::parse(R"({"family": "llama", "layers": 32, "hidden": 3072, "heads": 32, "ffn": 8192, "vocab": 32064,
+                                       "positions": 4096})"), "test");
+  const auto count = [&] { return parameter_count(p.model, p.tp, p.vocab_multiple_used()); };
+  CHECK(count() == 3821472768);
+  p.vocab_multiple = 1;  // as Hugging Face has Phi-3-mini
+  CHECK(count() == 3821079552);
+  p.vocab_multiple = 0, p.framework = {.preset = "torchtitan"};
+  CHECK(count() == 3821079552);
+  p.tp = 128;  // 250.5 rows for each rank
+  CHECK(p.model.padded_vocab(p.tp, p.vocab_multiple_used()) == 251 * 128);
+}
 
 TEST_CASE("presets have the published number of parameters") {
   const auto count = [](const char* name) { return known_parameter_count(find_preset(name, "test"), 1); };

@@ -60,7 +60,7 @@ TEST_CASE("every field is read and written back") {
     "recompute_layers": 3, "schedule": "interleaved", "virtual_stages": 2, "micro_batch_group": 5, "first_stage_layers": 2,
     "last_stage_layers": 4, "defer_embedding_wgrad": true, "wgrad_deferral_limit": 7, "zero": "oss+sdp", "optimizer_instances": 2, "overlap_grad_reduce": false, "overlap_param_gather": false, "fsdp_no_sync": true, "offload": "all", "precision": "fp8",
     "attention": "flash", "graph": "eager", "capture": true, "cross_entropy_fusion": "none", "gradient_accumulation_fusion": false,
-    "grouped_experts": false, "mask_in_batch": false, "transformer_engine": false, "rope_fusion": false, "deterministic": true, "vocab_parallel": false, "tp_gathers": "product", "tp_comm_overlap": true,
+    "grouped_experts": false, "mask_in_batch": false, "transformer_engine": false, "rope_fusion": false, "deterministic": true, "vocab_multiple": 16, "vocab_parallel": false, "tp_gathers": "product", "tp_comm_overlap": true,
     "gradients_in_bf16": true, "moments_in_bf16": true, "main_weights_in_bf16": true, "data": "text:a b.txt", "loader_workers": 2, "pinned": true, "optimizer": "adafactor", "fused_optimizer": false, "fp8_recipe": "delayed", "learning_rate": 0.1, "lr_warmup": 4,
     "weight_decay": 0, "clip_grad": 2.5, "memory_limit": "2GiB", "max_seconds": 1.5,
     "env": {"NCCL_P2P_DISABLE": 1, "A": "b c"}, "framework": "megatron",
@@ -79,6 +79,7 @@ TEST_CASE("every field is read and written back") {
   CHECK(p.optimizer_instances == 2);
   CHECK(p.fsdp_no_sync);
   CHECK_FALSE(p.vocab_parallel);
+  CHECK(p.vocab_multiple == 16);
   CHECK(p.tp_gathers == TpGathers::product);
   CHECK(p.defer_embedding_wgrad);
   CHECK(p.wgrad_deferral_limit == 7);
@@ -294,7 +295,7 @@ TEST_CASE("every field has a kind, and a point can be rid of the fields of a kin
     "replicas": "single_process", "strategy": "sequence_parallel+selective", "recompute_layers": 1, "schedule": "interleaved", "virtual_stages": 2, "micro_batch_group": 5, "first_stage_layers": 2, "last_stage_layers": 4, "defer_embedding_wgrad": true, "wgrad_deferral_limit": 3, "zero": 2, "optimizer_instances": 2, "overlap_grad_reduce": false, "overlap_param_gather": false, "fsdp_no_sync": true,
     "offload": "all", "precision": "fp16", "gradients_in_f32": true, "gradients_in_bf16": true, "moments_in_bf16": true, "main_weights_in_bf16": true, "attention": "flash",
     "graph": "eager", "cross_entropy_fusion": "native", "gradient_accumulation_fusion": false,
-    "grouped_experts": false, "mask_in_batch": false, "transformer_engine": false, "rope_fusion": false, "deterministic": true, "vocab_parallel": false, "tp_gathers": "product", "tp_comm_overlap": true,
+    "grouped_experts": false, "mask_in_batch": false, "transformer_engine": false, "rope_fusion": false, "deterministic": true, "vocab_multiple": 16, "vocab_parallel": false, "tp_gathers": "product", "tp_comm_overlap": true,
     "fp8_recipe": "blockwise", "fp8_parameters": true, "capture": true, "loader_workers": 1, "pinned": true, "optimizer": "sgd", "fused_optimizer": false,
     "data": "text:a.txt", "learning_rate": 0.1, "lr_warmup": 4, "weight_decay": 0, "clip_grad": 2.5,
     "memory_limit": "2GiB", "max_seconds": 1.5, "env": {"A": "b"}, "ranks_per_node": 2, "framework": "megatron",
