@@ -7,6 +7,7 @@
 
 #include "cli/cli.h"
 #include "cli/environment.h"
+#include "engine/base/machine_memory.h"
 #include "engine/base/text.h"
 #include "engine/platform/registry.h"
 #include "engine/point/outcome.h"
@@ -41,8 +42,9 @@ void print_devices() {
   const auto e = describe_environment("cpu");
   const auto text = [&](const char* key) { return e.at(key).get<std::string>(); };
   fmt::print("host      {}\n", text("host"));
-  fmt::print("cpu       {}, {} cores, {} of memory ({} available)\n", text("cpu"), e.at("cores").get<int>(),
-             format_bytes(physical_memory()), format_bytes(available_memory()));
+  const auto group = group_memory();
+  fmt::print("cpu       {}, {} cores, {} of memory ({} available{})\n", text("cpu"), e.at("cores").get<int>(),
+             format_bytes(physical_memory()), format_bytes(available_memory()), group ? " within " + text_of(*group) : "");
   for (const Precision precision : {Precision::f32, Precision::bf16, Precision::fp16})
     fmt::print("          {:.1f} GFLOP/s on {} {} matrix product, measured now on all cores\n",
                measured_peak_flops(precision, 0.5) * 1e-9, precision == Precision::f32 ? "an" : "a",

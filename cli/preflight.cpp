@@ -7,6 +7,7 @@
 
 #include "cli/cli.h"
 #include "cli/environment.h"
+#include "engine/base/machine_memory.h"
 #include "cli/preflight.h"
 #include "engine/base/text.h"
 #include "engine/platform/calibrate.h"
@@ -89,11 +90,12 @@ sweeps::Forecast preflight(const Point& point, const sweeps::Launcher& launcher)
     const auto on_this_node = simulation.total_reserved / static_cast<std::uint64_t>(sweeps::spread_of(launcher, point).nodes);
     const bool elsewhere = launcher.memory_bytes > 0;
     const std::uint64_t available = elsewhere ? launcher.memory_bytes : available_memory();
+    const auto group = elsewhere ? std::nullopt : group_memory();
     if (on_this_node > available)
       return {Outcome::oom,
               fmt::format("[memory] the {} ranks need {} of memory on {}, got {} {}", point.world(),
                           format_bytes(on_this_node), elsewhere ? "each node" : "this machine", format_bytes(available),
-                          elsewhere ? "of it" : "available"),
+                          group ? "left of " + text_of(*group) : elsewhere ? "of it" : "available"),
               {}};
     return {{}, {}, seconds_of(point, simulation.result.iteration_ms->mean * 1e-3)};
   } catch (const Error& e) {

@@ -14,6 +14,8 @@
 namespace mbench {
 namespace {
 
+using Towards = ExpertExchange::Towards;
+
 // Rows of an expert where all have the same number, for that many dispatched tokens; 0 where they follow the data.
 std::int64_t capacity_of(const RouterMode& mode, std::int64_t tokens, std::int64_t active,
                          std::int64_t experts) {

@@ -63,6 +63,15 @@ TEST_CASE("a host file is asked before the sweep, and its ranks are placed by it
   CHECK(row.at("variables").at("UCX_TLS") == "tcp");
   const Run dry = room.shell("UCX_TLS=tcp $M sweep one.json --hostfile hosts.txt --launcher-args '--mca btl vader,self' --dry-run");
   CHECK_THAT(dry.out, Contains("--hostfile hosts.txt") && Contains("-x UCX_TLS") && Contains("--mca btl vader,self "));
+  // As MPICH writes it, which Open MPI does not read.
+  room.put("colon.txt", "localhost:2\n");
+  const Run colon = room.shell("$M sweep one.json --out colon --hostfile colon.txt --launcher-args '--mca btl vader,self'");
+  INFO(colon.err);
+  CHECK(colon.code == 0);
+  room.put("inventory.ini", "[gpus]\nnode1 ansible_host=10.0.0.1\n");
+  const Run inventory = room.shell("$M sweep one.json --hostfile inventory.ini");
+  CHECK(inventory.code == 2);
+  CHECK_THAT(inventory.err, Contains("[inventory.ini] line 1 names no host, got \"[gpus]\""));
   const Run refused = room.shell("$M sweep one.json --hostfile nowhere.txt");
   CHECK(refused.code == 2);
   CHECK_THAT(refused.err, Contains("nowhere.txt"));
