@@ -1,8 +1,10 @@
 #include "engine/base/machine_memory.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 
 #include "engine/base/text.h"
