@@ -188,11 +188,16 @@ void print_forecast(const Point& point, const Plan& plan, Simulator& simulator, 
   fmt::print("  simulated    {:.4g} ms a step, {:.4g} samples/s, framework {}", r.iteration_ms->mean,
              *r.samples_per_s, name_of(point.framework));
   if (r.mfu) fmt::print(", MFU {:.1f} %", *r.mfu * 100);
-  fmt::print(", communication {:.1f} %, bubble {:.1f} %\n", *r.communication_fraction * 100,
-             *r.bubble_fraction * 100);
+  // Of different ranks, so that they may be more than the step together.
+  fmt::print(", communication {:.1f} %, bubble {:.1f} %{}\n", *r.communication_fraction * 100, *r.bubble_fraction * 100,
+             point.world() > 1 ? ", each of the rank that has most of it" : "");
+  const auto simulate = [&](const Point& other) { return simulator.simulate(other); };
+  // A user looks for it in the layout else.
+  if (const auto loader = options.advice ? std::nullopt : search::loader_decides(point, s, simulate, 0.02))
+    fmt::print("  loader       {}\n", *loader);
   if (options.advice) {
     const auto said =
-        search::advise(point, s, machine, [&](const Point& other) { return simulator.simulate(other); });
+        search::advise(point, s, machine, simulate);
     const char* head = "advice";
     for (const std::string& text : said) fmt::print("  {:<12} {}\n", std::exchange(head, ""), text);
     if (said.empty()) fmt::print("  {:<12} none: nothing that was tried is faster\n", head);

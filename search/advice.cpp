@@ -25,6 +25,20 @@ struct Told {
   std::string text;
 };
 
+// The same point with workers, or more of them, where its loader takes time.
+std::optional<Point> better_loader(const Point& p) {
+  if (p.model.parts().objective != Objective::masked_words_and_order) return std::nullopt;
+  Point other = p;
+  other.loader_workers = p.loader_workers == 0 ? 2 : 2 * p.loader_workers;
+  return other;
+}
+
+std::string loader_text(const Point& p, const Point& better, double gain) {
+  return fmt::format("masked words are chosen {}: loader_workers {} takes {:.1f} % less time",
+                     p.loader_workers == 0 ? "within the step" : fmt::format("by {} workers, slower than the step", p.loader_workers),
+                     better.loader_workers, gain * 100);
+}
+
 class Adviser {
  public:
   Adviser(const Point& p, const Simulation& now, const Machine& m, const Simulate& simulate)
@@ -40,6 +54,7 @@ class Adviser {
     exchanges();
     stages();
     nodes();
+    loader();
     std::stable_sort(told_.begin(), told_.end(),
                      [](const Told& a, const Told& b) { return a.gain > b.gain; });
     std::vector<std::string> texts;
@@ -248,6 +263,13 @@ class Adviser {
     told_.push_back({gain, text});
   }
 
+  void loader() {
+    if (const auto better = better_loader(p_)) {
+      const auto gain = less_time(*better);
+      if (gain && *gain > kWorthTelling) told_.push_back({*gain, loader_text(p_, *better, *gain)});
+    }
+  }
+
   const Point& p_;
   const Simulation& now_;
   const Machine& machine_;
@@ -257,6 +279,14 @@ class Adviser {
 };
 
 }  // namespace
+
+std::optional<std::string> loader_decides(const Point& point, const Simulation& now, const Simulate& simulate, double least) {
+  const auto better = better_loader(point);
+  if (!better || !strategies::can_be(*better)) return std::nullopt;
+  const double gain = 1 - simulate(*better).result.iteration_ms->mean / now.result.iteration_ms->mean;
+  if (gain < least) return std::nullopt;
+  return loader_text(point, *better, gain);
+}
 
 std::vector<std::string> advise(const Point& point, const Simulation& now, const Machine& machine,
                                 const Simulate& simulate) {
