@@ -81,12 +81,12 @@ nlohmann::ordered_json measure(Device& device, RawLaunches* raw, const test::Cas
   return json;
 }
 
-nlohmann::ordered_json measure_steps(const Options& options, Graph graph) {
+nlohmann::ordered_json measure_steps(const Options& options, const char* framework) {
   Point p;
   p.model = find_preset("gpt-bytes-tiny", "launch_bench");
   p.seq = 64, p.global_batch = 4, p.dropout = 0.1;
   p.precision = Precision::bf16;
-  p.graph = graph;
+  p.framework.preset = framework;
   const Plan plan = strategies::make_plan(p);
   const auto device = options.device == "counting" ? open_counting_device(0) : open_device(options.device, 0);
   const auto world = lone_world(0, 1);
@@ -104,7 +104,7 @@ nlohmann::ordered_json measure_steps(const Options& options, Graph graph) {
     launches = device->meter().launches;
     per_op.push_back((now() - begin) * 1e9 / static_cast<double>(launches));
   }
-  return {{"graph", name_of(graph)}, {"ops", launches}, {"ns_per_op", median(per_op)}};
+  return {{"framework", framework}, {"ops", launches}, {"ns_per_op", median(per_op)}};
 }
 
 nlohmann::ordered_json measure_all(const Options& options) {
@@ -124,8 +124,8 @@ nlohmann::ordered_json measure_all(const Options& options) {
       if (raw) overheads.push_back(row.at("overhead_ns").get<double>());
       json["kinds"].push_back(row);
     }
-  for (const Graph graph : {Graph::eager, Graph::fused})
-    json["steps"].push_back(measure_steps(options, graph));
+  for (const char* framework : {"megatron-2022", "mbench"})
+    json["steps"].push_back(measure_steps(options, framework));
   json["median_ns"] = median(times);
   json["median_overhead_ns"] = raw ? nlohmann::ordered_json(median(overheads)) : nullptr;
   return json;

@@ -26,9 +26,9 @@ Point gpt(std::int64_t layers, std::int64_t hidden, std::int64_t heads, std::int
   return p;
 }
 
-void HostTimeOfAnOp(benchmark::State& state, Graph graph) {
+void HostTimeOfAnOp(benchmark::State& state, const char* preset) {
   Point p = gpt(24, 1024, 16, 1024);
-  p.graph = graph;
+  p.framework = {.preset = preset, .host = "mbench"};
   p.global_batch = 8;
   const Plan plan = strategies::make_plan(p);
   const auto device = open_counting_device(0);
@@ -40,8 +40,8 @@ void HostTimeOfAnOp(benchmark::State& state, Graph graph) {
   state.counters["per op"] = benchmark::Counter(static_cast<double>(device->meter().launches),
                                                 benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
 }
-BENCHMARK_CAPTURE(HostTimeOfAnOp, eager, Graph::eager)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(HostTimeOfAnOp, fused, Graph::fused)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(HostTimeOfAnOp, eager, "megatron-2022")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(HostTimeOfAnOp, fused, "mbench")->Unit(benchmark::kMillisecond);
 
 void Simulate(benchmark::State& state, const Point& point, const char* machine_name) {
   const Machine machine = find_machine(machine_name, "bench");
@@ -87,7 +87,7 @@ void SimulateASweep(benchmark::State& state) {
           if (sequence_parallel && recompute == Recompute::full) continue;
           Point p = small_point();
           p.precision = Precision::fp16;
-          p.graph = Graph::eager;
+          p.framework = {.preset = "megatron-2022", .host = "mbench"};
           p.tp = tp, p.pp = pp, p.seq = seq;
           p.model.positions = 2048;
           p.sequence_parallel = sequence_parallel;

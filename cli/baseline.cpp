@@ -58,6 +58,9 @@ std::vector<reports::StoredBaseline> selected(const Arguments& args) {
 std::string median_text(const reports::BaselineEntry& entry) {
   return entry.result.iteration_ms ? fmt::format("{:.2f}", entry.result.iteration_ms->median) : "n/a";
 }
+std::string mean_text(const reports::BaselineEntry& entry) {
+  return entry.result.iteration_ms ? fmt::format("{:.2f}", entry.result.iteration_ms->mean) : "n/a";
+}
 std::string memory_text(const reports::BaselineEntry& entry) {
   return entry.result.peak_memory_mib ? fmt::format("{:.2f}", *entry.result.peak_memory_mib) : "n/a";
 }
@@ -71,6 +74,7 @@ void list(const Arguments& args) {
                      {"Entries", "entries", true},
                      {"Newest", "date", false},
                      {"Revision", "revision", false},
+                     {"Mean (ms)", "mean", true},
                      {"Median (ms)", "median", true},
                      {"Peak memory (MiB)", "memory", true}};
   for (std::size_t i = 0; i < stored.size(); ++i) {
@@ -80,6 +84,7 @@ void list(const Arguments& args) {
                             {std::to_string(stored[i].file.history.size()), {}},
                             {newest.date, {}},
                             {newest.revision, {}},
+                            {mean_text(newest), {}},
                             {median_text(newest), {}},
                             {memory_text(newest), {}}});
     if (i + 1 < stored.size() && stored[i + 1].machine == stored[i].machine) continue;
@@ -101,6 +106,7 @@ void show(const Arguments& args) {
                        {"Sweep", "sweep", false},
                        {"Outcome", "outcome", false},
                        {"Samples", "samples", true},
+                       {"Mean (ms)", "mean", true},
                        {"Median (ms)", "median", true},
                        {"Peak memory (MiB)", "memory", true},
                        {"Software", "environment", false}};
@@ -113,10 +119,11 @@ void show(const Arguments& args) {
                                   value.is_string() ? value.get<std::string>() : value.dump());
       const auto samples = entry.result.iteration_ms ? entry.result.iteration_ms->samples.size() : 0;
       section.rows.push_back({{entry.date, {}},
-                              {entry.revision, {}},
+                              {entry.revision + (entry.pinned ? ", pinned" : ""), {}},
                               {entry.sweep, {}},
                               {std::string(name_of(entry.result.outcome)), {}},
                               {std::to_string(samples), {}},
+                              {mean_text(entry), {}},
                               {median_text(entry), {}},
                               {memory_text(entry), {}},
                               {software, {}}});
@@ -131,12 +138,25 @@ void remove(const Arguments& args) {
          "what to remove is not said, need --machine, --point, --revision or --before");
   const std::size_t removed =
       reports::remove_entries(selected(args), [&](const reports::BaselineEntry& entry) {
+        // What is pinned goes only by its name, or with its whole file.
+        if (entry.pinned && args.revision.empty() && !args.before.empty()) return false;
         return (args.revision.empty() || entry.revision.starts_with(args.revision)) &&
                (args.before.empty() || entry.date < args.before);
       });
   if (removed == 0)
     fail(ErrorKind::bad_input, args.folder, "no entry of that revision or date, need one that is listed");
   print(fmt::format("{} entries removed\n", removed));
+}
+
+void pin(const Arguments& args) {
+  const auto pinned = reports::pin_entries(selected(args), args.revision);
+  if (pinned.empty())
+    fail(ErrorKind::bad_input, args.folder, "no entry of revision \"{}\", need one that is listed (mbench baseline show)", args.revision);
+  for (const std::string& path : pinned) print(path + "\n");
+}
+
+void unpin(const Arguments& args) {
+  for (const std::string& path : reports::unpin_entries(selected(args))) print(path + "\n");
 }
 
 CLI::App* with_folder(CLI::App* command, const std::shared_ptr<Arguments>& args) {
@@ -164,6 +184,7 @@ void add_baseline(CLI::App& app, Exit&) {
       "Examples:\n"
       "  mbench baseline add out/gpt345m/results.json --dir baselines\n"
       "  mbench compare new/results.json --baseline baselines\n"
+      "  mbench baseline pin --revision v1.0        # what --against pinned and --budget hold later results against\n"
       "  mbench baseline list; mbench baseline show --point 9896; mbench baseline rm --before 2026-01-01\n"
       "Exit codes: 0 done; 2 bad usage, or a file that cannot be read or written.");
   auto args = std::make_shared<Arguments>();
@@ -181,7 +202,7 @@ void add_baseline(CLI::App& app, Exit&) {
                      "Revision of what was measured; default: mbench's own, from the result");
   adding->add_option("--date", args->add.date, "When it was measured; default: from the result");
   adding
-      ->add_option("--keep", args->add.keep, "Keep at most so many entries of each point, the newest; 0: all")
+      ->add_option("--keep", args->add.keep, "Keep at most so many entries of each point, the newest, and the pinned one; 0: all")
       ->capture_default_str();
   adding->callback([args] { add(*args); });
 
@@ -191,10 +212,16 @@ void add_baseline(CLI::App& app, Exit&) {
   CLI::App* showing =
       with_selection(command->add_subcommand("show", "Stored points with their history"), args);
   showing->callback([args] { show(*args); });
+  CLI::App* pinning = with_selection(
+      command->add_subcommand("pin", "Pin an entry of each point, in place of the one that was, for compare --against pinned and --budget"), args);
+  pinning->add_option("--revision", args->revision, "The newest entry whose revision begins with this text; default: the newest");
+  pinning->callback([args] { pin(*args); });
+  CLI::App* unpinning = with_selection(command->add_subcommand("unpin", "Pin no entry"), args);
+  unpinning->callback([args] { unpin(*args); });
   CLI::App* removing =
       with_selection(command->add_subcommand("rm", "Remove entries, and files that have none left"), args);
   removing->add_option("--revision", args->revision, "Only entries whose revision begins with this text");
-  removing->add_option("--before", args->before, "Only entries older than this date");
+  removing->add_option("--before", args->before, "Only entries older than this date, and not pinned");
   removing->callback([args] { remove(*args); });
 }
 

@@ -42,15 +42,15 @@ class AloneWorld final : public World {
 // Small models whose steps have every op that the families run, in sizes from within a core's cache to beyond it.
 std::vector<Point> models(Precision precision, bool quick) {
   constexpr const char* kParts[] = {
-      R"({"model": {"family": "gpt"}, "graph": "fused", "dropout": 0.1})",
-      R"({"model": {"family": "gpt"}, "graph": "eager", "dropout": 0.1})",
-      R"({"model": {"family": "gpt"}, "graph": "fused", "dropout": 0, "attention": "flash"})",
-      R"({"model": {"family": "bert"}, "graph": "fused", "dropout": 0.1})",
-      R"({"model": {"family": "llama", "kv_heads": 2}, "graph": "fused", "dropout": 0})",
-      R"({"model": {"family": "llama", "kv_heads": 2}, "graph": "fused", "dropout": 0, "attention": "flash"})",
-      R"({"model": {"family": "mixtral", "kv_heads": 2, "experts": 4, "active_experts": 2}, "graph": "fused", "dropout": 0})",
+      R"({"model": {"family": "gpt"}, "framework": "mbench", "dropout": 0.1})",
+      R"({"model": {"family": "gpt"}, "framework": "megatron-2022", "dropout": 0.1})",
+      R"({"model": {"family": "gpt"}, "framework": "mbench", "dropout": 0, "attention": "flash"})",
+      R"({"model": {"family": "bert"}, "framework": "mbench", "dropout": 0.1})",
+      R"({"model": {"family": "llama", "kv_heads": 2}, "framework": "mbench", "dropout": 0})",
+      R"({"model": {"family": "llama", "kv_heads": 2}, "framework": "mbench", "dropout": 0, "attention": "flash"})",
+      R"({"model": {"family": "mixtral", "kv_heads": 2, "experts": 4, "active_experts": 2}, "framework": "mbench", "dropout": 0})",
       R"({"model": {"family": "deepseek", "experts": 8, "active_experts": 2, "shared_experts": 1, "dense_layers": 1},
-          "graph": "fused", "dropout": 0})"};
+          "framework": "mbench", "dropout": 0})"};
   struct Size {
     std::int64_t hidden, seq, micro_batch, vocab;
   };
@@ -112,7 +112,7 @@ void measure_ops(Job& job, Precision precision, bool quick, sim::RankTables& tab
     if (!result.time_anatomy_ms) continue;
     const double steps = static_cast<double>(point.warmup + point.iterations),
                  calls = static_cast<double>(device->log().size()) / steps,
-                 said = framework.kernel * calls + framework.micro_batch * 2 + framework.step,
+                 said = framework.host.kernel * calls + framework.host.work[HostWork::micro_batch] * 2 + framework.host.work[HostWork::step],
                  took = result.time_anatomy_ms->ms[static_cast<std::size_t>(TimePart::host)] * 1e-3;
     if (took > 0) speeds.push_back(said / took);
   }

@@ -11,6 +11,7 @@
 #include "cli/cli.h"
 #include "engine/spec/result_file.h"
 #include "reports/baselines/baseline_store.h"
+#include "reports/gate/budget.h"
 #include "reports/gate/compare_report.h"
 #include "sweeps/spec.h"
 
@@ -18,25 +19,31 @@ namespace mbench::cli {
 namespace {
 
 struct Arguments {
-  std::string result, baseline, revision, format = "md";
-  std::vector<std::string> thresholds, metrics, fail_on, again, old_again;
+  std::string result, baseline, revision, against = "newest", format = "md";
+  std::vector<std::string> thresholds, metrics, fail_on, again, old_again, budgets;
 };
+
+bool is_stored_folder(const std::string& baseline) {
+  std::error_code none;
+  const std::string file = sweeps::results_file(baseline);
+  return file != baseline && !std::filesystem::exists(file, none);
+}
 
 // NEW and what it is compared with: a result, as a file or the folder of its sweep, or a folder of stored baselines. Two
 // large files are read at once.
 std::pair<ResultFile, ResultFile> read_both(const Arguments& args, const reports::CompareOptions& options) {
   const std::string new_file = sweeps::results_file(args.result);
   const std::string old_file = sweeps::results_file(args.baseline);
-  std::error_code none;
-  if (old_file != args.baseline && !std::filesystem::exists(old_file, none)) {
+  if (is_stored_folder(args.baseline)) {
     ResultFile now = read_result_file(new_file);
-    ResultFile baseline =
-        reports::baseline_for(args.baseline, now, !options.needs_same_machine(), args.revision);
+    const reports::Choice choice{reports::stand_named(args.against, "--against"), args.revision};
+    ResultFile baseline = reports::choose_baseline(args.baseline, now, !options.needs_same_machine(), choice).results;
     return {std::move(now), std::move(baseline)};
   }
-  if (!args.revision.empty())
-    fail(ErrorKind::bad_input, "--at",
-         "chooses from a folder of baselines, got the result {}, need such a folder", args.baseline);
+  for (const auto& [option, given] : {std::pair("--at", !args.revision.empty()), std::pair("--against", args.against != "newest"),
+                                      std::pair("--budget", !args.budgets.empty())})
+    if (given)
+      fail(ErrorKind::bad_input, option, "chooses from a folder of baselines, got the result {}, need such a folder", args.baseline);
   auto now = std::async(std::launch::async, [&] { return read_result_file(new_file); });
   ResultFile baseline = read_result_file(old_file);
   return {now.get(), std::move(baseline)};
@@ -46,6 +53,31 @@ std::vector<ResultFile> read_all(const std::vector<std::string>& paths) {
   std::vector<ResultFile> files;
   for (const std::string& path : paths) files.push_back(read_result_file(sweeps::results_file(path)));
   return files;
+}
+
+// Holds NEW against the pinned entry of each point too, or its oldest.
+void hold_budget(reports::Comparison& comparison, const Arguments& args, const ResultFile& now, const reports::Budget& budget) {
+  const reports::CompareOptions options = reports::budget_options(budget);
+  const reports::Chosen anchor =
+      reports::choose_baseline(args.baseline, now, !options.needs_same_machine(), {reports::Stand::pinned_or_oldest, ""});
+  reports::add_budget(comparison, reports::compare_results(now, anchor.results, options), budget, anchor.origins);
+}
+
+// The commands that make NEW what later results are held against.
+std::vector<std::string> how_to_accept(const Arguments& args, const reports::CompareOptions& options) {
+  const auto quoted = [](const std::string& path) {
+    std::string out = "'";
+    for (const char c : path) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    const bool plain = path.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%") == std::string::npos;
+    return plain ? path : out + "'";
+  };
+  if (!is_stored_folder(args.baseline))
+    return {fmt::format("mbench compare LATER --baseline {}", quoted(args.result))};
+  std::string metrics;
+  if (!options.needs_same_machine()) metrics = options.has("loss") ? " --metric memory,loss" : " --metric memory";
+  std::vector<std::string> commands = {fmt::format("mbench baseline add {} --dir {}{}", quoted(args.result), quoted(args.baseline), metrics)};
+  if (args.against == "pinned" || !args.budgets.empty()) commands.push_back(fmt::format("mbench baseline pin --dir {}", quoted(args.baseline)));
+  return commands;
 }
 
 }  // namespace
@@ -62,6 +94,15 @@ void add_compare(CLI::App& app, Exit& exit) {
           "newest of this machine")
       ->required();
   command->add_option("--at", args->revision, "Of stored baselines those of this revision, not the newest");
+  command
+      ->add_option("--against", args->against,
+                   "Which entry of stored baselines: newest, oldest, pinned (mbench baseline pin) or best, the one with the least mean step")
+      ->capture_default_str();
+  command
+      ->add_option("--budget", args->budgets,
+                   "What all changes since the pinned entry of stored baselines, or else the oldest, may cost together: time=5%, memory=1%; "
+                   "may be repeated")
+      ->allow_extra_args(false);
   command
       ->add_option("--threshold", args->thresholds,
                    "The smallest change to be found: time=5%, memory=1%, loss=0.1%; may be repeated. "
@@ -89,16 +130,16 @@ void add_compare(CLI::App& app, Exit& exit) {
   command->add_option("--format", args->format, "md (for a pull request), json or junit")
       ->capture_default_str();
   command->footer(
-      "Time, by the ratio of medians, its 99 % bootstrap interval and a rank test:\n"
-      "  same       the interval excludes a change as large as the threshold\n"
-      "  slower     the interval excludes no change, and holds the threshold or lies beyond it; the rank "
-      "test agrees\n"
-      "             (p < 0.01 after Holm's correction for the number of points), and so does the shift it "
-      "estimates\n"
-      "             (at least 2/3 of the threshold). faster: likewise\n"
-      "  ambiguous  the interval holds both no change and the threshold, or a side has fewer than 5 samples, "
-      "or they\n"
-      "             drift too much to tell. No regression; more iterations decide\n"
+      "Time, by the ratio of mean steps and that of medians, each with its 99 % interval and a test:\n"
+      "  same       both intervals exclude a change as large as the threshold\n"
+      "  slower     an interval excludes no change, and holds the threshold or lies beyond it; its test agrees "
+      "(p < 0.01\n"
+      "             after Holm's correction for the number of points), the change that it estimates is at least 2/3 of\n"
+      "             the threshold, and the other interval does not contradict. faster: likewise\n"
+      "  ambiguous  an interval holds both no change and the threshold, slow steps are too few to tell a stall from\n"
+      "             spikes, a side has fewer than 5 samples, or they drift too much. No regression; the row says about\n"
+      "             how many samples decide\n"
+      "Slow steps are named: \"every 4th step at 3.0x\". One spike in a run is no regression.\n"
       "So a step that became 5 % slower is found with --threshold time=5%, given samples: 30 do for 2 % of "
       "noise.\n"
       "Memory is compared exactly. A loss that changed, or a point that was ok and failed, is a regression.\n"
@@ -113,6 +154,9 @@ void add_compare(CLI::App& app, Exit& exit) {
     if (!args->metrics.empty()) options.metrics = args->metrics;
     for (const std::string& name : args->fail_on)
       options.fail_on.push_back(reports::verdict_named(name, "--fail-on"));
+    reports::Budget budget;
+    for (const std::string& text : args->budgets) reports::set_budget(budget, text);
+    reports::stand_named(args->against, "--against");
     reports::check_comparison_format(args->format);  // before the files are read
     if (!args->old_again.empty() && args->old_again.size() != args->again.size())
       fail(ErrorKind::bad_input, "--confirm-baseline", "each is held against a further measurement, got {}, need {} as of --confirm",
@@ -127,6 +171,8 @@ void add_compare(CLI::App& app, Exit& exit) {
         reports::compare_results(now, baseline, options, paired ? rounds : std::vector<reports::Round>());
     for (const reports::Round& round : rounds)
       comparison = confirmed(std::move(comparison), reports::compare_results(*round.now, *round.baseline, options));
+    if (!budget.empty()) hold_budget(comparison, *args, now, budget);
+    comparison.accept = how_to_accept(*args, options);
     const std::string out = reports::render_comparison(comparison, args->format);
     std::fwrite(out.data(), 1, out.size(), stdout);
     if (comparison.fails()) exit.code = Exit::kRegression;

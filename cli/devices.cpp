@@ -56,7 +56,7 @@ void print_devices() {
   fmt::print("\nmachines to simulate, --on sim:<N>x<MACHINE>\n");
   for (const std::string& name : machine_names())
     fmt::print("  {:<18}{}\n", name, find_machine(name, "devices").description);
-  fmt::print("frameworks whose host costs a simulation charges, the field \"framework\"\n");
+  fmt::print("frameworks as whose program a step runs, the field \"framework\"\n");
   for (const std::string& name : framework_names())
     fmt::print("  {:<18}{}\n", name, find_framework(name, "devices").description);
 }

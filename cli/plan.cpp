@@ -101,8 +101,7 @@ void print_layout(const Point& p, const Plan& plan) {
              plan.vocab);
   fmt::print("  batch        {} samples = {} micro batches of {} x dp {}\n", p.global_batch,
              p.micro_batches(), p.micro_batch, p.dp);
-  fmt::print("  keeps        {}, {} attention, {} graph\n", kept(plan), name_of(p.attention),
-             name_of(p.graph));
+  fmt::print("  keeps        {}, {} attention, framework {}\n", kept(plan), name_of(p.attention), name_of(p.framework));
   if (plan.deferred_products > 0)
     fmt::print("  deferred     the gradient of the logits' weight, of {} micro batches, to the end of the last backward\n", plan.deferred_products);
   if (plan.tp_gathers == TpGathers::product) fmt::print("  over tp      each product of a block gathers its input\n");
@@ -187,7 +186,7 @@ void print_forecast(const Point& point, const Plan& plan, Simulator& simulator, 
              format_bytes(machine.usable_memory()), format_bytes(machine.memory_bytes));
   const PointResult& r = s.result;
   fmt::print("  simulated    {:.4g} ms a step, {:.4g} samples/s, framework {}", r.iteration_ms->mean,
-             *r.samples_per_s, point.framework);
+             *r.samples_per_s, name_of(point.framework));
   if (r.mfu) fmt::print(", MFU {:.1f} %", *r.mfu * 100);
   fmt::print(", communication {:.1f} %, bubble {:.1f} %\n", *r.communication_fraction * 100,
              *r.bubble_fraction * 100);

@@ -24,7 +24,6 @@ class Simulator {
 
  private:
   std::map<std::pair<std::string, std::map<std::string, double>>, Machine> machines_;  // with figures that differ
-  std::map<std::string, Framework> frameworks_;
 };
 
 }  // namespace mbench::cli

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fits the constants of a framework file (engine/sim/frameworks) to published step times.
+"""Fits the constants of a framework file (engine/framework) to published step times.
 
     scripts/fit_framework.py FRAMEWORK.json SPEC... [--fix KEY,KEY...] [--hold-out] [--mbench build/release/mbench] [--rounds 8]
     scripts/fit_framework.py FRAMEWORK.json --half-of FOLDER [--fix KEY,KEY...]
@@ -7,7 +7,7 @@
 Every SPEC has published figures with iteration_ms. --half-of takes the specs of FOLDER (configs/published/modern) that run on this
 framework and are of the half `fit` of scripts/published_errors.py; models as small as that script keeps apart weigh a quarter. The constants that all of them share are moved by damped, reweighted
 least squares on the logarithm of simulated / published, so that the mean of the relative errors falls; nothing belongs to
-one table. Prints the constants and the errors; writes nothing. With --hold-out it fits each choice of half of the specs
+one table. Prints the constants and the errors; --write puts them into the file. With --hold-out it fits each choice of half of the specs
 and prints the error on the other half, which is what an unseen table may expect.
 """
 import argparse
@@ -44,7 +44,7 @@ def simulate(mbench, framework, specs):
         for i, (spec, published) in enumerate(specs):
             file, results = os.path.join(folder, f"{i}.json"), os.path.join(folder, f"{i}")
             with open(file, "w") as out:
-                json.dump(dict(spec, framework=path), out)
+                json.dump({**spec, "framework.host": path}, out)
             subprocess.run([mbench, "sweep", file, "--on", published["machine"], "--out", results, "--quiet"], check=True,
                            stdout=subprocess.DEVNULL)
             with open(os.path.join(results, "results.json")) as text:
@@ -93,7 +93,7 @@ def specs_of_half(folder, framework):
             spec = json.load(text)
         published = spec.pop("published")
         published["rows"] = [row for row in published["rows"] if "iteration_ms" in row and "iteration_ms" not in row.get("doubt", {})]
-        if spec.get("framework") == framework and published_errors.half(spec["name"]) == "fit" and published["rows"]:
+        if published_errors.host_of(spec) == framework and published_errors.half(spec["name"]) == "fit" and published["rows"]:
             chosen.append((spec, published, 0.25 if spec["model"]["hidden"] <= published_errors.SMALL else 1.0))
     return chosen
 
@@ -140,6 +140,7 @@ def main():
     parser.add_argument("--half-of")
     parser.add_argument("--fix", default="", help="constants that stay as they are, separated by commas")
     parser.add_argument("--hold-out", action="store_true")
+    parser.add_argument("--write", action="store_true", help="put the fitted values into the file; their sources are to be written by hand")
     parser.add_argument("--mbench", default="build/release/mbench")
     parser.add_argument("--rounds", type=int, default=8)
     options = parser.parse_args()
@@ -171,6 +172,9 @@ def main():
     for group, key in constants:
         print(f"{group}.{key}: {framework[group][key]['value']:g} -> {fitted[group][key]['value']:.4g}")
     print(describe(errors))
+    if options.write:
+        with open(options.framework, "w") as out:
+            out.write(json.dumps(fitted, indent=2, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

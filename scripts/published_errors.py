@@ -59,6 +59,17 @@ def runs_of(figure):
     return figure["runs"] if isinstance(figure, dict) else [figure]
 
 
+def host_of(spec):
+    """The framework whose host costs a spec charges."""
+    framework = spec.get("framework", "mbench")
+    return framework if isinstance(framework, str) else framework.get("host", framework["preset"])
+
+
+def precision_of(spec):
+    precision = spec["precision"]
+    return precision if isinstance(precision, str) else precision["preset"]
+
+
 def run(mbench, folder, framework=None):
     """Every figure of the folder's specs, and what could not be run: {reason: names}."""
     rows, left_out = [], {}
@@ -71,7 +82,8 @@ def run(mbench, folder, framework=None):
             results = os.path.join(out, spec["name"])
             command = [mbench, "sweep", os.path.join(folder, file), "--on", published["machine"], "--out", results, "--quiet"]
             if framework:
-                command += ["--set", f"framework={framework[spec['framework']]}"] if spec["framework"] in framework else []
+                host = host_of(spec)
+                command += ["--set", f"framework.host={framework[host]}"] if host in framework else []
             done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
             path = os.path.join(results, "results.json")
             if not os.path.exists(path):
@@ -151,7 +163,7 @@ def pairs(rows, repeated=False):
         if "iteration_ms" not in s["published"]["rows"][0]:
             continue
         tokens = s["global_batch"] * s["seq"] / s["world"]
-        key = (json.dumps(s["model"]), s["published"]["machine"].split("x", 1)[1], s["seq"], s["precision"])
+        key = (json.dumps(s["model"]), s["published"]["machine"].split("x", 1)[1], s["seq"], precision_of(s))
         groups.setdefault(key, []).append((r.published / tokens, r.simulated / tokens, layout(s), [run / tokens for run in r.runs]))
     right = of = 0
     for group in groups.values():

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "engine/base/json_reader.h"
+#include "engine/spec/abilities.h"
 #include "engine/spec/fields.h"
 #include "engine/spec/point_builder.h"
 #include "strategies/advice.h"
@@ -99,7 +100,8 @@ class Reader {
         free(key, std::vector<json>(value.begin(), value.end()), where);
       } else {
         builder.set(key, json(value), where);
-        space_.given.push_back(key);
+        const PointField* about = find_field(key);
+        space_.given.push_back(about && !about->part_of.empty() ? about->part_of : key.starts_with(kFrameworkField) ? "framework" : key);
       }
     }
     builder.set("device", options_.device, "--on");
@@ -121,7 +123,7 @@ class Reader {
   }
 
   void free(const std::string& field, std::vector<json> values, const std::string& where) {
-    if (!contains(point_keys(), field))
+    if (!find_field(field))
       fail(ErrorKind::bad_input, where, "unknown key, got \"{}\", {}", field, nearest_choice(field, point_keys()));
     if (!space_.free.emplace(field, std::move(values)).second)
       fail(ErrorKind::bad_input, where, "\"{}\" is free already, need it in one place", field);
@@ -287,7 +289,7 @@ class Layouts::Walk {
     for (std::size_t i = 0; i < slot.fields.size(); ++i) {
       const std::string& field = slot.fields[i];
       std::set<json> values(space_.values(field).begin(), space_.values(field).end());
-      if (values.empty() && contains(space_.given, field)) values.insert(json(point_to_json(space_.base).at(field)));
+      if (values.empty() && contains(space_.given, field)) values.insert(json(point_field(space_.base, field)));
       if (values.empty())
         for (const json& value : offered.values) values.insert(value.at(i));
       std::vector<std::vector<json>> longer;
@@ -320,7 +322,7 @@ class Layouts::Walk {
   bool in_framework(const Offered& slot, const std::vector<json>& setting) const {
     for (std::size_t i = 0; i < setting.size(); ++i) {
       const std::string& field = slot.fields[i];
-      if (!space_.can.has(field, setting[i]) && space_.values(field).empty() && !contains(space_.given, field)) return false;
+      if (!has(space_.can, field, setting[i]) && space_.values(field).empty() && !contains(space_.given, field)) return false;
     }
     return true;
   }
@@ -399,7 +401,7 @@ std::string label_of(const Space& space, const Point& point) {
         field != "recompute")
       continue;
     if (axis && field != "tp" && field != "pp" && field != "dp" && fields.at(field) == 1) continue;
-    const ordered_json& value = fields.at(field);
+    const ordered_json value = field == "framework" ? ordered_json(name_of(point.framework)) : fields.at(field);
     label += fmt::format("{}{}={}", label.empty() ? "" : " ", field,
                          value.is_string() ? value.get<std::string>() : value.dump());
   }

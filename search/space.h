@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/sim/abilities.h"
+#include "engine/framework/framework.h"
 #include "engine/spec/point.h"
 #include "strategies/strategies.h"
 

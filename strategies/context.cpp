@@ -33,9 +33,10 @@ MaybeFault refuse(const Point& p) {
     return not_built_in({one_of("attention", "flash"), one_of("cp_communication", "all_to_all")},
                         "cp_communication {} with attention {}, which keeps probabilities,", name_of(p.cp_communication),
                         name_of(p.attention));
-  if (p.graph == Graph::eager)
-    return not_built_in({one_of("graph", "fused"), one_of("cp_communication", "all_to_all")},
-                        "cp_communication {} with graph eager, which keeps a mask of all positions,", name_of(p.cp_communication));
+  if (framework_of(p.framework)->keeps.attention_mask)
+    return not_built_in({one_of("framework.preset", "mbench"), one_of("cp_communication", "all_to_all")},
+                        "cp_communication {} with framework {}, which keeps a mask of all positions,", name_of(p.cp_communication),
+                        p.framework.preset);
   return std::nullopt;
 }
 

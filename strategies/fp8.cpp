@@ -116,7 +116,7 @@ MaybeFault refuse(const Point& p) {
 }  // namespace
 
 Strategy fp8() {
-  return {"fp8", {"fp8_recipe", "fp8_parameters"}, refuse, nullptr, nullptr};
+  return {"fp8", {}, refuse, nullptr, nullptr};
 }
 
 }  // namespace mbench::strategies

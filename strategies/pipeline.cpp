@@ -270,8 +270,8 @@ MaybeFault bad_deferral(const Point& p) {
                       "wgrad_deferral_limit {} with defer_embedding_wgrad false", p.wgrad_deferral_limit);
   }
   if (p.pp == 1) return infeasible({within("pp", 2, p.model.layers), kNotDeferred}, "defer_embedding_wgrad true with pp 1");
-  if (!p.gradient_accumulation_fusion)
-    return infeasible({one_of("gradient_accumulation_fusion", "true"), kNotDeferred},
+  if (framework_of(p.framework)->keeps.weight_gradients == WeightGradients::apart)
+    return infeasible({one_of("framework.gradient_accumulation_fusion", "true"), kNotDeferred},
                       "defer_embedding_wgrad true with gradient_accumulation_fusion false");
   // Gradients that each micro batch reduces and drops.
   if (p.zero == Zero::stage_2 || p.zero == Zero::stage_3 || p.zero == Zero::fsdp || p.zero == Zero::oss_sdp)

@@ -55,7 +55,7 @@ PrecisionPlan precision_plan(const PrecisionSpec& p) {
 
 Strategy precision() {
   return {"precision",
-          {"precision", "gradients_in_f32", "gradients_in_bf16", "moments_in_bf16", "main_weights_in_bf16"},
+          {"precision"},
           refuse,
           nullptr,
           write};

@@ -14,7 +14,7 @@ using nlohmann::ordered_json;
 void require_point_field(const std::string& field, const std::string& where) {
   const auto& keys = point_keys();
   if (field == "device") fail(ErrorKind::bad_input, where, "the device is no field of a spec, need --on");
-  if (field.starts_with(kMachineField)) return;  // looked for in the machine's file, which is not known here
+  if (is_field(field)) return;  // a figure of the machine is looked for in its file, which is not known here
   if (std::find(keys.begin(), keys.end(), field) == keys.end())
     fail(ErrorKind::bad_input, where, "unknown field, got \"{}\", {}", field, nearest_choice(field, keys));
 }
@@ -122,7 +122,6 @@ Filter::Filter(const std::vector<std::string>& options) {
 }
 
 bool Filter::keeps(const Point& point) const {
-  const ordered_json mine = wanted_.empty() ? ordered_json() : point_to_json(point);
   return std::all_of(wanted_.begin(), wanted_.end(), [&](const Wanted& wanted) {
     return std::any_of(wanted.values.begin(), wanted.values.end(), [&](const Point& value) {
       // By name: a preset with one field changed is still asked for by the preset's name.
@@ -134,7 +133,8 @@ bool Filter::keeps(const Point& point) const {
         const auto figure = point.machine.find(wanted.field.substr(kMachineField.size()));
         return figure != point.machine.end() && figure->second == value.machine.begin()->second;
       }
-      return point_to_json(value).at(wanted.field) == mine.at(wanted.field);
+      if (wanted.field == "precision" && point_field(value, wanted.field).is_string()) return value.precision == point.precision;
+      return point_field(value, wanted.field) == point_field(point, wanted.field);
     });
   });
 }

@@ -1,6 +1,7 @@
 #include "sweeps/published.h"
 
 #include "engine/base/error.h"
+#include "engine/spec/point_builder.h"
 #include "engine/spec/published.h"
 
 namespace mbench::sweeps {
@@ -9,7 +10,7 @@ void check_published(const nlohmann::ordered_json& json, const std::string& wher
                      const std::vector<Point>& points, bool changed) {
   const Published published = read_published(json, where);
   std::vector<nlohmann::ordered_json> fields;
-  for (const Point& point : points) fields.push_back(point_to_json(point));
+  for (const Point& point : points) fields.push_back(point_in_words(point));
   std::vector<const PublishedRow*> row_of(points.size());
   for (const PublishedRow& row : published.rows) {
     std::vector<std::size_t> picked;

@@ -42,7 +42,7 @@ std::vector<std::string> spec_keys() {
 
 void require_field(const std::string& field, const std::string& where, const std::vector<std::string>& keys) {
   if (field == "device") fail(ErrorKind::bad_input, where, "the device is no field of a spec, need --on");
-  if (field.starts_with(kMachineField)) return;  // looked for in the machine's file, which is not known here
+  if (is_field(field)) return;  // a figure of the machine is looked for in its file, which is not known here
   if (std::find(keys.begin(), keys.end(), field) == keys.end())
     fail(ErrorKind::bad_input, where, "unknown key, got \"{}\", {}", field, nearest_choice(field, keys));
 }
@@ -88,14 +88,12 @@ std::string read_name(const ordered_json& root, const std::string& path) {
 }
 
 std::string label_of(const Point& point, const std::vector<Dimension>& dimensions) {
-  const ordered_json fields = point_to_json(point);
   std::string label;
   for (const Dimension& d : dimensions)
     for (const std::string& field : d.fields) {
-      const ordered_json value = field.starts_with(kMachineField)
-                                     ? ordered_json(point.machine.at(field.substr(kMachineField.size())))
-                                     : fields.at(field);
-      const std::string text = field == "model" ? point.model.name
+      const ordered_json value = point_field(point, field);
+      const std::string text = field == "model"       ? point.model.name
+                               : field == "framework" ? name_of(point.framework)
                                : value.is_string()
                                    ? value.get<std::string>()
                                    : value.dump(-1, ' ', false, json::error_handler_t::replace);

@@ -1,6 +1,8 @@
 // What a framework's host does beside enqueueing the ops and collectives of the engine.
 #pragma once
+#include <array>
 #include <cstdint>
+#include <string_view>
 
 namespace mbench {
 
@@ -17,6 +19,31 @@ enum class HostWork : std::uint8_t {
   product,      // of a layer's weight, by the framework's own module
   call,         // a small op that the framework enqueues where the engine has none
   parameter     // a weight tensor of those that are about to be updated
+};
+inline constexpr std::size_t kHostWorks = static_cast<std::size_t>(HostWork::parameter) + 1;
+
+// What takes time of its own: its key in `host_us` of a framework's file, and whether a file must have it.
+struct HostCost {
+  HostWork work;
+  std::string_view key;
+  bool required;
+};
+inline constexpr HostCost kHostCosts[] = {
+    {HostWork::micro_batch, "micro_batch", true}, {HostWork::recompute, "recompute_region", true},
+    {HostWork::step, "step", true},               {HostWork::mixture, "mixture", false},
+    {HostWork::product, "product", false},        {HostWork::parameter, "parameter", false},
+};
+
+// Seconds of each.
+class ByHostWork {
+ public:
+  double& operator[](HostWork work) { return seconds_[static_cast<std::size_t>(work)]; }
+  double operator[](HostWork work) const { return seconds_[static_cast<std::size_t>(work)]; }
+  auto begin() { return seconds_.begin(); }
+  auto end() { return seconds_.end(); }
+
+ private:
+  std::array<double, kHostWorks> seconds_{};
 };
 
 }  // namespace mbench

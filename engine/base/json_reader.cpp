@@ -154,6 +154,10 @@ std::string short_json(const nlohmann::json& value) {
   return text;
 }
 
+std::string word_of(const nlohmann::json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
 std::int64_t read_int(const nlohmann::json& value, const std::string& where, std::int64_t low,
                       std::int64_t high) {
   const bool fits = value.is_number_integer() &&

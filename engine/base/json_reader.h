@@ -33,6 +33,9 @@ std::string dump_json(const nlohmann::ordered_json& json);
 // A value as a message quotes it: at most 60 characters of its JSON.
 std::string short_json(const nlohmann::json& value);
 
+// A text as it is, and anything else as its JSON.
+std::string word_of(const nlohmann::json& value);
+
 std::int64_t read_int(const nlohmann::json& value, const std::string& where, std::int64_t low,
                       std::int64_t high);
 std::uint64_t read_uint(const nlohmann::json& value, const std::string& where);

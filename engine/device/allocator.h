@@ -46,7 +46,10 @@ class Allocator {
   void change_library(std::size_t before, std::size_t after, std::string_view what) {
     arena_.change_library(before, after, what);
   }
+  std::size_t library() const { return arena_.library(); }  // now
   std::size_t library_peak() const { return arena_.library_peak(); }
+  // From now on the most that there is from now on.
+  void reset_library_peak() { arena_.reset_library_peak(); }
 
   static constexpr std::size_t kRounding = Arena::kRounding;
 

@@ -69,8 +69,10 @@ class Arena {
   std::size_t reserved() const { return committed_; }
   std::uint64_t raw_allocations() const { return raw_allocations_; }
   void reset_peak() { peak_ = use_; }
+  void reset_library_peak() { library_peak_ = library_; }
   // Of what is held outside the arena: see Allocator.
   void change_library(std::size_t before, std::size_t after, std::string_view what);
+  std::size_t library() const { return library_; }
   std::size_t library_peak() const { return library_peak_; }
   RawMemory& raw() { return *raw_; }
   const FreeBlocks& free() const { return free_; }

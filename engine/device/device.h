@@ -28,7 +28,7 @@ class Device {
 
   Allocator& memory() { return memory_; }
   const Allocator& memory() const { return memory_; }
-  // The most that libraries and scratch of kernels held outside the arena (library_memory.h).
+  // The most that libraries and scratch of kernels held outside the arena (library_memory.h), since that was last reset.
   std::size_t library_bytes() const { return memory_.library_peak(); }
   Meter& meter() { return meter_; }
   Tensor empty(const Shape& shape, DType dtype, Category category, std::string_view what) {

@@ -104,7 +104,7 @@ Tensor Attention::part(Context& c, const Linear::Arrived& arrived, std::int64_t 
 Tensor Attention::turned(Context& c, Tensor heads) const {
   if (!spec_.rope) return heads;
   const Tensor& angles = c.angles.get(c.device, *spec_.rope, spec_.qk_dim, c.share());
-  if (c.graph().unfused_rotary) c.device.host_work(HostWork::call, kUnfusedRotaryCalls);
+  if (c.keeps().unfused_rotary) c.device.host_work(HostWork::call, kUnfusedRotaryCalls);
   run(c.device, ops::Rotary{heads, angles, heads.shape()[3] / spec_.qk_dim, spec_.qk_dim, 0, false});
   return heads;
 }
@@ -156,7 +156,7 @@ void Attention::turn(Context& c, const Tensor& qkv, const Tensor& kv, bool back)
   if (!spec_.rope) return;
   const Tensor& angles = c.angles.get(c.device, *spec_.rope, spec_.qk_dim, c.share());
   // Frameworks turn queries and keys apart.
-  if (c.graph().unfused_rotary) c.device.host_work(HostWork::call, 2 * kUnfusedRotaryCalls);
+  if (c.keeps().unfused_rotary) c.device.host_work(HostWork::call, 2 * kUnfusedRotaryCalls);
   run(c.device, ops::Rotary{qkv, angles, kv ? group_ : group_ + 1, spec_.qk_dim, 0, back});
   if (kv) run(c.device, ops::Rotary{kv, angles, 1, spec_.qk_dim, 0, back});
 }

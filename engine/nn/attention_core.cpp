@@ -48,7 +48,7 @@ class EagerCore final : public AttentionCore {
   Tensor forward(Context& c, const MicroBatch& batch, std::uint64_t site, const AttentionSizes& n,
                  const AttentionParts& parts, Saved& saved) const override {
     // Megatron's baddbmm takes a buffer of the scores' size as its (unused) input and writes to a new tensor.
-    if (c.graph().global_buffer) c.buffer.get(c.device, n.scores(), c.dtype());
+    if (c.keeps().global_buffer) c.buffer.get(c.device, n.scores(), c.dtype());
     const Tensor scores = c.activation(n.scores(), "attention scores");
     for (std::int64_t i = 0; i < n.group; ++i)
       multiply(c, n, member(parts.q, i), parts.k.t(), scores_of(scores, n, i));
@@ -60,7 +60,7 @@ class EagerCore final : public AttentionCore {
     saved.dropped = saved.probs;
     if (c.dropout() > 0) {
       saved.dropped = c.activation(n.scores(), "attention probabilities after dropout");
-      if (c.graph().stored_masks)
+      if (c.keeps().stored_masks)
         saved.mask = c.device.empty(n.scores(), DType::u8, Category::activations, "attention dropout mask");
       run(c.device,
           ops::Dropout{saved.probs, saved.dropped, saved.mask, dropout(c, site), head_map(batch, n)});
@@ -166,7 +166,7 @@ namespace {
 
 std::unique_ptr<AttentionCore> make_whole_core(const Plan& plan) {
   if (plan.attention == AttentionKind::flash) return std::make_unique<FusedCore>(false);
-  if (plan.graph.fused_attention) return std::make_unique<FusedCore>(true);
+  if (plan.keeps().fused_attention) return std::make_unique<FusedCore>(true);
   return std::make_unique<EagerCore>();
 }
 

@@ -80,7 +80,7 @@ class Carried {
       case Collective::all_gather:
         in_ = x;
         shape[0] *= group_.size();
-        out_ = brief && e.dim == 0 && c.graph().global_buffer ? c.buffer.get(c.device, shape, x.dtype())
+        out_ = brief && e.dim == 0 && c.keeps().global_buffer ? c.buffer.get(c.device, shape, x.dtype())
                                                               : like(c, x, shape, "gathered activations");
         return;
       case Collective::reduce_scatter:

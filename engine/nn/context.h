@@ -64,7 +64,7 @@ struct Context {
   Tensor router_losses{};
   Tensor step_on_device{};  // [1] i64, where steps are replayed: the same as `step`
 
-  const GraphStyle& graph() const { return plan.graph; }
+  const Keeps& keeps() const { return plan.keeps(); }
   const TrainingPlan& training() const { return plan.training; }
   float dropout() const { return plan.training.dropout; }
   DType dtype() const { return plan.precision.model; }

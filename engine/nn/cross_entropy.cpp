@@ -46,7 +46,7 @@ void CrossEntropy::compute(Context& c, Tensor logits, const Targets& t, const Te
   const auto row_values = [&](const char* what) {
     return c.device.empty({rows}, DType::f32, Category::activations, what);
   };
-  const LogitsGradient style = c.graph().logits_gradient;
+  const LogitsGradient style = c.keeps().logits_gradient;
   const bool in_16_bits = style == LogitsGradient::gradients_in_16_bits, keep_exp = style != LogitsGradient::in_place && !in_16_bits;
   if (keep_exp && logits.dtype() != DType::f32) {
     const Tensor copy = c.device.empty(logits.shape(), DType::f32, Category::activations, "logits in f32");
@@ -100,7 +100,7 @@ Tensor CrossEntropy::compute_gradient(Context& c, const Targets& t, Saved& saved
   const std::int64_t n = saved.exp.shape().cols(), first = first_column(c, n);
   const std::int64_t valid = std::clamp<std::int64_t>(columns_ - first, 0, n);
   Tensor gradient = saved.exp, of_loss, exp_again;
-  if (c.graph().logits_gradient == LogitsGradient::gradients_apart) {
+  if (c.keeps().logits_gradient == LogitsGradient::gradients_apart) {
     const auto f32_logits = [&](const char* what) {
       return c.device.empty(saved.exp.shape(), DType::f32, Category::activations, what);
     };

@@ -14,7 +14,7 @@ namespace {
 // Adds the gradient of a table's rows. Where autograd is given weights' gradients at all, a table's is always made apart.
 void add_to(Context& c, const Tensor& ids, const Tensor& dy, Parameter& table, std::int64_t first) {
   zero_if_stale(c.device, table);
-  if (c.graph().weight_gradients == WeightGradients::in_buffer)
+  if (c.keeps().weight_gradients == WeightGradients::in_buffer)
     return run(c.device, ops::EmbeddingGrad{ids, dy, table.gradient, first});
   const Tensor made =
       c.device.empty(table.gradient.shape(), c.dtype(), Category::gradients, "gradient of a table");
@@ -61,7 +61,7 @@ Tensor InputEmbedding::forward(Context& c, const MicroBatch& batch, Saved& saved
   if (norm_) y = norm_->forward(c, y, saved.norm);
   const float p = c.dropout();
   if (p == 0) return y;
-  if (c.graph().stored_masks)
+  if (c.keeps().stored_masks)
     saved.mask = c.device.empty(y.shape(), DType::u8, Category::activations, "embedding dropout mask");
   run(c.device, ops::Dropout{y, y, saved.mask, dropout_at(c, site_), hidden_map(c, batch)});
   return y;

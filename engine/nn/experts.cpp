@@ -53,13 +53,13 @@ void for_each_expert(const ExpertRows& rows, std::int64_t experts, const F& f) {
 
 // The framework's module makes the products of experts in groups in one call.
 void charge_products(Context& c, const Tensor& weights, int times = 1) {
-  c.device.host_work(HostWork::product, c.graph().grouped_experts ? times : times * static_cast<int>(weights.shape()[0]));
+  c.device.host_work(HostWork::product, c.keeps().grouped_experts ? times : times * static_cast<int>(weights.shape()[0]));
 }
 
 void multiply(Context& c, Product product, const Tensor& x, const Tensor& w, const Tensor& y,
               const ExpertRows& rows, float beta = 0) {
   charge_products(c, w);
-  if (!c.graph().grouped_experts)
+  if (!c.keeps().grouped_experts)
     return for_each_expert(rows, w.shape()[0], [&](std::int64_t e, std::int64_t first, std::int64_t count) {
       ops::Matmul m = batched(product, x.slice(first, count), w.slice(e, 1), y.slice(first, count), count);
       m.beta = beta;
@@ -73,7 +73,7 @@ void multiply(Context& c, Product product, const Tensor& x, const Tensor& w, con
 
 void add_weight_gradient(Context& c, const Tensor& x, Parameter& weight, const Tensor& y,
                          const ExpertRows& rows) {
-  if (!c.graph().grouped_experts) {
+  if (!c.keeps().grouped_experts) {
     charge_products(c, weight.gradient);
     return for_each_expert(rows, weight.gradient.shape()[0], [&](std::int64_t e, std::int64_t first, std::int64_t count) {
       WeightGradient made(c, weight, weight.gradient.slice(e, 1));

@@ -86,7 +86,7 @@ AttentionParts LatentAttention::parts_of(const Tensor& queries, const Tensor& ke
 void LatentAttention::turn(Context& c, const Tensor& heads, bool back) const {
   if (!spec_.rope) return;
   const Tensor& angles = c.angles.get(c.device, *spec_.rope, spec_.turned_dim, c.share());
-  if (c.graph().unfused_rotary) c.device.host_work(HostWork::call, kUnfusedRotaryCalls);
+  if (c.keeps().unfused_rotary) c.device.host_work(HostWork::call, kUnfusedRotaryCalls);
   run(c.device, ops::Rotary{heads, angles, 1, heads.shape()[3], 0, back});
 }
 
@@ -131,7 +131,7 @@ Tensor LatentAttention::forward(Context& c, const MicroBatch& batch, Tensor x,
   auto owned = std::make_unique<Saved>();
   Saved& saved = *owned;
   keep = std::move(owned);
-  if (c.graph().down_apart && q_norm_) c.device.host_work(HostWork::call, 1);
+  if (c.keeps().down_apart && q_norm_) c.device.host_work(HostWork::call, 1);
   saved.latents = down_.forward_with_bias(c, x, saved.down);
   saved.straight = !q_norm_;
   make_up(c, std::move(x), saved);
@@ -179,7 +179,7 @@ Tensor LatentAttention::backward(Context& c, const MicroBatch& batch, Tensor dy,
                                  std::unique_ptr<Mixer::Saved>& kept) const {
   Saved& saved = static_cast<Saved&>(*kept);
   Tensor dqueries, dkeys_and_values;
-  if (c.graph().down_apart && q_norm_) c.device.host_work(HostWork::call, 3);
+  if (c.keeps().down_apart && q_norm_) c.device.host_work(HostWork::call, 3);
   {
     const Tensor dcontext = proj_.backward(c, std::move(dy), saved.proj);
     up_checkpoint_.restore(c, [&] { make_up(c, saved.down.x, saved); });

@@ -69,11 +69,11 @@ void Linear::add_bias(ParameterStore& store, const LinearSpec& spec, const Linea
 }
 
 bool Linear::fuses_output(const Context& c) const {
-  return !fp8_ && products_ == 0 && c.graph().fused_epilogues && output_.forward.empty();
+  return !fp8_ && products_ == 0 && c.keeps().fused_epilogues && output_.forward.empty();
 }
 
 bool Linear::fuses_input_gradient(const Context& c) const {
-  return !fp8_ && c.graph().fused_epilogues && input_.backward.empty();
+  return !fp8_ && c.keeps().fused_epilogues && input_.backward.empty();
 }
 
 Tensor Linear::forward(Context& c, const Tensor& x, Saved& saved) const {
@@ -104,7 +104,7 @@ Tensor Linear::forward(Context& c, const Tensor& x, Saved& saved, const Epilogue
   const EachPart multiply = [&](const Tensor& part, std::int64_t first) {
     const std::int64_t rows = part.shape()[0];
     ops::Matmul product{ops::Matrix(part), ops::Matrix(w).t(), ops::Matrix(y.slice(first, rows))};
-    if (epilogue.bias && c.graph().fused_epilogues) product.bias = bias();
+    if (epilogue.bias && c.keeps().fused_epilogues) product.bias = bias();
     if (epilogue.gelu_input) product.gelu_input = epilogue.gelu_input->slice(first, rows);
     run(c.device, product);
   };
@@ -112,7 +112,7 @@ Tensor Linear::forward(Context& c, const Tensor& x, Saved& saved, const Epilogue
     gather_by_ring(c, input_.forward.front(), x, false, multiply);
   else
     multiply(whole, 0);
-  if (epilogue.bias && !c.graph().fused_epilogues) run(c.device, ops::BiasAdd{y, bias(), y});
+  if (epilogue.bias && !c.keeps().fused_epilogues) run(c.device, ops::BiasAdd{y, bias(), y});
   return communicate(c, output_.forward, y);
 }
 
@@ -163,7 +163,7 @@ Tensor Linear::backward(Context& c, Tensor dy, Saved& saved, Tensor gelu_input) 
   if (products_ > 0) return backward_apart(c, dy, saved);
   // The bias belongs to the output: what the weight's gradient sees of it is the same only if nothing
   // travelled, or if it is the product's.
-  const bool fused_bias = c.graph().fused_epilogues && (output_.backward.empty() || bias_of_product_);
+  const bool fused_bias = c.keeps().fused_epilogues && (output_.backward.empty() || bias_of_product_);
   if (bias_ && !fused_bias && !bias_of_product_) run(c.device, ops::BiasGrad{dy, rows(bias_->gradient)});
   const bool by_parts = rings(output_.backward);
   Tensor dproduct = by_parts ? Tensor() : communicate(c, output_.backward, dy);

@@ -79,7 +79,7 @@ void Moe::plan_dispatch(Context& c, const Tensor& experts, Saved& saved) const {
   saved.sizes = {plan.capacity * (own_ ? 1 : ranks), {}};
   if (plan.capacity == 0)
     read_sizes(c, plan.counts, tokens * active_, saved);
-  else if (c.graph().reads_expert_rows && mode_.routing == Routing::balanced && !c.plan.capture && !visits_)
+  else if (c.keeps().reads_expert_rows && mode_.routing == Routing::balanced && !c.plan.capture && !visits_)
     wait_for_sizes(c, plan.counts);
   if (!router_.balances()) return;
   const Tensor counts = own_ ? counts_of_own(c, saved) : plan.counts;
@@ -206,7 +206,7 @@ Tensor Moe::forward(Context& c, const MicroBatch& batch, Tensor x,
   }
   auto travelling = exchange_.to_experts(c, std::move(rows), experts_.count(), saved.way);
   ExpertExchange::Travelling weights;
-  const bool within = c.graph().weights_within_experts;
+  const bool within = c.keeps().weights_within_experts;
   if (within) weights = exchange_.to_experts(c, weights_of_rows(c, saved), experts_.count(), saved.way);
   Tensor shared;
   if (shared_) shared = shared_->forward(c, batch, std::move(x), saved.shared);
@@ -239,7 +239,7 @@ Tensor Moe::backward(Context& c, const MicroBatch& batch, Tensor dy,
   Tensor dsum = communicate(c, sums_.backward, dy);
   if (visits_) dsum = visits_->to_ranks(c, dsum, saved.visits);
   const Shape whole = dsum.shape();
-  const bool within = c.graph().weights_within_experts;
+  const bool within = c.keeps().weights_within_experts;
   Tensor dweights =
       visits_ ? RankVisits::of_received(c, saved.rows.shape(), DType::f32, saved.visits, "gradient of weights")
               : c.device.empty(saved.rows.shape(), DType::f32, Category::activations, "gradient of weights");

@@ -30,7 +30,7 @@ Tensor Norm::forward(Context& c, const Tensor& x, Saved& saved) const {
 
 Tensor Norm::backward(Context& c, const Tensor& dy, const Tensor& residual, Saved& saved) const {
   const Tensor dx = c.activation(dy.shape(), "norm input gradient");
-  const bool fused = c.graph().fused_residual_grad;
+  const bool fused = c.keeps().fused_residual_grad;
   const Tensor added = fused ? residual : Tensor();
   if (beta_)
     run(c.device, ops::LayerNormGrad{dy, saved.x, saved.mean, saved.rstd, gamma_->value, added, dx,

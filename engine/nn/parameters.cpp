@@ -77,7 +77,7 @@ void ParameterStore::lay_out() {
 void ParameterStore::begin_gradients() {
   // Sharded ones begin with zeros in the tensors that micro batches fill, and add up in this one. On a device that only counts,
   // the first micro batch stands for all of them (engine/sim/recorder.h).
-  if (plan_.graph.zeroed_gradients || !device_.real() || state().gradients.sharded() ||
+  if (plan_.keeps().zeroed_gradients || !device_.real() || state().gradients.sharded() ||
       state().cut == StatePlan::Cut::first)
     return run(device_, ops::Fill{gradients_, 0});
   // Parameters lie in the order in which they were added, or in one that the layout chose.

@@ -44,7 +44,7 @@ void RankVisits::plan(Context& c, const Tensor& experts, RankWay& way) const {
   way.send = visits;
   way.receive.assign(visits.size(), visits[static_cast<std::size_t>(peers.rank())]);
   way.room = std::max<std::int64_t>(1, ranks_ * *std::max_element(visits.begin(), visits.end()));
-  if (!balanced_ || (c.graph().reads_expert_rows && !c.plan.capture)) read_counts(c, plan.counts, way);
+  if (!balanced_ || (c.keeps().reads_expert_rows && !c.plan.capture)) read_counts(c, plan.counts, way);
   way.sent = sum_of(way.send);
   way.received = sum_of(way.receive);
   way.pairs = plan.pairs.slice(0, way.sent);
@@ -77,7 +77,7 @@ std::vector<Tensor> RankVisits::send(Context& c, const std::vector<Tensor>& tens
   for (const Tensor& x : tensors) {
     const Shape row{way.sent, x.shape().cols()};
     const Tensor rows = c.device.empty(row, x.dtype(), Category::activations, "tokens to ranks");
-    run(c.device, ops::Dispatch{x, way.pairs, active_, rows, c.graph().forwarding_kernels});
+    run(c.device, ops::Dispatch{x, way.pairs, active_, rows, c.keeps().forwarding_kernels});
     arrived.push_back(of_received(c, row, x.dtype(), way, "tokens of other ranks"));
     parcels.push_back({rows, arrived.back().slice(0, way.received)});
   }
@@ -116,7 +116,7 @@ std::vector<Tensor> RankVisits::back(Context& c, std::vector<Tensor> made, const
   for (std::size_t i = 0; i < parcels.size(); ++i) {
     parcels[i].in.reset();
     sums.push_back(c.device.empty(whole[i], parcels[i].out.dtype(), Category::activations, "sums of ranks' tokens"));
-    run(c.device, ops::DispatchGrad{parcels[i].out, way.rows, sums.back(), c.graph().forwarding_kernels});
+    run(c.device, ops::DispatchGrad{parcels[i].out, way.rows, sums.back(), c.keeps().forwarding_kernels});
     parcels[i].out.reset();
   }
   return sums;

@@ -20,7 +20,7 @@ ops::HiddenMap hidden_map(const Context& c, const MicroBatch& batch) {
 Tensor ResidualDropout::forward(Context& c, const MicroBatch& batch, const Tensor& branch, const Tensor& bias,
                                 const Tensor& residual, Saved& saved) const {
   const float p = c.dropout();
-  if (p > 0 && c.graph().stored_masks)
+  if (p > 0 && c.keeps().stored_masks)
     saved.mask = c.device.empty(branch.shape(), DType::u8, Category::activations, "residual dropout mask");
   const Tensor y = c.activation(branch.shape(), "residual sum");
   run(c.device, ops::BiasDropoutAdd{

@@ -30,7 +30,7 @@ Tensor gather_by_ring(Context& c, const Exchange& e, const Tensor& own, bool kee
   const std::int64_t rows = own.shape()[0], n = ranks.size();
   Shape shape = own.shape();
   shape[0] *= n;
-  Tensor whole = !keep && c.graph().global_buffer ? c.buffer.get(c.device, shape, own.dtype())
+  Tensor whole = !keep && c.keeps().global_buffer ? c.buffer.get(c.device, shape, own.dtype())
                                                   : c.device.empty(shape, own.dtype(), Category::activations, "gathered activations");
   if (keep) c.device.copy(own, whole.slice(ranks.rank() * rows, rows));
   const OneCall call(c.device);

@@ -1,4 +1,4 @@
-// Where a product makes the gradient of a weight (GraphStyle::weight_gradients): it adds to the buffer in which gradients
+// Where a product makes the gradient of a weight (Keeps::weight_gradients): it adds to the buffer in which gradients
 // accumulate, beside which the graph may keep a placeholder, or it makes a tensor of its own, which is then added.
 #pragma once
 #include "engine/nn/context.h"

@@ -119,6 +119,7 @@ Measured measure(const Point& p, Device& device, Trainer& trainer, bool chatty, 
     const double start = device.synchronize();
     if (i == warmups) {
       device.reset_meters();
+      device.memory().reset_library_peak();  // what algorithms were chosen with is no part of a step
       if (!device.real()) device.trace(options.timeline);
       gauge = device.gauge();
       soaking = start;

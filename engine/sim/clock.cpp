@@ -2,30 +2,6 @@
 
 namespace mbench {
 
-double HostTimes::of(HostWork work) const {
-  switch (work) {
-    case HostWork::micro_batch:
-      return micro_batch;
-    case HostWork::recompute:
-      return recompute;
-    case HostWork::mixture:
-      return mixture;
-    case HostWork::product:
-      return product;
-    case HostWork::call:
-      return call;
-    case HostWork::parameter:
-      return parameter;
-    case HostWork::replicas:
-    case HostWork::alone:
-    case HostWork::step:
-    case HostWork::next_step:
-    case HostWork::loss:
-      break;
-  }
-  return 0;
-}
-
 bool HostTimes::changes_clock(HostWork work) {
   return work == HostWork::replicas || work == HostWork::alone || work == HostWork::step || work == HostWork::next_step;
 }
@@ -46,7 +22,7 @@ void VirtualClock::host_work(HostWork work, int times) {
       if (times_.loss_blocks) synchronize();
       return;
     default:
-      return host(times_.of(work) * times);
+      return host(times_.work[work] * times);
   }
 }
 

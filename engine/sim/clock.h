@@ -25,17 +25,11 @@ namespace mbench {
 // What calls cost the host, in seconds.
 struct HostTimes {
   double launch = 0;            // a kernel
-  double call = 0;              // a small op of the framework's that the engine has no kernel for
   double launch_together = 0;   // a kernel while all replicas of a process enqueue theirs
   double collective = 0;        // a collective, its bookkeeping in
   double message = 0;           // a send or a receive
   double synchronize = 0;       // a wait for a stream that is idle already
-  double micro_batch = 0;       // fetching and unpacking one
-  double recompute = 0;         // a checkpointed region
-  double mixture = 0;           // of experts to which rows or tokens are sent, its forward or its backward, beside what the engine counts as ops
-  double product = 0;           // of a layer's weight, beside the kernel, where a module of the framework's makes it
-  double step = 0;              // an optimizer step's bookkeeping
-  double parameter = 0;         // a weight tensor in an optimizer step
+  ByHostWork work;              // what no op or collective stands for, each time
   double loader = 0;            // time of the loader, which works beside the host, for a micro batch
   bool messages_block = false;  // the host waits for the device at every message
   bool loss_blocks = false;     // the host waits for the loss of each micro batch
@@ -45,7 +39,7 @@ struct HostTimes {
   bool immediate = false;       // no stream: an op has ended when its call returns, as on a CPU
 
   // What such work takes each time; 0 of what is no work of the host's alone.
-  double of(HostWork work) const;
+  double of(HostWork kind) const { return changes_clock(kind) ? 0 : work[kind]; }
   // Whether it changes how the clock runs, not only how late it is.
   static bool changes_clock(HostWork work);
 };
@@ -129,12 +123,12 @@ class VirtualClock {
   void host_work(HostWork work, int times = 1);
   // The loader prepares inputs beside all this; over many steps none is shorter than what it takes.
   void begin_step() {
-    host(times_.step);
+    host(times_.work[HostWork::step]);
     step_ = now();
     loader_ = 0;
   }
   void micro_batch() {
-    host(times_.micro_batch);
+    host(times_.work[HostWork::micro_batch]);
     loader_ += times_.loader;
   }
   // Both vary by some percent from step to step, so near each other the mean of the longer one is more than

@@ -2,50 +2,44 @@
 
 #include <algorithm>
 
+#include "engine/plan/plan.h"
 #include "engine/sim/device.h"
 #include "engine/sim/world.h"
 #include "engine/spec/point.h"
 
 namespace mbench {
 
-std::uint64_t library_memory(const Point& p, const Framework& f) {
-  std::uint64_t all = f.library_memory;
-  // A router's products are Transformer Engine's though no layer is.
-  if (p.transformer_engine || p.model.experts > 0) all += f.layer_library_memory;
-  if (p.transformer_engine && p.model.experts > 0 && p.grouped_experts) all += f.grouped_products_memory;
-  if (p.tp_comm_overlap) all += f.tp_overlap_memory;
-  return all;
+std::uint64_t library_memory(const Plan& plan, const Framework& f) {
+  return f.memory.always + (plan.model.experts > 0 ? f.memory.experts : 0) + (plan.tp_comm_overlap ? f.memory.tp_comm_overlap : 0);
 }
 
 namespace {
 
 HostTimes estimated_times(const Point& p, const Machine& m, const Framework& f) {
   HostTimes t;
-  const double kernel = f.kernel + (p.deterministic ? f.fill : 0);
+  const HostCosts& host = f.host;
+  const bool fills = framework_of(p.framework)->keeps.filled_tensors;
+  const double kernel = host.kernel + (fills ? host.fill : 0);
   t.launch = m.launch + kernel / m.host_speed;
-  t.call = m.launch + (f.call + (p.deterministic ? f.call_fill : 0)) / m.host_speed;
   // Python's interpreter runs one thread at a time; backward is C++'s, a thread for each device.
   const bool locked = p.replicas == Replicas::single_process && f.interpreter_lock;
   t.launch_together = m.launch + kernel / m.host_speed * static_cast<double>(locked ? p.dp : 1);
-  t.collective = m.launch + f.collective / m.host_speed;
-  t.message = m.launch + f.message / m.host_speed;
+  t.collective = m.launch + host.collective / m.host_speed;
+  t.message = m.launch + host.message / m.host_speed;
   t.synchronize = m.synchronize;
-  t.micro_batch = f.micro_batch / m.host_speed;
+  for (const HostCost& cost : kHostCosts) t.work[cost.work] = host.work[cost.work] / m.host_speed;
+  t.work[HostWork::call] = m.launch + (host.work[HostWork::call] + (fills ? host.call_fill : 0)) / m.host_speed;
   // Tokens and their positions go to the first stage, labels and the loss's mask to the last, the mask of attention to both. The stages
   // between get none, but are no slower than those for what they are charged here.
-  if (p.tp > 1 && f.broadcasts > 0) t.micro_batch += t.collective * (p.pp == 1 ? f.broadcasts : (f.broadcasts + 1) / 2);
-  t.recompute = f.recompute / m.host_speed;
-  t.mixture = f.mixture / m.host_speed;
-  t.product = p.transformer_engine ? f.product / m.host_speed : 0;
-  t.parameter = f.parameter / m.host_speed;
-  t.step = f.step / m.host_speed;
+  double& micro_batch = t.work[HostWork::micro_batch];
+  if (p.tp > 1 && host.broadcasts > 0) micro_batch += t.collective * (p.pp == 1 ? host.broadcasts : (host.broadcasts + 1) / 2);
   // Who makes samples of masked words decides for each token whether to mask it: workers, beside all else, or the step itself.
   if (p.model.parts().objective == Objective::masked_words_and_order) {
-    const double making = f.masked_token * static_cast<double>(p.seq * p.micro_batch) / m.host_speed;
+    const double making = host.masked_token * static_cast<double>(p.seq * p.micro_batch) / m.host_speed;
     if (p.loader_workers > 0)
       t.loader = making / static_cast<double>(p.loader_workers);
     else
-      t.micro_batch += making;
+      micro_batch += making;
   }
   t.overlap_slowdown = m.communication_multiprocessors / m.multiprocessors;
   t.messages_block = f.messages_block == MessagesBlock::always ||
@@ -57,9 +51,10 @@ HostTimes estimated_times(const Point& p, const Machine& m, const Framework& f) 
   if (!p.capture) return t;
   // A replayed step is one call of the framework's; what is left of its ops is the driver's, or, where the host is the
   // device, a call each.
-  t.launch = t.call = t.launch_together = t.collective = t.message = m.immediate ? m.launch : m.graph_node;
-  t.recompute = t.mixture = t.product = t.parameter = 0;
-  t.step += m.graph_launch;
+  t.launch = t.launch_together = t.collective = t.message = m.immediate ? m.launch : m.graph_node;
+  const double micro = t.work[HostWork::micro_batch], step = t.work[HostWork::step];
+  t.work = {};
+  t.work[HostWork::micro_batch] = micro, t.work[HostWork::step] = step + m.graph_launch, t.work[HostWork::call] = t.launch;
   t.messages_block = t.loss_blocks = false;
   return t;
 }
@@ -68,9 +63,8 @@ HostTimes estimated_times(const Point& p, const Machine& m, const Framework& f) 
 
 HostTimes host_times(const Point& p, const Machine& m, const Framework& f) {
   HostTimes t = estimated_times(p, m, f);
-  for (double* time : {&t.launch, &t.call, &t.launch_together, &t.collective, &t.message, &t.synchronize, &t.micro_batch,
-                       &t.recompute, &t.mixture, &t.product, &t.step, &t.parameter, &t.loader})
-    *time = whole_ticks(*time);
+  for (double* time : {&t.launch, &t.launch_together, &t.collective, &t.message, &t.synchronize, &t.loader}) *time = whole_ticks(*time);
+  for (double& time : t.work) time = whole_ticks(time);
   return t;
 }
 
@@ -88,11 +82,11 @@ std::optional<std::string> why_lacking(const Point& p, const Machine& machine, c
   if (p.offload != Offload::none && !machine.knows_host_memory())
     return fmt::format("offload {} on {}, whose file has no host.memory_mib, memory_gbps, adam_efficiency and copy_gbps, need them or offload none",
                        name_of(p.offload), machine.name);
-  // Attention is one op with graph fused too.
-  const bool one_op = p.attention == AttentionKind::flash || p.graph == Graph::fused;
-  if (one_op && framework.flash_attention == 1 && machine.attention1_forward * machine.attention1_backward <= 0)
+  // Attention can be one op where it is core too.
+  const bool one_op = p.attention == AttentionKind::flash || framework_of(p.framework)->keeps.fused_attention;
+  if (one_op && !machine.attention_on(framework.attention))
     return fmt::format("framework {} runs on the first FlashAttention, got {}, whose file has no attention.forward_flash_attention_1 and "
-                       "backward_flash_attention_1, need them, another framework, or attention core with graph eager or megatron_core",
+                       "backward_flash_attention_1, need them, another framework, or attention core with a framework that keeps its scores, as megatron-core does",
                        framework.name, machine.name);
   // Storage in 16 bits needs no units for it; tf32 is nothing but its units.
   const bool converted = machine.immediate && p.precision != Precision::tf32;
@@ -113,7 +107,7 @@ std::unique_ptr<sim::CostModel> costs_of(const Point& point, const Machine& mach
   const int ranks_on_node = std::min<int>(static_cast<int>(point.world()), machine.devices_per_node);
   const double share = machine.immediate ? 1.0 / ranks_on_node : 1;
   return std::make_unique<sim::CostModel>(machine, framework, share, point.precision, ranks_on_node,
-                                          point.deterministic);
+                                          framework_of(point.framework)->keeps.filled_tensors);
 }
 
 namespace {

@@ -12,12 +12,13 @@
 
 namespace mbench {
 
+struct Plan;
 struct Point;
 
 // Which figures that such a step needs the machine's file lacks, with what could be instead; nothing if it has all.
 std::optional<std::string> why_lacking(const Point& point, const Machine& machine, const Framework& framework);
 // Bytes that the framework's libraries hold of a rank's allocator for good, for such a step.
-std::uint64_t library_memory(const Point& point, const Framework& framework);
+std::uint64_t library_memory(const Plan& plan, const Framework& framework);
 // What the point's host pays for its calls.
 HostTimes host_times(const Point& point, const Machine& machine, const Framework& framework);
 // The machine's links, as far as the point's environment leaves them.

@@ -21,7 +21,7 @@ CostModel::CostModel(const Machine& machine, const Framework& framework, double 
       bandwidth_(machine.memory_bandwidth * machine.memory_efficiency * share),
       streaming_(bandwidth_ * framework.traffic_efficiency),
       f32_flops_(machine.peak_flops[static_cast<std::size_t>(Precision::f32)] * share),
-      flash_attention_(framework.flash_attention) {
+      attention_(framework.attention) {
   if (machine_.measured) std::tie(tables_, longer_) = machine_.measured->tables(ranks_on_node);
 }
 
@@ -98,11 +98,9 @@ double CostModel::epilogue_seconds(const Cost& cost) const {
 
 double CostModel::attention_seconds(const AttentionSize& size, const Cost& cost, DType dtype, bool backward) const {
   const Machine& m = machine_;
-  static const AttentionRates kAnyShape;
-  const AttentionRates& rates = flash_attention_ == 2 ? m.attention2_rates : flash_attention_ == 1 ? kAnyShape : m.attention_rates;
-  const double forward[] = {m.attention_forward, m.attention1_forward, m.attention2_forward},
-               back[] = {m.attention_backward, m.attention1_backward, m.attention2_backward};
-  const double reached = backward ? back[flash_attention_] * rates.backward(size) : forward[flash_attention_] * rates.forward(size);
+  const AttentionSpeed* speed = m.attention_on(attention_);
+  if (!speed) return std::numeric_limits<double>::infinity();  // a bound may ask; why_lacking() refuses the point
+  const double reached = backward ? speed->backward * speed->by_shape.backward(size) : speed->forward * speed->by_shape.forward(size);
   const double flops = m.peak_flops[static_cast<std::size_t>(units_of(dtype))] * share_ * m.power_share * reached;
   return std::max(cost.flops / flops, traffic(cost.bytes)) + machine_.kernel_latency;
 }

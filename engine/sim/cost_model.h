@@ -83,7 +83,7 @@ class CostModel {
   double bandwidth_;  // of products
   double streaming_;  // of everything else
   double f32_flops_;
-  int flash_attention_;  // whose kernels: 1, 2 or 0, the best
+  AttentionKernels attention_;
   std::unordered_map<ProductSize, double, Hash> products_;  // a model has a handful of shapes
 };
 

@@ -5,14 +5,12 @@
 #include <sstream>
 
 #include "engine/base/embedded.h"
+#include "engine/base/figures.h"
 #include "engine/base/json_reader.h"
 
 namespace mbench {
-// Written by the build from machines/*.json and frameworks/*.json (cmake/embed.cmake).
+// Written by the build from machines/*.json (cmake/embed.cmake).
 namespace machine_files {
-const EmbeddedFiles& files();
-}
-namespace framework_files {
 const EmbeddedFiles& files();
 }
 
@@ -20,56 +18,6 @@ namespace {
 
 using nlohmann::json;
 using nlohmann::ordered_json;
-
-// A figure and where it comes from: {"value": 900, "source": "..."}.
-struct Figure {
-  double value = 0;
-  std::string source;
-};
-
-Figure read_figure(const json& value, const std::string& where, double high) {
-  ObjectReader object(value, where);
-  Figure f;
-  f.value =
-      read_number(object.require("value", "the figure, a number above 0"), object.path("value"), 0, high);
-  if (!(f.value > 0))
-    fail(ErrorKind::bad_input, object.path("value"), "got {}, need a number above 0", f.value);
-  f.source = read_string(object.require("source", "where the figure comes from"), object.path("source"));
-  if (f.source.empty())
-    fail(ErrorKind::bad_input, object.path("source"), "got nothing, need where the figure comes from");
-  object.refuse_unknown();
-  return f;
-}
-
-// An object of figures; what was never asked for is refused at the end.
-class Figures {
- public:
-  Figures(const json& object, const std::string& where) : reader_(object, where) {}
-  double get(const std::string& key, double unit = 1, double high = std::numeric_limits<double>::max()) {
-    return read_figure(reader_.require(key, "a figure with its source"), reader_.path(key), high).value *
-           unit;
-  }
-  double share(const std::string& key) { return get(key, 1, 1); }
-  // The figure, or `otherwise` where the file has none.
-  double get_or(const std::string& key, double otherwise, double unit = 1,
-                double high = std::numeric_limits<double>::max()) {
-    const json* value = reader_.find(key);
-    return value ? read_figure(*value, reader_.path(key), high).value * unit : otherwise;
-  }
-  // A count: a whole number above 0.
-  int whole(const std::string& key, int high) {
-    const double value = get(key, 1, high);
-    if (value != std::floor(value))
-      fail(ErrorKind::bad_input, path(key) + ".value", "got {}, need a whole number", value);
-    return static_cast<int>(value);
-  }
-  ObjectReader& object() { return reader_; }
-  std::string path(const std::string& key) const { return reader_.path(key); }
-  void end() { reader_.refuse_unknown(); }
-
- private:
-  ObjectReader reader_;
-};
 
 constexpr double kMicro = 1e-6, kGiga = 1e9, kTera = 1e12, kMiB = 1048576;
 constexpr double kMostMiB = 1ull << 40;  // bytes then fit in 64 bits
@@ -263,11 +211,12 @@ void read_host_memory(Figures& f, Machine& m) {
   m.host_copy_bandwidth = f.get("copy_gbps", kGiga);
 }
 
-bool is_path(const std::string& name) {
-  return name.find('/') != std::string::npos || name.ends_with(".json");
-}
-
 }  // namespace
+
+const AttentionSpeed* Machine::attention_on(AttentionKernels kernels) const {
+  if (kernels == AttentionKernels::flash_attention_1) return flash_attention_1 ? &*flash_attention_1 : nullptr;
+  return kernels == AttentionKernels::flash_attention_2 && flash_attention_2 ? &*flash_attention_2 : &attention;
+}
 
 const Link& Machine::link(int ranks) const {
   for (const Link& l : links)
@@ -292,18 +241,15 @@ Machine machine_from_json(const ordered_json& root, const std::string& file) {
   read_gemm(top.require("gemm", "how matrix products run"), top.path("gemm"), m);
   {
     Figures f(top.require("attention", "how fused attention runs"), top.path("attention"));
-    m.attention_forward = f.share("forward");
-    m.attention_backward = f.share("backward");
-    m.attention2_forward = f.get_or("forward_flash_attention_2", m.attention_forward, 1, 1);
-    m.attention2_backward = f.get_or("backward_flash_attention_2", m.attention_backward, 1, 1);
-    m.attention1_forward = f.get_or("forward_flash_attention_1", 0, 1, 1);
-    m.attention1_backward = f.get_or("backward_flash_attention_1", 0, 1, 1);
-    const auto rates = [&](const char* key, const sim::AttentionRates& otherwise) {
-      const json* curves = f.object().find(key);
-      return curves ? sim::AttentionRates::from_json(*curves, f.path(key)) : otherwise;
+    const auto curves = [&](const char* key) {
+      const json* by_shape = f.object().find(key);
+      return by_shape ? sim::AttentionRates::from_json(*by_shape, f.path(key)) : sim::AttentionRates();
     };
-    m.attention_rates = rates("by_shape", {});
-    m.attention2_rates = rates("by_shape_flash_attention_2", f.object().find("forward_flash_attention_2") ? sim::AttentionRates() : m.attention_rates);
+    m.attention = {f.share("forward"), f.share("backward"), curves("by_shape")};
+    if (f.object().find("forward_flash_attention_2") || f.object().find("backward_flash_attention_2") || f.object().find("by_shape_flash_attention_2"))
+      m.flash_attention_2 = AttentionSpeed{f.share("forward_flash_attention_2"), f.share("backward_flash_attention_2"), curves("by_shape_flash_attention_2")};
+    if (f.object().find("forward_flash_attention_1") || f.object().find("backward_flash_attention_1"))
+      m.flash_attention_1 = AttentionSpeed{f.share("forward_flash_attention_1"), f.share("backward_flash_attention_1"), {}};
     f.end();
   }
   {
@@ -334,73 +280,6 @@ Machine machine_from_json(const ordered_json& root, const std::string& file) {
   return m;
 }
 
-namespace {
-
-MessagesBlock read_messages_block(ObjectReader& top) {
-  const json& value = top.require("messages_block", "true, false or \"unless_interleaved\"");
-  if (value.is_boolean()) return value.get<bool>() ? MessagesBlock::always : MessagesBlock::never;
-  if (value != "unless_interleaved")
-    fail(ErrorKind::bad_input, top.path("messages_block"), "got {}, need true, false or \"unless_interleaved\"", value.dump());
-  return MessagesBlock::unless_interleaved;
-}
-
-}  // namespace
-
-Framework framework_from_json(const ordered_json& root, const std::string& file) {
-  const json copy = root;
-  ObjectReader top(copy, file + ": $");
-  Framework w;
-  w.name = read_string(top.require("name", "the framework's name"), top.path("name"));
-  w.description =
-      read_string(top.require("description", "one line on the framework"), top.path("description"));
-  Figures f(top.require("host_us", "what calls cost the host, in microseconds"), top.path("host_us"));
-  w.kernel = f.get("kernel", kMicro);
-  w.collective = f.get("collective", kMicro);
-  w.message = f.get("message", kMicro);
-  w.micro_batch = f.get("micro_batch", kMicro);
-  w.recompute = f.get("recompute_region", kMicro);
-  w.fill = f.get_or("fill", 0, kMicro);
-  w.call = f.get_or("call", w.kernel, kMicro);
-  w.call_fill = f.get_or("call_fill", w.fill, kMicro);
-  w.product = f.get_or("product", 0, kMicro);
-  w.mixture = f.get_or("mixture", 0, kMicro);
-  w.step = f.get("step", kMicro);
-  w.parameter = f.get_or("parameter", 0, kMicro);
-  w.masked_token = f.get("masked_token", kMicro);
-  f.end();
-  Figures kernels(top.require("kernels", "how good its kernels are"), top.path("kernels"));
-  w.traffic_efficiency = kernels.get("traffic_efficiency", 1, 2);
-  kernels.end();
-  if (const json* block = top.find("tensor_collectives_block"))
-    w.tensor_collectives_block = read_bool(*block, top.path("tensor_collectives_block"));
-  if (const json* broadcasts = top.find("batch_broadcasts"))
-    w.broadcasts = static_cast<int>(read_int(*broadcasts, top.path("batch_broadcasts"), 0, 100));
-  if (const json* flash = top.find("flash_attention"))
-    w.flash_attention = static_cast<int>(read_int(*flash, top.path("flash_attention"), 1, 2));
-  if (const json* block = top.find("loss_blocks")) w.loss_blocks = read_bool(*block, top.path("loss_blocks"));
-  if (const json* lock = top.find("interpreter_lock"))
-    w.interpreter_lock = read_bool(*lock, top.path("interpreter_lock"));
-  if (const json* memory = top.find("memory")) {
-    Figures m(*memory, top.path("memory"));
-    const auto bytes = [&](const char* key) { return static_cast<std::uint64_t>(m.get_or(key, 0, 1048576)); };
-    w.library_memory = bytes("libraries_mib");
-    w.layer_library_memory = bytes("transformer_engine_mib");
-    w.grouped_products_memory = bytes("grouped_products_mib");
-    w.tp_overlap_memory = bytes("tp_comm_overlap_mib");
-    m.end();
-  }
-  if (const json* can = top.find("can")) {
-    ObjectReader reader(*can, top.path("can"));
-    read_string(reader.require("source", "where that stands"), reader.path("source"));
-    json fields = *can;
-    fields.erase("source");
-    w.can = Abilities::from_json(fields, top.path("can"));
-  }
-  w.messages_block = read_messages_block(top);
-  top.refuse_unknown();
-  return w;
-}
-
 SimulatedDevices parse_simulated(const std::string& device, const std::string& where) {
   const std::string prefix = "sim:";
   const std::size_t x = device.find('x', prefix.size());
@@ -419,30 +298,8 @@ SimulatedDevices parse_simulated(const std::string& device, const std::string& w
   return d;
 }
 
-namespace {
-
-std::vector<std::string> keys_of(const EmbeddedFiles& files) {
-  std::vector<std::string> keys;
-  for (const auto& [key, text] : files) keys.push_back(key);
-  return keys;
-}
-
-// The JSON of a file by name or path, and the name for messages.
-std::pair<ordered_json, std::string> load(const EmbeddedFiles& files, const std::string& kind,
-                                          const std::string& name, const std::string& where) {
-  if (is_path(name)) return {parse_json(read_text_file(name), name), name};
-  const auto found = files.find(name);
-  if (found == files.end())
-    fail(ErrorKind::bad_input, where, "no such {}, got \"{}\", {} (or the path of a JSON file)", kind, name,
-         nearest_choice(name, keys_of(files)));
-  const std::string file = fmt::format("built-in {} {}", kind, name);
-  return {parse_json(found->second, file), file};
-}
-
-}  // namespace
-
 std::pair<ordered_json, std::string> load_machine(const std::string& name, const std::string& where) {
-  return load(machine_files::files(), "machine", name, where);
+  return load_file(machine_files::files(), "machine", name, where);
 }
 
 Machine find_machine(const std::string& name, const std::string& where) {
@@ -450,17 +307,8 @@ Machine find_machine(const std::string& name, const std::string& where) {
   return machine_from_json(json, file);
 }
 
-Framework find_framework(const std::string& name, const std::string& where) {
-  const auto [json, file] = load(framework_files::files(), "framework", name, where);
-  return framework_from_json(json, file);
-}
-
 std::vector<std::string> machine_names() {
-  return keys_of(machine_files::files());
-}
-
-std::vector<std::string> framework_names() {
-  return keys_of(framework_files::files());
+  return names_of(machine_files::files());
 }
 
 }  // namespace mbench

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "engine/base/link_matrix.h"
-#include "engine/sim/abilities.h"
+#include "engine/framework/framework.h"
 #include "engine/sim/attention_rates.h"
 #include "engine/sim/measured.h"
 #include "engine/spec/choices.h"
@@ -37,6 +37,12 @@ struct Link {
   double forwarding_bandwidth = 0;  // of kernels that send a token to each rank once; 0: as all-to-all
 };
 
+// How fast fused attention runs.
+struct AttentionSpeed {
+  double forward = 0, backward = 0;  // share of the peak that it reaches at the shape of which sim::AttentionSize() is
+  sim::AttentionRates by_shape;      // what other shapes reach of that
+};
+
 struct Machine {
   std::string name, description;
 
@@ -55,12 +61,9 @@ struct Machine {
   double k_overhead = 0;  // of starting and ending a tile, as additional length of k
   double accumulating = 1;  // rate of products that add to an f32 result, relative to others
   double power_share = 1;   // what the cap on a device's power leaves of the rates of products and attention
-  // Share of the peak that fused attention reaches, at the shape of which sim::AttentionSize() is, and what other shapes reach of that.
-  double attention_forward = 0, attention_backward = 0;
-  sim::AttentionRates attention_rates;
-  double attention2_forward = 0, attention2_backward = 0;  // the same of FlashAttention-2's kernels
-  double attention1_forward = 0, attention1_backward = 0;  // and of the first FlashAttention's, whatever the shape; 0: not known
-  sim::AttentionRates attention2_rates;
+  AttentionSpeed attention;  // of the best kernels for the device
+  // Of older kernels, where they differ. FlashAttention-2 without figures of its own is the best; the first one then has none.
+  std::optional<AttentionSpeed> flash_attention_1, flash_attention_2;
 
   double launch = 0, synchronize = 0;
   double graph_launch = 0, graph_node = 0;  // a recorded step is given to the device at once: that, and for each op
@@ -85,6 +88,8 @@ struct Machine {
   std::array<std::string, kPrecisionCount> peak_sources;
   std::shared_ptr<const sim::Measured> measured;  // tables of this machine itself, or none
 
+  // Null where the file does not know those kernels.
+  const AttentionSpeed* attention_on(AttentionKernels kernels) const;
   // The link of a group of so many devices of one node.
   const Link& link(int ranks) const;
   // Whether the file says what keeping state in host memory takes, or the device is the host.
@@ -93,48 +98,16 @@ struct Machine {
   std::uint64_t usable_memory() const { return memory_bytes - memory_outside_allocator; }
 };
 
-// Whether the host waits for the device at every message between stages; unless_interleaved: with virtual stages it does not.
-enum class MessagesBlock { never, always, unless_interleaved };
-
-// What a framework's calls cost its host, on the reference host (Xeon E5-2686 v4, one thread), and how good
-// its kernels are.
-struct Framework {
-  std::string name, description;
-  double kernel = 0, collective = 0, message = 0;  // seconds, besides the driver's launch
-  double micro_batch = 0, recompute = 0, step = 0;
-  int broadcasts = 0;      // over tp, of what a micro batch has: where one stage has all of it
-  double call = 0;         // one of the framework's small ops that stand where the engine has one; without it as a kernel
-  double call_fill = 0;    // what that costs more where its tensor is filled first
-  double fill = 0;         // what an op more costs where every tensor that it makes is filled first
-  double product = 0;      // of a weight that is no table of words by a module of Transformer Engine's, besides the kernel
-  double mixture = 0;      // of experts to which rows or tokens are sent, its forward or its backward, besides what the engine has ops for
-  double parameter = 0;    // a weight tensor in an optimizer step
-  double masked_token = 0;      // a loader's work for a token of masked language modelling, beside the host's
-  MessagesBlock messages_block = MessagesBlock::never;  // whether the host waits for the device at every message
-  bool loss_blocks = false;       // the host waits for the loss of each micro batch
-  bool interpreter_lock = false;  // of the threads of a process one at a time runs host code, but in backward
-  bool tensor_collectives_block = false;  // kernels wait for every collective over tp: none runs beside them
-  double traffic_efficiency = 1;  // of its memory-bound kernels, relative to the machine's
-  int flash_attention = 0;  // attention runs on the kernels of that FlashAttention, 1 or 2; 0: on the best that the device has
-  // Bytes that libraries take from its allocator for good: PyTorch's; Transformer Engine's, its streams' for products of
-  // experts in groups, and those beside which its tensor parallelism overlaps.
-  std::uint64_t library_memory = 0, layer_library_memory = 0, grouped_products_memory = 0, tp_overlap_memory = 0;
-  Abilities can;  // what it is able to run: a search proposes nothing else
-};
-
 // `where` is the file for messages. bad_input for a missing, unknown or impossible key, by JSON path.
 Machine machine_from_json(const nlohmann::ordered_json& json, const std::string& where);
-Framework framework_from_json(const nlohmann::ordered_json& json, const std::string& where);
 
 // By the name of one that is built in, or the path of a file (it has a "/" or ends in ".json"). bad_input at
 // `where` with the nearest name otherwise.
 Machine find_machine(const std::string& name_or_path, const std::string& where);
-Framework find_framework(const std::string& name_or_path, const std::string& where);
 // The JSON of a machine, as find_machine() finds it, and the file's name for messages.
 std::pair<nlohmann::ordered_json, std::string> load_machine(const std::string& name_or_path,
                                                             const std::string& where);
 std::vector<std::string> machine_names();
-std::vector<std::string> framework_names();
 
 // "sim:8xV100-SXM2-16GB": so many devices of that machine.
 struct SimulatedDevices {

@@ -10,6 +10,7 @@
 #include "engine/sim/recordings.h"
 #include "engine/sim/replay.h"
 #include "engine/sim/replay_memory.h"
+#include "engine/spec/abilities.h"
 
 namespace mbench {
 namespace {
@@ -27,9 +28,9 @@ std::uint64_t memory_limit(const Point& p, const Machine& machine) {
 }
 
 // What a framework's libraries hold of the allocator's memory is not the engine's to give.
-std::uint64_t limit_of_step(const Point& p, const Machine& machine, const Framework& framework) {
+std::uint64_t limit_of_step(const Point& p, const Plan& plan, const Machine& machine, const Framework& framework) {
   const std::uint64_t all = memory_limit(p, machine);
-  const std::uint64_t libraries = library_memory(p, framework);
+  const std::uint64_t libraries = library_memory(plan, framework);
   if (all <= libraries)
     fail(ErrorKind::out_of_memory, "sim", "{} of {} MiB for the libraries of framework {}, need more",
          libraries >> 20, all >> 20, framework.name);
@@ -91,7 +92,7 @@ Simulation run_all(const Point& p, const Plan& plan, const Machine& machine, con
       options.measure_peak_flops = [&](double) { return peak_of(p, machine); };
       options.peak_source = machine.peak_source(p.precision);
       if (trace) options.timeline = &mine.timeline;
-      const std::uint64_t held = library_memory(p, framework);
+      const std::uint64_t held = library_memory(plan, framework);
       const Tensor libraries =
           held == 0
               ? Tensor()
@@ -174,14 +175,14 @@ std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine
   const auto host_of = [&](std::size_t c) -> const sim::StepTapes& { return recording->tapes.at(classes[c].kind); };
   // A run says what of host memory has no room.
   if (offloads && !fits_host(p, machine, framework, *recording)) return std::nullopt;
-  auto memory = sim::replay_memory(plan, *recording, limit_of_step(p, machine, framework));
+  auto memory = sim::replay_memory(plan, *recording, limit_of_step(p, plan, machine, framework));
   const auto is_full = [](const sim::ReplayedMemory& m) { return m.full != nullptr; };
   if (const auto full = std::find_if(memory.begin(), memory.end(), is_full); full != memory.end()) {
     if (!full->full_before_waits && std::count_if(memory.begin(), memory.end(), is_full) > 1)
       return std::nullopt;
     throw_full(full->full, classes[static_cast<std::size_t>(full - memory.begin())].rank);
   }
-  const std::uint64_t libraries = library_memory(p, framework);
+  const std::uint64_t libraries = library_memory(plan, framework);
   for (sim::ReplayedMemory& m : memory) {
     add_libraries(m.peak, libraries);
     m.reserved += libraries;
@@ -240,8 +241,8 @@ Simulation simulate_point(const Point& p, const Plan& plan, const Machine& machi
   const double outside = static_cast<double>(machine.memory_outside_allocator >> 20);
   if (const auto& reserved = simulation->result.reserved_memory_mib)
     simulation->result.device_memory_mib = *reserved + outside;
-  if (const std::string lacking = framework.can.lacks(p); !lacking.empty() && simulation->result.reason.empty())
-    simulation->result.reason = fmt::format("not in {}: {}", framework.name, lacking);
+  if (const std::string missing = lacking(framework.can, p); !missing.empty() && simulation->result.reason.empty())
+    simulation->result.reason = fmt::format("not in {}: {}", framework.name, missing);
   return std::move(*simulation);
 }
 
@@ -259,7 +260,7 @@ std::optional<Outline> outline_point(const Point& p, const Plan& plan, const Mac
   const auto fullest = std::max_element(peaks.begin(), peaks.end(),
                                         [](const MemoryUse& a, const MemoryUse& b) { return a.total < b.total; });
   outline.peak = *fullest;
-  add_libraries(outline.peak, library_memory(p, framework));
+  add_libraries(outline.peak, library_memory(plan, framework));
   outline.rank = recording->classes.classes[static_cast<std::size_t>(fullest - peaks.begin())].rank;
   return outline;
 }

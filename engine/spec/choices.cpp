@@ -96,31 +96,6 @@ std::span<const NamedChoice<EpCommunication>> choices_of() {
 }
 
 template <>
-std::span<const NamedChoice<Graph>> choices_of() {
-  static constexpr NamedChoice<Graph> all[] = {
-      {"eager", Graph::eager, "Op by op, keeping what Megatron-LM of 2022 on PyTorch keeps."},
-      {"fused", Graph::fused, "Keeps less and runs faster."},
-      {"megatron_core", Graph::megatron_core,
-       "Keeps what [Megatron-Core with Transformer Engine](../simulation.md#megatron-core) keeps."}};
-  return all;
-}
-
-template <>
-std::span<const NamedChoice<CrossEntropyFusion>> choices_of() {
-  static constexpr NamedChoice<CrossEntropyFusion> all[] = {
-      {"none", CrossEntropyFusion::none, "Of `graph: megatron_core`: not fused."},
-      {"native", CrossEntropyFusion::native, "Of `graph: megatron_core`: Megatron's own fusion."},
-      {"te", CrossEntropyFusion::te, "The gradient takes the place of the logits."},
-      {"torch", CrossEntropyFusion::torch,
-       "Of `graph: fused`: PyTorch's `F.cross_entropy` on an f32 copy of the logits, not compiled: three f32 tensors of their size "
-       "at once, four where `tp` cuts them."},
-      {"torch_16bit", CrossEntropyFusion::torch_16bit,
-       "Of `graph: fused`: the same function on 16-bit logits: four 16-bit tensors of their size at once. With `tp` 1 or "
-       "`vocab_parallel: false`."}};
-  return all;
-}
-
-template <>
 std::span<const NamedChoice<Replicas>> choices_of() {
   static constexpr NamedChoice<Replicas> all[] = {
       {"ranks", Replicas::ranks, "A process each (DistributedDataParallel)."},
@@ -158,8 +133,6 @@ std::string_view name_of(AttentionKind v) { return name_in_table(v); }
 std::string_view name_of(TpGathers v) { return name_in_table(v); }
 std::string_view name_of(CpCommunication v) { return name_in_table(v); }
 std::string_view name_of(EpCommunication v) { return name_in_table(v); }
-std::string_view name_of(Graph v) { return name_in_table(v); }
-std::string_view name_of(CrossEntropyFusion v) { return name_in_table(v); }
 std::string_view name_of(Replicas v) { return name_in_table(v); }
 std::string_view name_of(Offload v) { return name_in_table(v); }
 std::string name_of(Zero v) { return std::string(name_in_table(v)); }

@@ -27,9 +27,6 @@ enum class AttentionKind { core, flash };
 enum class CpCommunication { all_gather, ring, all_to_all };
 enum class TpGathers { block, product };  // what gathers its input over tp for itself, with sequence_parallel
 enum class EpCommunication { all_to_all, all_gather, flex };
-enum class Graph { eager, fused, megatron_core };
-// torch, torch_16bit: of graph fused; none, native: of megatron_core.
-enum class CrossEntropyFusion { none, native, te, torch, torch_16bit };
 enum class Replicas { ranks, single_process };
 // ZeRO's stages; FairScale's and PyTorch's names for what they have of them. Written 0 to 3, "oss", "oss+sdp", "fsdp".
 enum class Zero { none, stage_1, stage_2, stage_3, oss, oss_sdp, fsdp };
@@ -43,8 +40,6 @@ std::string_view name_of(AttentionKind);
 std::string_view name_of(TpGathers);
 std::string_view name_of(CpCommunication);
 std::string_view name_of(EpCommunication);
-std::string_view name_of(Graph);
-std::string_view name_of(CrossEntropyFusion);
 std::string_view name_of(Replicas);
 std::string name_of(Zero);
 std::string_view name_of(Offload);

@@ -4,6 +4,7 @@
 #include <regex>
 
 #include "engine/base/json_reader.h"
+#include "engine/framework/framework.h"
 #include "engine/spec/field_table.h"
 
 namespace mbench {
@@ -81,9 +82,59 @@ std::string cell(std::string text) {
   return text;
 }
 
+// "megatron-core (default true, --no-rope-fusion)".
+std::string owners_of(const FrameworkOption& option, const char* mark) {
+  std::string text;
+  for (const FrameworkFile& file : builtin_frameworks())
+    if (const FrameworkOption* own = file.option(option.name))
+      text += fmt::format("{}{}{}{} (default {}{})", text.empty() ? "" : ", ", mark, file.name(), mark, own->otherwise,
+                          own->flag.empty() ? "" : fmt::format(", {}{}{}", mark, own->flag, mark));
+  return text;
+}
+
+std::string options_section() {
+  std::string text =
+      "\n## Options of frameworks\n\n"
+      "A framework's file (engine/framework) has them. A spec sets one within `framework`, or as `framework.OPTION`.\n\n"
+      "| option | of | meaning | values |\n|---|---|---|---|\n";
+  for (const FrameworkOption& option : all_framework_options()) {
+    std::string values;
+    for (const FrameworkChoice& choice : option.choices)
+      values += fmt::format("{}`{}`: {}{}", values.empty() ? "" : " ", choice.name, choice.doc, choice.simulated ? " Simulated only." : "");
+    text += fmt::format("| `{}` | {} | {} | {} |\n", option.name, cell(owners_of(option, "`")), cell(option.doc), cell(values));
+  }
+  return text;
+}
+
+std::string former_section() {
+  std::string text =
+      "\n## Former fields\n\n"
+      "Specs and results of earlier versions have these. They are read as ever, and are written within the field that says it now.\n\n"
+      "| field | now within | values |\n|---|---|---|\n";
+  for (const Field& field : former_fields())
+    text += fmt::format("| `{}` | `{}` | {} |\n", field.about.key, field.about.part_of,
+                        field.about.choices.empty() ? values_text(field) : cell(names_text(field, "`")));
+  return text;
+}
+
+std::string describe_option(const std::string& key) {
+  const std::string name = key.substr(kFrameworkField.size());
+  std::vector<std::string> names;
+  for (const FrameworkOption& option : all_framework_options()) {
+    names.push_back(option.name);
+    if (option.name != name) continue;
+    std::string text = fmt::format("{}\n  {}\n\n  of       {}\n\n", key, plain_text(option.doc), owners_of(option, ""));
+    for (const FrameworkChoice& choice : option.choices)
+      text += fmt::format("  {:<20}  {}{}\n", choice.name, plain_text(choice.doc), choice.simulated ? " Simulated only." : "");
+    return text;
+  }
+  fail(ErrorKind::bad_input, "help", "no such option, got \"{}\", {}", name, nearest_choice(name, names));
+}
+
 }  // namespace
 
 std::string describe_field(const std::string& key) {
+  if (key.starts_with(kFrameworkField)) return describe_option(key);
   const Field* field = field_named(key);
   if (!field) fail(ErrorKind::bad_input, "help", "no such field, got \"{}\", {}", key, nearest_choice(key, point_keys()));
   const PointField& about = field->about;
@@ -127,7 +178,7 @@ std::string fields_page() {
     text += fmt::format("\n### {}\n\n| value | meaning |\n|---|---|\n", field.about.key);
     for (const FieldChoice& choice : field.about.choices) text += fmt::format("| `{}` | {} |\n", cell(choice.name), cell(choice.doc));
   }
-  return text;
+  return text + options_section() + former_section();
 }
 
 ordered_json fields_json() {

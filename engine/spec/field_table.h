@@ -20,6 +20,9 @@ struct Field {
 };
 
 const std::vector<Field>& field_table();
+// Fields of former specs, whose meaning another field has now: they are read as ever, and ids are made of them.
+const std::vector<Field>& former_fields();
+// Of either.
 const Field* field_named(std::string_view key);
 
 }  // namespace mbench

@@ -4,6 +4,7 @@
 #include <limits>
 #include <unordered_map>
 
+#include "engine/framework/framework.h"
 #include "engine/spec/field_readers.h"
 #include "engine/spec/field_table.h"
 #include "engine/spec/field_values.h"
@@ -30,6 +31,8 @@ ordered_json written(const T& value) {
     return str(value);
   else if constexpr (std::is_same_v<T, Recompute>)
     return name_of(value);
+  else if constexpr (std::is_same_v<T, FrameworkSpec>)
+    return write_framework(value);
   else
     return value;
 }
@@ -40,6 +43,8 @@ std::function<std::uint64_t(const Point&)> number_of(T Point::*member) {
     return [=](const Point& p) { return static_cast<std::uint64_t>(p.*member); };
   else if constexpr (std::is_same_v<T, Recompute>)
     return [=](const Point& p) { return (p.*member).regions.bits(); };
+  else if constexpr (std::is_same_v<T, FrameworkSpec>)
+    return [=](const Point& p) { return std::hash<std::string>()(name_of(p.*member)); };
   else
     return nullptr;
 }
@@ -52,12 +57,110 @@ const Point& plain() {
 template <class Part, class T, class F>
 Field row(const char* key, FieldKind kind, Bearings bears_on, T Part::*member, FieldValues<F> values, const char* unit, const char* doc) {
   values.schema["description"] = doc;
-  return {{key, kind, bears_on, false, unit, doc, std::move(values.choices)},
+  return {{key, kind, bears_on, false, unit, doc, std::move(values.choices), ""},
           [=, reader = values.read](Point& p, const json& value, const std::string& where) { p.*member = reader(value, where); },
           [=](const Point& p) { return written(p.*member); },
           [=](Point& p) { p.*member = plain().*member; },
           number_of<T>(member),
           std::move(values.schema)};
+}
+
+Field framework_row() {
+  FieldValues values = {[](const json& value, const std::string& where) { return read_framework(value, where); }, framework_schema()};
+  for (const FrameworkFile& file : builtin_frameworks()) values.choices.push_back({file.name(), file.description() + "."});
+  Field field = row("framework", FieldKind::layout, {BearsOn::micro_batch, BearsOn::state, BearsOn::update}, &Point::framework, std::move(values), "",
+                    "As whose program a step runs: which tensors it keeps and which ops it fuses, and in simulation what its calls cost the "
+                    "host and which layouts a search proposes. A name, the path of a file, or an object of a preset, another's `host`, and "
+                    "[options](../spec.md#frameworks). `framework.OPTION` sets one.");
+  field.read = [](Point& p, const json& value, const std::string& where) { p.framework = read_framework(value, where, p.framework); };
+  return field;
+}
+
+// A field of former specs, which is part of `framework` now.
+Field former_word(const char* key, const char* doc, std::vector<FieldChoice> choices, std::function<std::string&(FormerWords&)> word, std::string otherwise) {
+  const bool flag = otherwise == "true" || otherwise == "false";
+  Field field;
+  field.about = {key, FieldKind::layout, {BearsOn::micro_batch, BearsOn::state}, false, "", doc, choices, "framework"};
+  field.read = [=](Point& p, const json& value, const std::string& where) {
+    std::vector<std::string> names;
+    for (const FieldChoice& choice : choices) names.push_back(choice.name);
+    const std::string text = flag ? (read_bool(value, where) ? "true" : "false") : value.is_string() ? value.get<std::string>() : value.dump();
+    if (!flag && std::find(names.begin(), names.end(), text) == names.end())
+      fail(ErrorKind::bad_input, where, "no such choice, got {}, {}", short_json(value), nearest_choice(text, names));
+    auto words = former_words(p.framework);
+    if (!words) fail(ErrorKind::bad_input, where, "got {} with framework {}, need it within framework", short_json(value), name_of(p.framework));
+    if (const std::string now = word(*words); text == (now.empty() ? otherwise : now)) return;
+    word(*words) = text;
+    std::erase_if(words->options, [](const auto& option) { return former_default(option.first) && option.second == former_default(option.first); });
+    p.framework = from_former(*words, where);
+  };
+  field.write = [=](const Point& p) -> ordered_json {
+    FormerWords words = former_words(p.framework).value_or(FormerWords());
+    const std::string text = word(words).empty() ? otherwise : word(words);
+    return flag ? ordered_json(text == "true") : ordered_json(text);
+  };
+  field.reset = [=, read = field.read](Point& p) { read(p, flag ? json(otherwise == "true") : json(otherwise), key); };
+  field.schema = flag ? ordered_json{{"type", "boolean"}} : choices_schema(choices);
+  field.schema["description"] = doc;
+  field.schema["deprecated"] = true;
+  return field;
+}
+
+Field precision_row() {
+  Field field = row("precision", FieldKind::training, {BearsOn::micro_batch, BearsOn::state, BearsOn::update}, &Point::precision,
+                    FieldValues{read_named<Precision>, precision_schema(), documented<Precision>()}, "",
+                    "Types of weights, activations and matrix products: a name, or an object of a `preset` and what differs from it. "
+                    "`gradients`: the type in which they accumulate and are reduced, by default fp16 with fp16 and f32 with all others "
+                    "(`--accumulate-allreduce-grads-in-fp32`, `--grad-reduce-in-bf16`). `moments: bf16`: Adam's, of 16-bit weights "
+                    "(`--exp-avg-dtype`, `--exp-avg-sq-dtype`). `main_weights: bf16`: there are no f32 main weights, and the optimizer updates "
+                    "bf16 weights, rounded to nearest (a PyTorch model in bf16 under `AdamW(fused=True)`). `fp8_recipe`: where scales come "
+                    "from. `fp8_parameters`: the weights of FP8's products [live in FP8 alone](../spec.md#weights-in-fp8-alone) "
+                    "(`--fp8-param-gather`).");
+  field.read = [](Point& p, const json& value, const std::string& where) { read_precision(p, value, where); };
+  field.write = [](const Point& p) { return write_precision(p); };
+  field.reset = [](Point& p) { static_cast<PrecisionSpec&>(p) = PrecisionSpec(); };
+  return field;
+}
+
+// A field of former specs whose member a part of another field is now.
+Field former(const char* part_of, Field field) {
+  field.about.part_of = part_of;
+  field.schema["deprecated"] = true;
+  return field;
+}
+
+std::vector<Field> make_former_fields() {
+  using enum FieldKind;
+  using enum BearsOn;
+  using P = Point;
+  std::vector<Field> fields;
+  fields.push_back(former_word("graph", "Former word: what a step keeps. `framework` says it now.",
+                          {{"eager", "As Megatron-LM on PyTorch did in 2022: `{\"preset\": \"megatron-2022\", \"host\": \"mbench\"}`."},
+                           {"fused", "This engine's own way: `mbench`."},
+                           {"megatron_core", "As Megatron-Core does: `{\"preset\": \"megatron-core\", \"host\": \"mbench\"}`."}},
+                          [](FormerWords& words) -> std::string& { return words.graph; }, "fused"));
+  fields.push_back(former("precision", row("gradients_in_f32", training, {micro_batch, state}, &P::gradients_in_f32, flag(), "",
+          "fp16 gradients accumulate and are reduced in f32 (`--accumulate-allreduce-grads-in-fp32`).")));
+  fields.push_back(former("precision", row("gradients_in_bf16", training, {micro_batch, state}, &P::gradients_in_bf16, flag(), "",
+          "bf16 gradients accumulate and are reduced in bf16 (`--grad-reduce-in-bf16`).")));
+  fields.push_back(former("precision", row("moments_in_bf16", training, {state, update}, &P::moments_in_bf16, flag(), "",
+          "Adam's moments of 16-bit weights are bf16 (`--exp-avg-dtype`, `--exp-avg-sq-dtype`).")));
+  fields.push_back(former("precision", row("main_weights_in_bf16", training, {micro_batch, state, update}, &P::main_weights_in_bf16, flag(), "",
+          "With `precision: bf16`: there are no f32 main weights, and the optimizer updates bf16 weights, rounded to nearest (a PyTorch model in "
+          "bf16 under `AdamW(fused=True)`). Needs `optimizer: adamw`, without `offload`.")));
+  fields.push_back(former("precision", row("fp8_recipe", training, {micro_batch, state}, &P::fp8_recipe, choice<Fp8Recipe>(), "",
+          "With `precision: fp8`: where scales come from.")));
+  fields.push_back(former("precision", row("fp8_parameters", training, {micro_batch, state, update}, &P::fp8_parameters, flag(), "",
+          "With `precision: fp8`: the weights of its products [live in FP8 alone](../spec.md#weights-in-fp8-alone) (`--fp8-param-gather`).")));
+  for (const FrameworkOption& option : all_framework_options()) {
+    const char* otherwise = former_default(option.name);
+    if (!otherwise) continue;
+    std::vector<FieldChoice> choices;
+    for (const FrameworkChoice& choice : option.choices) choices.push_back({choice.name, choice.doc});
+    fields.push_back(former_word(option.name.c_str(), "Former word: an option of `framework`.", std::move(choices),
+                            [name = option.name](FormerWords& words) -> std::string& { return words.options[name]; }, otherwise));
+  }
+  return fields;
 }
 
 // One that every report tells, even where it is at its default.
@@ -140,7 +243,7 @@ std::vector<Field> make_table() {
       row("last_stage_layers", layout, {schedule}, &P::last_stage_layers, count(0, 16384), "layers",
           "Layers of the last stage (`--decoder-last-pipeline-num-layers`). 0: it shares with the others."),
       row("defer_embedding_wgrad", layout, {micro_batch, schedule}, &P::defer_embedding_wgrad, flag(), "",
-          "With `pp` of 2 or more and `graph: megatron_core`: the last stage computes the weight gradient of the logits after its last "
+          "With `pp` of 2 or more: the last stage computes the weight gradient of the logits after its last "
           "backward and keeps the operands until then (`--defer-embedding-wgrad-compute`). Not with sharded gradients or weights, "
           "`offload` or `mtp_layers`. A search of such layouts has no lower bounds."),
       row("wgrad_deferral_limit", layout, {micro_batch, schedule}, &P::wgrad_deferral_limit, count(0, kMaxCount), "micro batches",
@@ -159,44 +262,9 @@ std::vector<Field> make_table() {
           "With `zero: fsdp`: gradients of a step's micro batches accumulate whole and are reduced once, as under PyTorch's `no_sync()`."),
       row("offload", layout, {state}, &P::offload, choice<Offload>(), "",
           "What lives in [host memory](../spec.md#offload)."),
-      told(row("precision", training, {micro_batch, state, update}, &P::precision, choice<Precision>(), "",
-               "Types of weights, activations and matrix products.")),
-      row("gradients_in_f32", training, {micro_batch, state}, &P::gradients_in_f32, flag(), "",
-          "fp16 gradients accumulate and are reduced in f32 (`--accumulate-allreduce-grads-in-fp32`)."),
-      row("gradients_in_bf16", training, {micro_batch, state}, &P::gradients_in_bf16, flag(), "",
-          "bf16 gradients accumulate and are reduced in bf16 (`--grad-reduce-in-bf16`)."),
-      row("moments_in_bf16", training, {state, update}, &P::moments_in_bf16, flag(), "",
-          "Adam's moments of 16-bit weights are bf16 (`--exp-avg-dtype`, `--exp-avg-sq-dtype`)."),
-      row("main_weights_in_bf16", training, {micro_batch, state, update}, &P::main_weights_in_bf16, flag(), "",
-          "With `precision: bf16`: there are no f32 main weights, and the optimizer updates bf16 weights, rounded to nearest (a PyTorch model in "
-          "bf16 under `AdamW(fused=True)`). Needs `optimizer: adamw`, without `offload`."),
-      row("fp8_recipe", training, {micro_batch, state}, &P::fp8_recipe, choice<Fp8Recipe>(), "",
-          "With `precision: fp8`: where scales come from."),
-      row("fp8_parameters", training, {micro_batch, state, update}, &P::fp8_parameters, flag(), "",
-          "With `precision: fp8`: the weights of its products [live in FP8 alone](../spec.md#weights-in-fp8-alone) (`--fp8-param-gather`)."),
+      told(precision_row()),
       told(row("attention", training, {micro_batch}, &P::attention, choice<AttentionKind>(), "", "How attention is computed.")),
-      told(row("graph", layout, {micro_batch, state}, &P::graph, choice<Graph>(), "",
-               "Which tensors a step keeps and which ops it fuses, so that peak memory compares with published runs.")),
-      row("cross_entropy_fusion", layout, {micro_batch}, &P::cross_entropy_fusion, choice<CrossEntropyFusion>(), "",
-          "What cross entropy keeps of the logits (`--cross-entropy-fusion-impl`)."),
-      row("gradient_accumulation_fusion", layout, {micro_batch}, &P::gradient_accumulation_fusion, flag(), "",
-          "Of `graph: megatron_core`: GEMMs add weight gradients to their buffer. False: they make tensors that are then added "
-          "(`--no-gradient-accumulation-fusion`)."),
-      row("grouped_experts", layout, {micro_batch}, &P::grouped_experts, flag(), "",
-          "Of `graph: megatron_core`: the GEMMs of a rank's experts are one call (`--moe-grouped-gemm`). False: one expert after the other "
-          "(`SequentialMLP`)."),
-      row("mask_in_batch", layout, {micro_batch}, &P::mask_in_batch, flag(), "",
-          "Of `graph: megatron_core`: a causal mask `[micro_batch, seq, seq]` of bytes comes with every micro batch and is freed after its "
-          "forward. `--no-create-attention-mask-in-dataloader` leaves it out. Not with `cp`."),
-      row("transformer_engine", layout, {micro_batch}, &P::transformer_engine, flag(), "",
-          "Of `graph: megatron_core`: layers are Transformer Engine's. False: Megatron-Core's own (`--transformer-impl local`), whose scores "
-          "and gathered activations go through a persistent buffer."),
-      row("rope_fusion", layout, {micro_batch}, &P::rope_fusion, flag(), "",
-          "Of `graph: megatron_core`: one kernel applies rotary positions. False: PyTorch's small ops (`--no-rope-fusion`), whose calls a "
-          "simulated host makes; their memory traffic is not simulated. Measured runs always use the kernel."),
-      row("deterministic", layout, {micro_batch}, &P::deterministic, flag(), "",
-          "Of `graph: megatron_core`, simulated: PyTorch's deterministic algorithms fill every new tensor (`--deterministic-mode`). "
-          "[What it costs](../simulation.md#megatron-core). Measured runs refuse it."),
+      told(framework_row()),
       row("capture", layout, {micro_batch, schedule}, &P::capture, flag(), "",
           "Steps are recorded once and replayed, on GPUs as a CUDA graph. See [replayed steps](../spec.md#replayed-steps)."),
       told(row("data", training, {micro_batch}, &P::data, data_values(), "", "What is trained on.")),
@@ -224,8 +292,6 @@ std::vector<Field> make_table() {
           "Environment variables of the run."),
       row("ranks_per_node", place, {micro_batch, state}, &P::ranks_per_node, count(0, kMaxAxis), "ranks",
           "So many ranks on each host, in order; 0: as few hosts as have room. See [several nodes](../clusters.md#several-nodes)."),
-      row("framework", place, {micro_batch, state, update}, &P::framework, text(read_string), "",
-          "Simulation: whose host costs are charged, the name of a [framework](../simulation.md) or the path of its file."),
       row("machine", place, {micro_batch, state}, &P::machine, FieldValues{read_machine, object_of(ordered_json{{"type", "number"}})}, "",
           "Simulation: figures [other than the machine's file has](../simulation.md#what-if), by path. `machine.PATH` sets one."),
       told(row("device", place, {micro_batch, state}, &P::device, device_values(), "",
@@ -252,10 +318,16 @@ const std::vector<Field>& field_table() {
   return table;
 }
 
+const std::vector<Field>& former_fields() {
+  static const std::vector<Field> table = make_former_fields();
+  return table;
+}
+
 const Field* field_named(std::string_view key) {
   static const std::unordered_map<std::string_view, const Field*> by_key = [] {
     std::unordered_map<std::string_view, const Field*> all;
     for (const Field& field : field_table()) all.emplace(field.about.key, &field);
+    for (const Field& field : former_fields()) all.emplace(field.about.key, &field);
     return all;
   }();
   const auto found = by_key.find(key);
@@ -271,9 +343,22 @@ const std::vector<PointField>& point_fields() {
   return all;
 }
 
+const std::vector<PointField>& former_point_fields() {
+  static const std::vector<PointField> all = [] {
+    std::vector<PointField> about;
+    for (const Field& field : former_fields()) about.push_back(field.about);
+    return about;
+  }();
+  return all;
+}
+
 const PointField* find_field(std::string_view key) {
   const Field* field = field_named(key);
   return field ? &field->about : nullptr;
+}
+
+bool is_field(std::string_view key) {
+  return field_named(key) || key.starts_with(kMachineField) || key.starts_with(kFrameworkField);
 }
 
 const std::vector<std::string>& point_keys() {
@@ -312,6 +397,7 @@ std::uint64_t layout_hash(const Point& point, std::uint64_t seed) {
 ordered_json point_schema() {
   ordered_json properties = ordered_json::object();
   for (const Field& field : field_table()) properties[field.about.key] = field.schema;
+  for (const Field& field : former_fields()) properties[field.about.key] = field.schema;
   return properties;
 }
 

@@ -18,7 +18,7 @@ enum class FieldKind {
   training,  // how: what changes the numbers that are computed
   layout,    // how it is cut up, kept and ordered: what changes no number but by rounding
   limit,     // how much memory and time it may take
-  place      // where it runs, and as whose program
+  place      // where it runs
 };
 
 // What of a step's time and memory changes with a field. Without what bears on state, schedule and recompute alone, at its default,
@@ -61,14 +61,21 @@ struct PointField {
   std::string unit;  // of a number; empty: none
   std::string doc;   // Markdown, of one paragraph
   std::vector<FieldChoice> choices;  // where it has names for values
+  std::string part_of;  // of a former field: the field that says it now. It is read, and not written
 };
 // Every field, in the order of the table.
 const std::vector<PointField>& point_fields();
-// Null where there is none of that key.
+// Those of former specs, parts of another field now.
+const std::vector<PointField>& former_point_fields();
+// Of a former field too. Null where there is none of that key.
 const PointField* find_field(std::string_view key);
 
 // A figure of the machine as a field of its own: "machine.network.gbps_per_device".
 inline constexpr std::string_view kMachineField = "machine.";
+// A part of the framework: "framework.rope_fusion", "framework.host".
+inline constexpr std::string_view kFrameworkField = "framework.";
+// Whether a key has a value in a point: a field, one of former specs, or either of those.
+bool is_field(std::string_view key);
 
 // The values of each field as JSON Schema (2020-12): {"tp": {"type": "integer", "minimum": 1, ...}, ...}. Whatever a reader
 // takes is valid; what is valid a reader may still refuse for what it means, a model's sizes or a data file's name.

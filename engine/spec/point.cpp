@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/json_reader.h"
+#include "engine/framework/framework.h"
 #include "engine/spec/field_table.h"
 #include "engine/spec/point_builder.h"
 
@@ -34,6 +35,20 @@ std::string point_id(const Point& point) {
   json canonical = json::object();
   for (const auto& [key, value] : all.items())
     if (key != "model" && key != "strategy" && value != defaults.at(key)) canonical[key] = json(value);
+  if (point.precision == plain.precision) canonical.erase("precision");
+  else canonical["precision"] = std::string(name_of(point.precision));
+  for (const Field& former : former_fields())
+    if (former.about.part_of == "precision")
+      if (auto value = former.write(point); value != former.write(plain)) canonical[former.about.key] = json(std::move(value));
+  if (const auto words = former_words(point.framework)) {
+    canonical.erase("framework");
+    if (words->graph != "fused") canonical["graph"] = words->graph;
+    if (words->framework != "mbench") canonical["framework"] = words->framework;
+    for (const auto& [name, value] : words->options) {
+      const bool flag = value == "true" || value == "false";
+      canonical[former_default(name) ? name : std::string(kFrameworkField) + name] = flag ? json(value == "true") : json(value);
+    }
+  }
   canonical["model"] = model_identity(point.model);
   return fmt::format("{:016x}", fnv1a(canonical.dump(-1, ' ', false, json::error_handler_t::replace)));
 }

@@ -14,8 +14,9 @@
 
 namespace mbench {
 
-struct Point : TrainingSpec, LayoutSpec, PrecisionSpec, FrameworkSpec, RunSpec {
+struct Point : TrainingSpec, LayoutSpec, PrecisionSpec, RunSpec {
   ModelSpec model;
+  FrameworkSpec framework;
 
   std::int64_t micro_batches() const { return global_batch / (micro_batch * dp); }
   bool operator==(const Point&) const = default;
@@ -30,7 +31,7 @@ nlohmann::ordered_json point_to_json(const Point& point);
 
 // Sixteen hex digits that name the configuration: equal points have equal ids on any machine. The names of
 // the model and of the strategy are labels and do not count; fields at their default do not either, so that a
-// field added later keeps the ids of stored baselines.
+// field added later keeps the ids of stored baselines. A framework and a precision count in the words of former specs, for the same reason.
 std::string point_id(const Point& point);
 
 }  // namespace mbench

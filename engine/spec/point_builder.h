@@ -21,9 +21,15 @@ class PointBuilder {
  private:
   Point point_;
   std::map<std::string, std::string> where_;  // of the keys that were set
+  std::vector<std::pair<std::string, nlohmann::json>> parts_;  // of the framework: they hold whichever comes first, they or it
 };
 
 // Puts one field's value into a point that is whole: what involves several fields is not settled.
 void set_point_field(Point& point, const std::string& key, const nlohmann::json& value, const std::string& where);
+
+// What point_to_json writes and, behind it, the former fields (spec/field_table.h); the framework in one line, and of precision the name.
+nlohmann::ordered_json point_in_words(const Point& point);
+// The value of one field, of a former one, or of "machine.PATH" or "framework.OPTION"; null where there is none.
+nlohmann::ordered_json point_field(const Point& point, const std::string& key);
 
 }  // namespace mbench

@@ -1,5 +1,8 @@
 // In which types a point's numbers are kept and multiplied.
 #pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
 #include "engine/spec/choices.h"
 
 namespace mbench {
@@ -17,5 +20,12 @@ struct PrecisionSpec {
 
   bool operator==(const PrecisionSpec&) const = default;
 };
+
+// A name, which changes `precision` alone, or an object that says all of it: {"preset": "bf16", "gradients": "bf16", "moments": "bf16",
+// "main_weights": "bf16", "fp8_recipe": "delayed", "fp8_parameters": true}. bad_input at `where` for anything else.
+void read_precision(PrecisionSpec& spec, const nlohmann::json& value, const std::string& where);
+// The name where all else is at its default.
+nlohmann::ordered_json write_precision(const PrecisionSpec& spec);
+nlohmann::ordered_json precision_schema();
 
 }  // namespace mbench

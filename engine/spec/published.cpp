@@ -4,6 +4,7 @@
 
 #include "engine/base/json_reader.h"
 #include "engine/spec/bundles.h"
+#include "engine/spec/field_table.h"
 #include "engine/spec/metrics.h"
 #include "engine/spec/point_builder.h"
 
@@ -30,11 +31,15 @@ void read_where(const json& value, const std::string& where, PublishedRow& row) 
     PointBuilder builder;
     builder.set("model", "gpt-bytes-tiny", path);
     builder.set(field, wanted, path);
-    const ordered_json fields = point_to_json(builder.finish(path));
+    const ordered_json fields = point_in_words(builder.finish(path));
     if (field == "strategy")  // is the fields it bundles, named or not
       for (const std::string& part : bundled_keys()) row.where.emplace_back(part, fields.at(part));
-    else
+    else if (field == "precision" && wanted.is_object()) {
       row.where.emplace_back(field, fields.at(field));
+      for (const Field& former : former_fields())
+        if (former.about.part_of == field) row.where.emplace_back(former.about.key, fields.at(former.about.key));
+    } else
+      row.where.emplace_back(field, fields.contains(field) ? fields.at(field) : point_field(builder.finish(path), field));
   }
 }
 

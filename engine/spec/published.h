@@ -36,7 +36,7 @@ struct PublishedRow {
   bool oom = false;
   std::string doubt;  // of the outcome, and of every figure too
 
-  // `fields`: a point as point_to_json writes it, or a row of a result file.
+  // `fields`: a point as point_in_words() has it, or a record of it.
   bool picks(const nlohmann::ordered_json& fields, const std::string& model_name) const;
 };
 

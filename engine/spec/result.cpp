@@ -10,7 +10,7 @@
 #include "engine/base/atomic_file.h"
 #include "engine/base/json_reader.h"
 #include "engine/base/simd_json.h"
-#include "engine/spec/fields.h"
+#include "engine/spec/field_table.h"
 #include "engine/spec/metrics.h"
 #include "engine/spec/point_builder.h"
 #include "engine/spec/result_file.h"
@@ -156,6 +156,8 @@ PointResult result_from_json(const json& value, const std::string& where) {
   PointBuilder builder;
   for (const std::string& key : point_keys())
     if (value.contains(key)) builder.set(key, value.at(key), where + "." + key);
+  for (const Field& former : former_fields())
+    if (const std::string& key = former.about.key; value.contains(key)) builder.set(key, value.at(key), where + "." + key);
   r.point = builder.finish(where);
   r.device = row.text("device_name");
   if (r.device.empty()) r.device = r.point.device;

@@ -218,7 +218,7 @@ Optimizer::Outcome Optimizer::step() {
   const TrainingPlan& p = plan_.training;
   float scale = 1 / scaler_.scale();
   std::vector<Tensor> gradients;  // by piece
-  if (plan_.graph.gradient_copy_in_f32 && !host_update_ && store_.gradients().dtype() != DType::f32) {
+  if (plan_.keeps().gradient_copy_in_f32 && !host_update_ && store_.gradients().dtype() != DType::f32) {
     gradients = in_f32(scale);
     scale = 1;
   } else {

@@ -14,7 +14,7 @@
 #include "engine/model/model.h"
 #include "engine/train/data.h"
 #include "engine/train/gradient_sync.h"
-#include "engine/train/loader.h"
+#include "engine/train/inputs.h"
 #include "engine/train/optimizer.h"
 
 namespace mbench {
@@ -66,21 +66,12 @@ class Trainer {
   void send(const Action& action, int to, int tag_chunk, Tensor& tensor);
   Tensor receive(int from, int tag_chunk, const Action& action);
   int tag(int chunk_position, const Action& action) const;
-  std::int64_t first_sample(int micro) const;  // within the global batch
-  void open_loader(const TokenSource* data);
-  MicroBatch allocate_inputs(int micro);
-  void write_inputs(MicroBatch& batch, int micro);
-  void write_factors(const MicroBatch& batch);
-  void write_of_all(MicroBatch& batch, int micro);
-  bool brings_mask() const;
-  MicroBatch inputs_of(int micro);
   void enqueue(const Watcher& before);
   Optimizer::Outcome replay(const Watcher& before);
 
   const Plan& plan_;
   Device& device_;
   Groups groups_;
-  std::unique_ptr<Loader> loader_;  // null on a simulated device
   Group& pipeline_;
   int stage_, dp_rank_;
   Context context_;
@@ -93,9 +84,8 @@ class Trainer {
   std::map<std::pair<int, bool>, Sending> sending_;  // by (stage, is activation)
   std::vector<int> backwards_left_;                  // by chunk, in this step
   std::vector<int> wait_for_deferred_;               // units whose gradients are complete with the deferred ones
-  // Where steps are replayed: their inputs by micro batch, the step once it has been recorded, and who sees to it that its
-  // memory stays its own.
-  std::vector<MicroBatch> inputs_;
+  std::unique_ptr<StepInputs> inputs_;
+  // Where steps are replayed: the step once it has been recorded, and who sees to it that its memory stays its own.
   std::unique_ptr<AllocationObserver> guard_;
   std::unique_ptr<RecordedStep> recorded_;
 };

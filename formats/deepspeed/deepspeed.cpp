@@ -30,7 +30,7 @@ void flatten(const ordered_json& object, const std::string& prefix, const std::s
 
 // What a config of DeepSpeed decides of a point; the rest is the training script's.
 constexpr const char* kDecided[] = {"micro_batch", "global_batch", "zero", "offload", "precision", "clip_grad", "optimizer", "learning_rate", "weight_decay", "tp", "pp", "cp", "ep", "dp",
-                                   "optimizer_instances", "gradients_in_f32", "gradients_in_bf16", "moments_in_bf16", "main_weights_in_bf16"};
+                                   "optimizer_instances"};
 
 }  // namespace
 

@@ -9,18 +9,18 @@ namespace {
 void read_types(Reading& r) {
   const json bf16 = r.value("bf16.enabled"), fp16 = r.value("fp16.enabled");
   if (bf16 == true)
-    r.set("precision", "bf16");
+    r.set("precision.preset", "bf16");
   else if (fp16 == true)
-    r.set("precision", "fp16");
+    r.set("precision.preset", "fp16");
   else if (!r.is_auto("bf16.enabled") && !r.is_auto("fp16.enabled"))
-    r.set("precision", "f32");
+    r.set("precision.preset", "f32");
 }
 void write_types(Writing& w) {
-  const json precision = w.at("precision");
+  const json precision = w.at("precision.preset");
   if (precision == "bf16" || precision == "fp16")
     w.put(precision.get<std::string>() + ".enabled", true);
   else if (precision != "f32")
-    w.cannot("precision");
+    w.cannot("precision.preset");
 }
 
 void read_offload(Reading& r) {

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kOfConfig[] = {"model", "precision", "attention", "dropout"};  // what a config can say
+constexpr const char* kOfConfig[] = {"model", "precision.preset", "attention", "dropout"};  // what a config can say
 
 const Table& table_of(const ordered_json& config, const std::string& file) {
   const std::string where = file + ": $.model_type";
@@ -67,7 +67,7 @@ std::vector<std::string> lost(const ordered_json& flat, const ordered_json& conf
   const ordered_json other = flat_point(again);
   std::vector<std::string> all;
   for (const char* field : kOfConfig)
-    for (const std::string& each : differences(flat.at(field), other.at(field), field)) all.push_back(each);
+    for (const std::string& each : differences(*find_field_of(flat, field), *find_field_of(other, field), field)) all.push_back(each);
   return all;
 }
 

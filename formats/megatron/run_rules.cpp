@@ -12,64 +12,59 @@ namespace {
 void read_precision(Reading& r) {
   const bool bf16 = r.flag("--bf16"), fp16 = r.flag("--fp16"), weights = r.flag("--fp8-param-gather") || r.flag("--fp8-param");
   const json fp8 = r.value("--fp8-format"), recipe = r.value("--fp8-recipe", "delayed");
-  r.set("precision", !fp8.is_null() && fp8 != json(false) ? "fp8" : bf16 ? "bf16" : fp16 ? "fp16" : "f32");
-  if (*r.get("precision") == "fp8") {
+  r.set("precision.preset", !fp8.is_null() && fp8 != json(false) ? "fp8" : bf16 ? "bf16" : fp16 ? "fp16" : "f32");
+  if (*r.get("precision.preset") == "fp8") {
     if (recipe != "tensorwise" && recipe != "delayed" && recipe != "blockwise")
       r.lack("--fp8-recipe", "another recipe");
     else
-      r.set("fp8_recipe", recipe);
-    r.set("fp8_parameters", weights);
+      r.set("precision.fp8_recipe", recipe);
+    r.set("precision.fp8_parameters", weights);
   }
-  if (r.flag("--grad-reduce-in-bf16")) r.set("gradients_in_bf16", true);
-  if (fp16 && r.flag("--accumulate-allreduce-grads-in-fp32")) r.set("gradients_in_f32", true);
+  if (r.flag("--grad-reduce-in-bf16")) r.set("precision.gradients", "bf16");
+  if (fp16 && r.flag("--accumulate-allreduce-grads-in-fp32")) r.set("precision.gradients", "f32");
   const json first = r.value("--exp-avg-dtype", "fp32"), second = r.value("--exp-avg-sq-dtype", "fp32");
   if (first != second || (first != "fp32" && first != "bf16")) r.lack(first == "fp32" ? "--exp-avg-sq-dtype" : "--exp-avg-dtype", "moments of other types");
-  if (first == "bf16") r.set("moments_in_bf16", true);
+  if (first == "bf16") r.set("precision.moments", "bf16");
 }
 void write_precision(Writing& w) {
-  const json precision = w.at("precision");
+  const json precision = w.at("precision.preset"), gradients = w.at("precision.gradients");
   if (precision == "bf16" || precision == "fp8") w.put("--bf16", true);
   if (precision == "fp16") w.put("--fp16", true);
   if (precision == "fp8") {
-    w.put("--fp8-format", w.at("fp8_recipe") == "blockwise" ? "e4m3" : "hybrid");
-    w.put("--fp8-recipe", w.at("fp8_recipe"));
-    if (w.at("fp8_parameters") == true) w.put("--fp8-param-gather", true);
+    w.put("--fp8-format", w.at("precision.fp8_recipe") == "blockwise" ? "e4m3" : "hybrid");
+    w.put("--fp8-recipe", w.at("precision.fp8_recipe"));
+    if (w.at("precision.fp8_parameters") == true) w.put("--fp8-param-gather", true);
   }
-  if (w.at("gradients_in_bf16") == true) w.put("--grad-reduce-in-bf16", true);
-  if (w.at("gradients_in_f32") == true) w.put("--accumulate-allreduce-grads-in-fp32", true);
-  if (w.at("moments_in_bf16") != true) return;
+  if (gradients == "bf16") w.put("--grad-reduce-in-bf16", true);
+  if (precision == "fp16" && gradients == "f32") w.put("--accumulate-allreduce-grads-in-fp32", true);
+  if (w.at("precision.moments") != "bf16") return;
   w.put("--use-precision-aware-optimizer", true);
   w.put("--exp-avg-dtype", "bf16");
   w.put("--exp-avg-sq-dtype", "bf16");
 }
 
-// Which kernels; whether one turns queries and keys; and the mask that comes with the batch.
+// Which kernels.
 void read_attention(Reading& r) {
   const json backend = r.value("--attention-backend");
-  const bool flash = r.flag("--use-flash-attn"), local = r.value("--transformer-impl") == "local", no_mask = r.flag("--no-create-attention-mask-in-dataloader");
+  const bool flash = r.flag("--use-flash-attn"), local = r.value("--transformer-impl") == "local";
   if (!backend.is_null() && backend != "auto" && backend != "flash" && backend != "fused" && backend != "unfused" && backend != "local")
     r.lack("--attention-backend", "another backend");
   const bool core = backend == "unfused" || backend == "local" || ((backend.is_null() || backend == "auto") && local && !flash);
   r.set("attention", core ? "core" : "flash");
-  const bool unfused = r.flag("--no-rope-fusion");
-  r.set("rope_fusion", !unfused);
-  r.set("mask_in_batch", !no_mask);
 }
 void write_attention(Writing& w) {
   w.put("--attention-backend", w.at("attention") == "core" ? "unfused" : "flash");
-  if (w.at("rope_fusion") == false) w.put("--no-rope-fusion", true);
-  if (w.at("mask_in_batch") == false) w.put("--no-create-attention-mask-in-dataloader", true);
 }
 
 void read_cross_entropy(Reading& r) {
   const bool fused = r.flag("--cross-entropy-loss-fusion");
   const json how = r.value("--cross-entropy-fusion-impl", "native");
   if (how != "native" && how != "te") r.lack("--cross-entropy-fusion-impl", "another fusion");
-  r.set("cross_entropy_fusion", fused ? how : json("none"));
+  r.set("framework.cross_entropy_fusion", fused ? how : json("none"));
 }
 void write_cross_entropy(Writing& w) {
-  const json how = w.at("cross_entropy_fusion");
-  if (how != "te" && how != "native" && how != "none") return w.cannot("cross_entropy_fusion");
+  const json how = w.at("framework.cross_entropy_fusion");
+  if (how != "te" && how != "native" && how != "none") return w.cannot("framework.cross_entropy_fusion");
   if (how == "none") return;
   w.put("--cross-entropy-loss-fusion", true);
   w.put("--cross-entropy-fusion-impl", how);
@@ -192,7 +187,7 @@ void read_expert_ranks(Reading& r) {
     r.set("router", fmt::format("capacity:{}", r.number("--moe-expert-capacity-factor")));
   else
     r.set("router", forced ? "balanced" : "learned");
-  r.set("grouped_experts", grouped);
+  r.set("framework.grouped_experts", grouped);
 }
 void write_expert_ranks(Writing& w) {
   const json ring = w.at("cp_communication");
@@ -210,7 +205,7 @@ void write_expert_ranks(Writing& w) {
       w.put("--moe-token-dispatcher-type", theirs);
       break;
     }
-  if (w.at("grouped_experts") == true) w.put("--moe-grouped-gemm", true);
+  if (w.at("framework.grouped_experts") == true) w.put("--moe-grouped-gemm", true);
   const std::string router = w.at("router").get<std::string>();
   if (router == "balanced") w.put("--moe-router-force-load-balancing", true);
   if (!router.starts_with("capacity:")) return;

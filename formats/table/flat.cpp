@@ -1,6 +1,7 @@
 #include "formats/table/flat.h"
 
 #include "engine/base/json_reader.h"
+#include "engine/framework/framework.h"
 #include "engine/spec/fields.h"
 #include "engine/spec/model_parts.h"
 #include "engine/spec/point.h"
@@ -34,6 +35,28 @@ ordered_json flat_model(const ModelSpec& m) {
   return out;
 }
 
+// With every option that its preset has.
+ordered_json flat_framework(const FrameworkSpec& framework) {
+  ordered_json out = {{"preset", framework.preset}, {"host", framework_part(framework, "host")}};
+  if (const FrameworkFile* preset = find_builtin(framework.preset))
+    for (const FrameworkOption& option : preset->options()) out[option.name] = framework_part(framework, option.name);
+  for (const auto& [option, value] : framework.options) out[option] = framework_part(framework, option);
+  return out;
+}
+
+ordered_json flat_precision(const PrecisionSpec& precision) {
+  const ordered_json written = write_precision(precision);
+  const PrecisionSpec plain;
+  ordered_json out = {{"preset", name_of(precision.precision)},
+                      {"gradients", precision.precision == Precision::fp16 ? "fp16" : "f32"},
+                      {"moments", "f32"},
+                      {"main_weights", "f32"},
+                      {"fp8_recipe", name_of(plain.fp8_recipe)},
+                      {"fp8_parameters", plain.fp8_parameters}};
+  if (written.is_object()) out.update(written);
+  return out;
+}
+
 }  // namespace
 
 void set_field(ordered_json& object, std::string_view path, const json& value) {
@@ -58,6 +81,8 @@ const ordered_json* find_field_of(const ordered_json& object, std::string_view p
 ordered_json flat_point(const Point& point) {
   ordered_json out = point_to_json(point);
   out["model"] = flat_model(point.model);
+  out["framework"] = flat_framework(point.framework);
+  out["precision"] = flat_precision(point);
   return out;
 }
 
@@ -83,7 +108,7 @@ std::vector<std::string> differences(const ordered_json& wanted, const ordered_j
 std::vector<std::string> lost_fields(const ordered_json& wanted, const ordered_json& got) {
   std::vector<std::string> all;
   for (const PointField& field : point_fields()) {
-    const bool elsewhere = field.kind == FieldKind::limit || (field.kind == FieldKind::place && field.key != "framework");
+    const bool elsewhere = field.kind == FieldKind::limit || field.kind == FieldKind::place;
     if (elsewhere || field.key == "iterations" || field.key == "warmup" || field.key == "data" || field.key == "strategy") continue;
     const std::vector<std::string> more = differences(wanted.at(field.key), got.at(field.key), field.key);
     all.insert(all.end(), more.begin(), more.end());
@@ -105,8 +130,9 @@ ordered_json tidy_spec(const ordered_json& spec, const std::string& where) {
   for (const auto& [key, value] : spec.items()) {
     const PointField* field = find_field(key);
     if (key == "model") continue;
-    if (!field || field->told || !plain.contains(key) || plain.at(key) != value)
-      out[key] = value;
+    const ordered_json shortest = key == "framework" ? write_framework(point.framework) : key == "precision" ? write_precision(point) : value;
+    if (!field || field->told || !plain.contains(key) || plain.at(key) != shortest)
+      out[key] = shortest;
   }
   return out;
 }

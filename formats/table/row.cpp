@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/json_reader.h"
+#include "formats/table/framework_rows.h"
 
 namespace mbench::formats {
 namespace {
@@ -92,6 +93,9 @@ Table read_table(std::string_view name, const std::vector<std::pair<std::string_
     }
   if (const json* rows = object.find("rows"))
     for (std::size_t i = 0; i < rows->size(); ++i) add(table, read_row(rows->at(i), fmt::format("{}[{}]", object.path("rows"), i)));
+  const json* by_rule = object.find("options_by_rule");
+  if (const json* framework = object.find("framework"))
+    add_framework(table, read_string(*framework, object.path("framework")), by_rule ? read_strings(*by_rule, object.path("options_by_rule")) : std::vector<std::string>{});
   if (const json* rules = object.find("rules")) table.rules = read_strings(*rules, object.path("rules"));
   if (const json* ignored = object.find("ignored"))
     for (const std::string& key : read_strings(*ignored, object.path("ignored"))) table.ignored.push_back(key);

@@ -66,18 +66,18 @@ void read_float8(Reading& r) {
   }
   const json recipe = r.value("float8.recipe_name", r.value("quantize.linear.float8.recipe_name"));
   const bool gathered = r.flag("float8.enable_fsdp_float8_all_gather") || r.flag("quantize.linear.float8.enable_fsdp_float8_all_gather");
-  r.set("precision", eight ? "fp8" : "bf16");
+  r.set("precision.preset", eight ? "fp8" : "bf16");
   if (!eight) return;
   if (!recipe.is_null() && recipe != "" && recipe != "tensorwise") r.lack("float8.recipe_name", "another recipe");
-  r.set("fp8_recipe", "tensorwise");
-  r.set("fp8_parameters", gathered);
+  r.set("precision.fp8_recipe", "tensorwise");
+  r.set("precision.fp8_parameters", gathered);
 }
 void write_float8(Writing& w) {
-  const json precision = w.at("precision");
+  const json precision = w.at("precision.preset");
   if (precision == "bf16") return;
-  if (precision != "fp8") return w.cannot("precision");
+  if (precision != "fp8") return w.cannot("precision.preset");
   w.put("model.converters", json::array({"float8"}));
-  if (w.at("fp8_parameters") == true) w.put("float8.enable_fsdp_float8_all_gather", true);
+  if (w.at("precision.fp8_parameters") == true) w.put("float8.enable_fsdp_float8_all_gather", true);
 }
 
 void read_checkpointing(Reading& r) {
@@ -99,11 +99,11 @@ void read_loss(Reading& r) {
   const json parts = r.value("compile.components", json::array({"model", "loss"}));
   bool compiled = false;
   for (const json& each : parts.is_array() ? parts : json::array({parts})) compiled = compiled || each == "loss";
-  r.set("cross_entropy_fusion", compiled ? "te" : "torch");
+  r.set("framework.cross_entropy_fusion", compiled ? "te" : "torch");
 }
 void write_loss(Writing& w) {
-  const json how = w.at("cross_entropy_fusion");
-  if (how != "te" && how != "torch") return w.cannot("cross_entropy_fusion");
+  const json how = w.at("framework.cross_entropy_fusion");
+  if (how != "te" && how != "torch") return w.cannot("framework.cross_entropy_fusion");
   if (how == "torch") w.put("compile.components", json::array({"model"}));
 }
 

@@ -5,6 +5,7 @@
 
 #include "engine/base/atomic_file.h"
 #include "engine/base/json_reader.h"
+#include "engine/spec/metrics.h"
 #include "reports/gate/comparable.h"
 
 namespace mbench::reports {
@@ -23,14 +24,24 @@ const std::set<std::string>& not_stored() {
 bool is_flat(const json& array) {
   return std::none_of(array.begin(), array.end(), [](const json& item) { return item.is_structured(); });
 }
+bool is_of_numbers(const json& object) {
+  return std::all_of(object.begin(), object.end(), [](const json& item) { return item.is_number(); });
+}
 
-// Two spaces of indent; an array without arrays or objects in it is one line.
+// Two spaces of indent; an array without arrays or objects in it, and an object of numbers alone, is one line.
 void print(const json& value, int indent, std::string& out) {
   const std::string space(static_cast<std::size_t>(indent) + 2, ' ');
   const auto scalar = [](const json& item) {
     return item.dump(-1, ' ', false, json::error_handler_t::replace);
   };
-  if (value.is_object() && !value.empty()) {
+  if (value.is_object() && !value.empty() && is_of_numbers(value)) {
+    const char* separator = "{";
+    for (const auto& [key, item] : value.items()) {
+      out += separator + scalar(json(key)) + ": " + scalar(item);
+      separator = ", ";
+    }
+    out += "}";
+  } else if (value.is_object() && !value.empty()) {
     const char* separator = "{\n";
     for (const auto& [key, item] : value.items()) {
       out += separator + space + scalar(json(key)) + ": ";
@@ -70,6 +81,9 @@ std::vector<double> read_numbers(const json& value, const std::string& where, do
   return out;
 }
 
+// What a reviewer looks for when a figure changed, as the result file has it.
+constexpr const char* kAnatomies[] = {"time_anatomy_ms", "memory_anatomy_mib", "host_memory_anatomy_mib"};
+
 json entry_to_json(const BaselineEntry& entry) {
   const PointResult& r = entry.result;
   json out = {{"date", entry.date},
@@ -85,6 +99,9 @@ json entry_to_json(const BaselineEntry& entry) {
   if (!r.losses.empty()) out["losses"] = numbers(r.losses);
   if (r.iteration_ms) out["samples_ms"] = numbers(r.iteration_ms->samples);
   if (r.hosts.size() > 1) out["hosts"] = json(hosts_to_json(r.hosts));
+  for (const char* key : kAnatomies)
+    if (json anatomy = metric_named(key).write(r); anatomy.is_object()) out[key] = std::move(anatomy);
+  if (entry.pinned) out["pinned"] = true;
   return out;
 }
 
@@ -95,6 +112,13 @@ PointResult result_of(const json& entry, const json& point, const std::string& i
   for (const char* key :
        {"outcome", "reason", "simulated", "device_name", "peak_memory_mib", "world", "losses", "hosts"})
     if (entry.contains(key)) row[key] = entry.at(key);
+  for (const char* key : kAnatomies) {
+    if (!entry.contains(key)) continue;
+    // A part that was not told apart when it was stored had none.
+    ObjectReader(entry.at(key), where + "." + key);
+    row[key] = json::object();
+    for (const std::string& part : metric_named(key).parts) row[key][part] = entry.at(key).value(part, json(0));
+  }
   PointResult r = result_from_json(row, where);
   if (entry.contains("samples_ms")) {
     auto samples = read_numbers(entry.at("samples_ms"), where + ".samples_ms", 0, false);
@@ -117,6 +141,7 @@ BaselineEntry entry_from_json(const json& value, const json& point, const std::s
     ObjectReader(*environment, reader.path("environment"));
     entry.environment = *environment;
   }
+  if (const json* pinned = reader.find("pinned")) entry.pinned = read_bool(*pinned, reader.path("pinned"));
   entry.result = result_of(value, point, id, where);
   return entry;
 }
@@ -183,6 +208,7 @@ BaselineEntry entry_of(const ResultFile& file, const PointResult& point, bool me
   entry.result = point;
   if (memory_only) {
     entry.result.iteration_ms.reset();
+    entry.result.time_anatomy_ms.reset();
     if (!with_losses) entry.result.losses.clear();
     entry.result.hosts.clear();
     if (point.point.device == "cpu") entry.result.device = "cpu";  // any

@@ -4,9 +4,10 @@
 //   baselines/amd-epyc-7742-64-cores-1f3a09c2/989632457b6336d2.json
 //   {"schema": "mbench.baseline/1", "id", "machine": {...}, "point": {its configuration},
 //    "history": [{"date", "revision", "sweep", "environment": {software}, "outcome", "peak_memory_mib",
-//    "losses", "samples_ms", ...}]}
+//    "losses", "samples_ms", "time_anatomy_ms", ..., "pinned": true}]}
 //
-// Keys are sorted and an array of numbers is one line, so that a new entry is a diff of a few lines. All
+// One entry of a point may be pinned: what later ones are held against where a user asks for that. Keys are sorted and an array or an
+// object of numbers is one line, so that a new entry is a diff of a few lines. All
 // samples are kept: time is compared by samples. Where memory alone is stored, it belongs to a kind of device
 // and not to a machine: the allocator counts the same bytes on every CPU.
 #pragma once
@@ -24,6 +25,7 @@ struct BaselineEntry {
   std::string sweep;                                      // the name of the spec
   nlohmann::json environment = nlohmann::json::object();  // drivers, libraries, compiler, FLOP formula
   PointResult result;
+  bool pinned = false;
 };
 
 struct BaselineFile {

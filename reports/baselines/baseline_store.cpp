@@ -5,11 +5,15 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "engine/base/error.h"
 #include "engine/base/folder_lock.h"
+#include "engine/base/text.h"
 #include "reports/gate/comparable.h"
+#include "reports/records/slow_steps.h"
 
 namespace mbench::reports {
 namespace {
@@ -57,15 +61,48 @@ bool insert(BaselineFile& file, BaselineEntry entry, std::size_t keep) {
       std::upper_bound(file.history.begin(), file.history.end(), entry,
                        [](const BaselineEntry& a, const BaselineEntry& b) { return a.date < b.date; });
   file.history.insert(after, std::move(entry));
-  if (keep > 0 && file.history.size() > keep)
-    file.history.erase(file.history.begin(), file.history.end() - static_cast<std::ptrdiff_t>(keep));
+  const auto others = static_cast<std::size_t>(std::count_if(file.history.begin(), file.history.end(), [](const BaselineEntry& e) { return !e.pinned; }));
+  std::size_t too_many = keep > 0 && others > keep ? others - keep : 0;
+  std::erase_if(file.history, [&](const BaselineEntry& e) { return !e.pinned && too_many > 0 && too_many-- > 0; });
   return true;
 }
 
-// The entry to compare with: the newest, or the newest of a revision.
-const BaselineEntry* entry_to_use(const BaselineFile& file, const std::string& revision) {
-  for (auto it = file.history.rbegin(); it != file.history.rend(); ++it)
-    if (revision.empty() || it->revision.starts_with(revision)) return &*it;
+// What the best entry has least of; nothing where neither is stored.
+std::optional<double> cost_of(const BaselineEntry& entry, bool of_time) {
+  if (!of_time) return entry.result.peak_memory_mib;
+  if (!entry.result.iteration_ms || entry.result.iteration_ms->min <= 0) return std::nullopt;
+  return paid_mean(entry.result.iteration_ms->samples);
+}
+
+const BaselineEntry* best_of(const std::vector<const BaselineEntry*>& entries) {
+  const bool of_time = std::any_of(entries.begin(), entries.end(), [](const BaselineEntry* e) { return cost_of(*e, true).has_value(); });
+  const BaselineEntry* best = nullptr;
+  for (const BaselineEntry* entry : entries) {
+    const auto cost = cost_of(*entry, of_time);
+    if (cost && (!best || *cost < *cost_of(*best, of_time))) best = entry;
+  }
+  return best;
+}
+
+// The entry to compare with, or null.
+const BaselineEntry* entry_to_use(const BaselineFile& file, const Choice& choice) {
+  std::vector<const BaselineEntry*> entries;  // oldest first
+  for (const BaselineEntry& entry : file.history)
+    if (entry.revision.starts_with(choice.revision)) entries.push_back(&entry);
+  if (entries.empty()) return nullptr;
+  const auto pinned = std::find_if(entries.begin(), entries.end(), [](const BaselineEntry* e) { return e->pinned; });
+  switch (choice.stand) {
+    case Stand::newest:
+      return entries.back();
+    case Stand::oldest:
+      return entries.front();
+    case Stand::pinned:
+      return pinned == entries.end() ? nullptr : *pinned;
+    case Stand::pinned_or_oldest:
+      return pinned == entries.end() ? entries.front() : *pinned;
+    case Stand::best:
+      return best_of(entries);
+  }
   return nullptr;
 }
 
@@ -98,6 +135,7 @@ class Collector {
  public:
   void take(const BaselineFile& file, const BaselineEntry& entry) {
     file_.points.push_back(entry.result);
+    origins_[file.id] = fmt::format("{} ({})", entry.revision.empty() ? "no revision" : entry.revision, entry.date.substr(0, 10));
     if (!entry.result.simulated) hardware_ = file.machine;
     if (entry.date < newest_) return;
     newest_ = entry.date;
@@ -106,14 +144,15 @@ class Collector {
     file_.environment["started"] = entry.date;
   }
   bool empty() const { return file_.points.empty(); }
-  ResultFile finish() {
+  Chosen finish() {
     for (const auto& [key, value] : hardware_.items())
       if (key != "nodes" && key != "ranks_per_node") file_.environment[key] = value;  // the rows say that
-    return std::move(file_);
+    return {std::move(file_), std::move(origins_)};
   }
 
  private:
   ResultFile file_;
+  std::map<std::string, std::string> origins_;
   json hardware_ = json::object();
   std::string newest_;
 };
@@ -216,8 +255,20 @@ Added add_baselines(const std::string& folder, const ResultFile& results, const 
   return added;
 }
 
+Stand stand_named(const std::string& name, const std::string& where) {
+  static const std::map<std::string, Stand> stands = {
+      {"newest", Stand::newest}, {"oldest", Stand::oldest}, {"pinned", Stand::pinned}, {"best", Stand::best}};
+  if (const auto it = stands.find(name); it != stands.end()) return it->second;
+  fail(ErrorKind::bad_input, where, "no such entry, got \"{}\", {}", name, nearest_choice(name, {"newest", "oldest", "pinned", "best"}));
+}
+
 ResultFile baseline_for(const std::string& folder, const ResultFile& now, bool memory_only,
                         const std::string& revision) {
+  return choose_baseline(folder, now, memory_only, {Stand::newest, revision}).results;
+}
+
+Chosen choose_baseline(const std::string& folder, const ResultFile& now, bool memory_only, const Choice& choice) {
+  const std::string& revision = choice.revision;
   Chooser chooser(folder);
   Collector baseline;
   std::set<std::string> used_machines;
@@ -233,7 +284,7 @@ ResultFile baseline_for(const std::string& folder, const ResultFile& now, bool m
     for (const std::string& machine : machines) {
       const BaselineFile* file = chooser.find(machine, point.id);
       if (!file || file->machine.value("device", json()) != own.value("device", json())) continue;
-      const BaselineEntry* entry = entry_to_use(*file, revision);
+      const BaselineEntry* entry = entry_to_use(*file, choice);
       if (!entry) continue;
       baseline.take(*file, *entry);
       used_machines.insert(machine);
@@ -243,6 +294,8 @@ ResultFile baseline_for(const std::string& folder, const ResultFile& now, bool m
   if (baseline.empty()) {
     std::string wanted;
     if (!now.points.empty()) wanted = fingerprint_of(machine_of_entry(now, now.points.front(), false));
+    if (choice.stand == Stand::pinned && std::find(chooser.machines().begin(), chooser.machines().end(), wanted) != chooser.machines().end())
+      fail(ErrorKind::bad_input, folder, "nothing there for the points of this machine that is pinned (mbench baseline pin), got entries that are not, need one");
     fail(ErrorKind::bad_input, folder, "nothing there for the points of this machine{}, got {}, need {}",
          revision.empty() ? "" : fmt::format(" at revision {}", revision),
          chooser.machines().empty() ? "an empty folder"
@@ -255,11 +308,49 @@ ResultFile baseline_for(const std::string& folder, const ResultFile& now, bool m
       for (const std::string& path : files_in(fs::path(folder) / machine)) {
         if (ids.contains(fs::path(path).stem().string())) continue;
         const BaselineFile& file = chooser.read(path);
-        const BaselineEntry* entry = entry_to_use(file, revision);
+        const BaselineEntry* entry = entry_to_use(file, choice);
         if (entry && entry->sweep == name->get<std::string>() && ids.insert(file.id).second)
           baseline.take(file, *entry);
       }
   return baseline.finish();
+}
+
+namespace {
+
+// Lets `change` have each selected file as it stands now, in the locked folder, and writes those of which it says so; their paths.
+std::vector<std::string> change_files(const std::vector<StoredBaseline>& selected, const std::function<bool(BaselineFile&)>& change) {
+  std::vector<std::string> changed;
+  std::map<fs::path, FolderLock> locks;
+  for (const StoredBaseline& stored : selected) {
+    const fs::path folder = fs::path(stored.path).parent_path().parent_path();
+    if (!locks.contains(folder)) locks.emplace(folder, FolderLock::wait_for(folder.string()));
+    std::error_code none;
+    if (!fs::exists(stored.path, none)) continue;  // someone else has removed it
+    BaselineFile file = read_baseline_file(stored.path);
+    if (!change(file)) continue;
+    write_baseline_file(stored.path, file);
+    changed.push_back(stored.path);
+  }
+  return changed;
+}
+
+}  // namespace
+
+std::vector<std::string> pin_entries(const std::vector<StoredBaseline>& selected, const std::string& revision) {
+  return change_files(selected, [&](BaselineFile& file) {
+    const auto last = std::find_if(file.history.rbegin(), file.history.rend(), [&](const BaselineEntry& e) { return e.revision.starts_with(revision); });
+    if (last == file.history.rend()) return false;
+    for (BaselineEntry& entry : file.history) entry.pinned = &entry == &*last;
+    return true;
+  });
+}
+
+std::vector<std::string> unpin_entries(const std::vector<StoredBaseline>& selected) {
+  return change_files(selected, [](BaselineFile& file) {
+    bool any = false;
+    for (BaselineEntry& entry : file.history) any = std::exchange(entry.pinned, false) || any;
+    return any;
+  });
 }
 
 std::size_t remove_entries(const std::vector<StoredBaseline>& selected,

@@ -2,6 +2,7 @@
 // result is compared with, and taking things out.
 #pragma once
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,7 @@ struct AddOptions {
   bool memory_only = false;    // for any machine with the same kind of device
   bool with_losses = false;    // and the losses, where `memory_only`
   std::string revision, date;  // instead of the result's own
-  std::size_t keep = 0;        // at most so many entries of a point, the newest; 0: all
+  std::size_t keep = 0;        // at most so many entries of a point, the newest, and the pinned one beside them; 0: all
 };
 struct Added {
   std::vector<std::string> written;  // paths
@@ -36,12 +37,32 @@ struct Added {
 // twice changes nothing. The folder is made and locked meanwhile: of several who add at once, one waits for the other.
 Added add_baselines(const std::string& folder, const ResultFile& results, const AddOptions& options);
 
-// What `now` is compared with: for each of its points the newest entry of its machine (of `revision` if that
-// is given), and the points of the same sweep that `now` does not have. Where time is not compared,
-// another machine's with the same device will do. bad_input if the folder has nothing for this machine,
-// naming what it has.
+// Which entry of a point: the newest, the oldest, the pinned one, the one with the least mean step (reports/records/slow_steps.h:
+// paid_mean) or, where no time is stored, with the least memory. `revision`: only of entries whose revision begins so.
+enum class Stand { newest, oldest, pinned, best, pinned_or_oldest };
+Stand stand_named(const std::string& name, const std::string& where);  // bad_input if there is none
+struct Choice {
+  Stand stand = Stand::newest;
+  std::string revision;
+};
+
+// What `now` is compared with: for each of its points the chosen entry of its machine, and the points of the same sweep that `now`
+// does not have. Where time is not compared, another machine's with the same device will do. bad_input if the folder has nothing for
+// this machine, naming what it has.
+struct Chosen {
+  ResultFile results;
+  std::map<std::string, std::string> origins;  // of a point, by its id: "abc1234 (2026-01-02)"
+};
+Chosen choose_baseline(const std::string& folder, const ResultFile& now, bool memory_only, const Choice& choice);
+
+// The newest, or the newest of a revision if that is given.
 ResultFile baseline_for(const std::string& folder, const ResultFile& now, bool memory_only,
                         const std::string& revision);
+
+// Pins the newest entry of each selected file whose revision begins with `revision`, and no other of the file; the paths of those that
+// have one, where files without it stay as they are. `unpin`: none is pinned any more.
+std::vector<std::string> pin_entries(const std::vector<StoredBaseline>& selected, const std::string& revision);
+std::vector<std::string> unpin_entries(const std::vector<StoredBaseline>& selected);
 
 // Removes the entries that `takes` of the selected files, as they stand now, in the locked folder; a file without entries
 // goes. The number of entries removed.

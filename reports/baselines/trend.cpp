@@ -10,6 +10,7 @@
 #include "engine/base/text.h"
 #include "reports/records/number_text.h"
 #include "reports/records/record.h"
+#include "reports/records/slow_steps.h"
 #include "reports/tables/markdown.h"
 
 namespace mbench::reports {
@@ -30,24 +31,35 @@ std::string change_text(const Trend& trend, const ChangePoint& change) {
   return fmt::format("{} at {} ({}): {} to {}{}", percent(change.before, change.after),
                      trend.revisions[change.at], trend.dates[change.at], number(change.before, trend.unit),
                      number(change.after, trend.unit),
-                     trend.metric == "time" ? fmt::format(", p = {:.2g}", change.p_value) : "");
+                     trend.has_noise() ? fmt::format(", p = {:.2g}", change.p_value) : "");
+}
+
+// "drifts +1.0 % an entry since rev1 (2026-01-01): 100.0 ms to 114.0 ms", and what speaks for a line and for a step.
+std::string drift_told(const Trend& trend) {
+  const Drift& d = *trend.drift;
+  std::string out = fmt::format("- **drifts {:.2g} % an entry since {} ({}): {} to {}, {}**\n", d.per_entry * 100, escape_markdown(trend.revisions[d.since]),
+                                trend.dates[d.since], number(d.start, trend.unit), number(d.end, trend.unit), percent(d.start, d.end));
+  out += fmt::format("- the line explains {:.0f} % of the variance, BIC {:.1f}; the best step, {} at {}, BIC {:.1f}; one level, BIC {:.1f}. Less is better\n",
+                     d.explained * 100, d.line_bic, percent(d.step.before, d.step.after), escape_markdown(trend.revisions[d.step.at]), d.step_bic, d.level_bic);
+  return out + (d.instead_of_steps ? "- so no revision is to blame alone: compare with `--against oldest`, or hold a `--budget`\n" : "- so steps explain it as well as a line\n");
 }
 
 std::string to_text(const Trend& trend) {
   std::string out = fmt::format("## {}\n\n", escape_markdown(trend.label));
   out += fmt::format("Point {} on {}, {} entries, {} ({}).\n\n", trend.id, escape_markdown(trend.machine),
-                     trend.values.size(), trend.metric == "time" ? "median time" : "peak memory", trend.unit);
+                     trend.values.size(), trend.metric == "time" ? "mean step" : trend.metric == "median" ? "median step" : "peak memory", trend.unit);
   out += fmt::format("    {}  {} to {}, {}\n\n", sparkline(trend.values),
                      number(trend.values.front(), trend.unit), number(trend.values.back(), trend.unit),
                      percent(trend.values.front(), trend.values.back()));
-  if (trend.changes.empty())
+  if (trend.drift) out += drift_told(trend);
+  if (trend.changes.empty() && !trend.drift)
     out +=
-        trend.metric == "time" && trend.values.size() < kLeastForChangePoint
+        trend.has_noise() && trend.values.size() < kLeastForChangePoint
             ? fmt::format("Too few entries to tell a change from noise, need {}.\n\n", kLeastForChangePoint)
             : "No change of level found.\n\n";
   for (const ChangePoint& change : trend.changes)
     out += "- **" + escape_markdown(change_text(trend, change)) + "**\n";
-  if (!trend.changes.empty()) out += "\n";
+  if (!trend.changes.empty() || trend.drift) out += "\n";
   Section section;
   section.columns = {{"Date", "date", false},
                      {"Revision", "revision", false},
@@ -71,8 +83,13 @@ Json to_json(const Trend& trend) {
                        {"before", change.before},
                        {"after", change.after},
                        {"p_value", change.p_value}});
+  Json drift = nullptr;
+  if (const auto& d = trend.drift)
+    drift = {{"date", trend.dates[d->since]}, {"revision", trend.revisions[d->since]}, {"per_entry", d->per_entry}, {"start", d->start}, {"end", d->end},
+             {"explained", d->explained}, {"line_bic", d->line_bic}, {"step_bic", d->step_bic}, {"level_bic", d->level_bic},
+             {"step", {{"revision", trend.revisions[d->step.at]}, {"before", d->step.before}, {"after", d->step.after}}}};
   return {{"id", trend.id},     {"label", trend.label}, {"machine", trend.machine}, {"metric", trend.metric},
-          {"unit", trend.unit}, {"entries", entries},   {"changes", changes}};
+          {"unit", trend.unit}, {"entries", entries},   {"changes", changes},       {"drift", drift}};
 }
 
 }  // namespace
@@ -100,9 +117,9 @@ std::vector<std::string> labels_of(const std::vector<StoredBaseline>& stored) {
 }
 
 std::vector<Trend> trends_of(const std::vector<StoredBaseline>& stored, const std::string& metric) {
-  if (metric != "time" && metric != "memory")
+  if (metric != "time" && metric != "median" && metric != "memory")
     fail(ErrorKind::bad_input, "--metric", "unknown metric, got \"{}\", {}", metric,
-         nearest_choice(metric, {"time", "memory"}));
+         nearest_choice(metric, {"time", "median", "memory"}));
   const std::vector<std::string> labels = labels_of(stored);
   std::vector<Trend> trends;
   for (std::size_t i = 0; i < stored.size(); ++i) {
@@ -110,7 +127,8 @@ std::vector<Trend> trends_of(const std::vector<StoredBaseline>& stored, const st
                 labels[i],
                 stored[i].machine,
                 metric,
-                metric == "time" ? "ms" : "MiB",
+                metric == "memory" ? "MiB" : "ms",
+                {},
                 {},
                 {},
                 {},
@@ -118,14 +136,17 @@ std::vector<Trend> trends_of(const std::vector<StoredBaseline>& stored, const st
     for (const BaselineEntry& entry : stored[i].file.history) {
       std::optional<double> value;
       if (metric == "memory") value = entry.result.peak_memory_mib;
-      if (metric == "time" && entry.result.iteration_ms) value = entry.result.iteration_ms->median;
+      if (metric == "median" && entry.result.iteration_ms) value = entry.result.iteration_ms->median;
+      if (metric == "time" && entry.result.iteration_ms && entry.result.iteration_ms->min > 0) value = paid_mean(entry.result.iteration_ms->samples);
       if (!value || !(*value > 0)) continue;
       trend.dates.push_back(entry.date);
       trend.revisions.push_back(entry.revision);
       trend.values.push_back(*value);
     }
     if (trend.values.empty()) continue;
-    trend.changes = metric == "time" ? find_change_points(trend.values) : find_exact_changes(trend.values);
+    trend.changes = trend.has_noise() ? find_change_points(trend.values) : find_exact_changes(trend.values);
+    if (trend.has_noise()) trend.drift = find_drift(trend.values, trend.changes);
+    if (trend.drift && trend.drift->instead_of_steps) trend.changes.clear();
     trends.push_back(std::move(trend));
   }
   return trends;
@@ -160,11 +181,11 @@ std::string render_trends(const std::vector<Trend>& trends, const std::string& f
 
 Plot trend_plot(const std::vector<Trend>& trends) {
   check(!trends.empty(), "trend_plot", "no trends, need at least one");
-  const bool is_time = trends.front().metric == "time";
+  const std::string& metric = trends.front().metric;
   Plot plot;
   plot.name = "trend-" + trends.front().metric;
   plot.shape = PlotShape::history;
-  plot.title = is_time ? "Median time of each entry" : "Peak memory of each entry";
+  plot.title = metric == "time" ? "Mean step of each entry" : metric == "median" ? "Median step of each entry" : "Peak memory of each entry";
   plot.x_label = "entry, oldest first";
   plot.y_label = fmt::format("{} ({})", trends.front().metric, trends.front().unit);
   plot.is_broad = true;

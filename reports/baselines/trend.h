@@ -1,21 +1,27 @@
-// A stored point over time: what was measured at each revision, a line drawn of text, and where the level
-// changed (change_point.h).
+// A stored point over time: what was measured at each revision, a line drawn of text, where the level changed (change_point.h), and
+// whether it drifts instead (drift.h).
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "reports/baselines/baseline_store.h"
 #include "reports/baselines/change_point.h"
+#include "reports/baselines/drift.h"
 #include "reports/plots/plot.h"
 
 namespace mbench::reports {
 
 struct Trend {
-  std::string id, label, machine, metric;  // metric: time, memory
+  // metric: time (the mean step of each entry, without a warm-up and a single spike), median, memory
+  std::string id, label, machine, metric;
   std::string unit;
   std::vector<std::string> dates, revisions;
   std::vector<double> values;  // of the entries that have one, oldest first
-  std::vector<ChangePoint> changes;
+  std::vector<ChangePoint> changes;  // none where a line explains the entries better
+  std::optional<Drift> drift;
+
+  bool has_noise() const { return metric != "memory"; }
 };
 
 // One for each stored point that has at least one value. bad_input for another metric.

@@ -62,6 +62,7 @@ std::optional<MetricComparison> compare_memory(const PointResult& now, const Poi
   c.baseline = base.peak_memory_mib;
   c.now = now.peak_memory_mib;
   judge_exactly(c, threshold, Verdict::larger, Verdict::smaller);
+  c.parts = changed_memory_parts(now, base);
   return c;
 }
 
@@ -141,8 +142,7 @@ class Comparer {
     comparison_.options = options;
   }
 
-  void add(const PointResult& now, const PointResult& base, std::string label) {
-    PointComparison point{now.id, std::move(label), {}, {}};
+  void add(const PointResult& now, const PointResult& base, PointComparison point) {
     if (const std::string reason = comparability_.why_not(now, base); !reason.empty()) {
       add_remark(std::move(point), Verdict::not_comparable, reason);
       return;
@@ -152,6 +152,7 @@ class Comparer {
     } else {
       if (options_.has("time") && now.iteration_ms && base.iteration_ms) {
         point.metrics.push_back(compare_time(now, base, point.metrics.size()));
+        point.metrics.back().parts = changed_time_parts(now, base, options_.thresholds.time);
         if (!now.simulated) point.flags = flags_of_both(now, base);
       }
       if (options_.has("memory"))
@@ -184,20 +185,30 @@ class Comparer {
     for (const Waiting& test : waiting_)  // two tests of one point
       if (test.turns) p_values.push_back(test.turns->cpu.p_value);
     std::size_t of_cpu = waiting_.size();
-    const std::vector<double> corrected = holm(p_values);
+    const std::vector<double> corrected = holm(p_values), corrected_means = holm(p_values_of_means());
     for (std::size_t i = 0; i < waiting_.size(); ++i) {
       MetricComparison& c = comparison_.points[waiting_[i].point].metrics[waiting_[i].metric];
       c.p_value = corrected[i];
       TimeJudgement judgement =
           waiting_[i].turns ? judge_turns(*waiting_[i].turns, corrected[i], corrected[of_cpu++], options_.thresholds.time)
-                            : judge_time(waiting_[i].evidence, corrected[i], options_.thresholds.time);
+                            : judge_time(waiting_[i].evidence, corrected[i], corrected_means[i], options_.thresholds.time);
+      if (c.mean) c.mean->p_value = corrected_means[i];
       c.verdict = verdict_of(judgement.verdict);
       c.reason = std::move(judgement.reason);
+      // Of a step that did not change a part's small change is noise.
+      if (c.verdict == Verdict::same)
+        std::erase_if(c.parts, [&](const PartChange& part) { return std::abs(part.now - part.baseline) < options_.thresholds.time * *c.baseline; });
     }
     return std::move(comparison_);
   }
 
  private:
+  std::vector<double> p_values_of_means() const {
+    std::vector<double> p_values;
+    for (const Waiting& test : waiting_) p_values.push_back(test.evidence.mean ? test.evidence.mean->all.p_value : 1);
+    return p_values;
+  }
+
   MetricComparison compare_time(const PointResult& now, const PointResult& base, std::size_t metric) {
     MetricComparison c;
     c.metric = "time";
@@ -209,8 +220,8 @@ class Comparer {
       return c;
     }
     if (now.simulated || std::min(x.size(), y.size()) < TimeEvidence::kLeastSamples) {
-      c.now = median_of(x);
-      c.baseline = median_of(y);
+      c.now = now.simulated ? mean_of(x).mean : median_of(x);
+      c.baseline = now.simulated ? mean_of(y).mean : median_of(y);
       if (now.simulated) {
         judge_exactly(c, options_.thresholds.time, Verdict::slower, Verdict::faster);
         return c;
@@ -223,13 +234,23 @@ class Comparer {
     }
     Waiting test{comparison_.points.size(), metric, {}, turns_of(now, base)};
     c.of_all_rounds = test.turns && !again_.empty();
-    test.evidence = test.turns ? test.turns->clock : time_.weigh(x, y);
+    test.evidence = test.turns ? test.turns->clock : time_.weigh(x, y, paid_of(now), paid_of(base));
+    if (test.evidence.mean) c.mean = test.evidence.mean->all;
     c.now = test.evidence.now;
     c.baseline = test.evidence.baseline;
     c.ratio = test.evidence.ratio;
     c.interval = test.evidence.interval;
     waiting_.push_back(std::move(test));
     return c;
+  }
+
+  // What its user paid for each sample: of a soak the mean steps of its windows, whose medians are its samples.
+  static std::vector<double> paid_of(const PointResult& result) {
+    std::vector<double> paid;
+    if (!result.soak) return result.iteration_ms->samples;
+    for (const SoakWindow& window : result.soak->windows)
+      if (window.samples_per_s > 0) paid.push_back(static_cast<double>(result.point.global_batch) / window.samples_per_s * 1e3);
+    return paid.size() == result.iteration_ms->samples.size() ? paid : result.iteration_ms->samples;
   }
 
   // What all rounds say of a point whose sides took turns in each.
@@ -282,12 +303,13 @@ class PointLabels {
     fields_ = swept_fields(now.spec, all);
     if (fields_.empty()) fields_ = {"model"};
   }
-  // The i-th point of NEW, followed by those missing.
-  std::string of(std::size_t i) const {
-    std::string label;
-    for (const std::string& field : fields_)
-      label += fmt::format("{}{} {}", label.empty() ? "" : ", ", field, records_[i].text(field));
-    return label;
+  // The i-th point of NEW, followed by those missing, with nothing compared yet.
+  PointComparison of(std::size_t i) const {
+    PointComparison point;
+    point.id = records_[i].id();
+    for (const std::string& field : fields_) point.terms.push_back(fmt::format("{} {}", field, records_[i].text(field)));
+    point.label = fmt::format("{}", fmt::join(point.terms, ", "));
+    return point;
   }
 
  private:
@@ -300,6 +322,25 @@ class PointLabels {
   std::vector<Record> records_;
   std::vector<std::string> fields_;
 };
+
+}  // namespace
+
+namespace {
+
+std::string environment_text(const ResultFile& file, const char* key) {
+  const nlohmann::ordered_json& e = file.environment;
+  return e.is_object() && e.contains(key) && e[key].is_string() ? e[key].get<std::string>() : std::string();
+}
+
+// "V100 x 8"; of CPUs their name and cores; of simulated results the machine.
+std::string machine_text(const ResultFile& file) {
+  const PointResult& first = file.points.front();
+  if (first.simulated) return first.point.device;
+  const std::string device = environment_text(file, "device"), cpu = environment_text(file, "cpu");
+  if (!device.empty() && device != "cpu") return device;
+  const bool knows_cores = file.environment.is_object() && file.environment.contains("cores");
+  return cpu.empty() || !knows_cores ? cpu : fmt::format("{}, {} cores", cpu, file.environment["cores"].dump());
+}
 
 }  // namespace
 
@@ -332,16 +373,18 @@ Comparison compare_results(const ResultFile& now, const ResultFile& baseline, co
     if (const PointResult* base = matches.same[i] ? matches.same[i] : matches.alike[i])
       comparer.add(point, *base, labels.of(i));
     else
-      comparer.add_remark({point.id, labels.of(i), {}, {}}, Verdict::added, "not in the baseline");
+      comparer.add_remark(labels.of(i), Verdict::added, "not in the baseline");
   }
   for (std::size_t k = 0; k < matches.missing.size(); ++k) {
     const PointResult& base = baseline.points[matches.missing[k]];
-    comparer.add_remark(
-        {base.id, labels.of(now.points.size() + k), {}, {}}, Verdict::missing,
-        fmt::format("in the baseline ({}), not in the new results", outcome_text(base.outcome)));
+    comparer.add_remark(labels.of(now.points.size() + k), Verdict::missing,
+                        fmt::format("in the baseline ({}), not in the new results", outcome_text(base.outcome)));
   }
   Comparison comparison = comparer.finish();
   comparison.environment_changes = environment_changes(now, baseline);
+  comparison.machine = machine_text(now);
+  comparison.now_revision = environment_text(now, "git_revision");
+  comparison.baseline_revision = environment_text(baseline, "git_revision");
   return comparison;
 }
 

@@ -1,8 +1,8 @@
 // Whether NEW is slower, larger or less right than a baseline. Points are matched by id; each metric gets a
 // verdict.
 //
-// Time is noisy: same, slower, faster or ambiguous by the rule in time_verdict.h; ambiguous is never a
-// regression. Memory has no noise: larger if new >= (1 + t) * baseline, smaller the other way round, same
+// Time is noisy: same, slower, faster or ambiguous by the rules in time_verdict.h, of the mean step as well as of
+// the median; ambiguous is never a regression. Memory has no noise: larger if new >= (1 + t) * baseline, smaller the other way round, same
 // between, any change told. Simulated times have none either and are judged like memory. Losses must agree
 // step by step within a relative tolerance by precision and step (engine/spec/tolerance.h);
 // a tenth of it in f32 where layout, CPU, compiler and libraries are the same;
@@ -18,19 +18,24 @@
 #include <vector>
 
 #include "engine/spec/result_fwd.h"
+#include "reports/gate/changed_parts.h"
 #include "reports/gate/verdict.h"
-#include "reports/records/statistics.h"
+#include "reports/records/mean_ratio.h"
 
 namespace mbench::reports {
 
 struct MetricComparison {
   std::string metric;  // "time", "memory", "loss", or "point" for what concerns the whole of it
   Verdict verdict = Verdict::same;
-  std::optional<double> baseline, now, ratio;  // ms, MiB; of a loss those of the step that differs most
-  std::optional<Interval> interval;            // of the ratio
-  std::optional<double> p_value;               // corrected
+  // ms, MiB; of time the medians, of turns those of pairs; of a loss those of the step that differs most.
+  std::optional<double> baseline, now, ratio;
+  std::optional<Interval> interval;  // of the ratio
+  std::optional<double> p_value;     // corrected
+  std::optional<MeanRatio> mean;     // of time: the mean step, without a warm-up; its p-value is corrected
   std::string reason;
   bool of_all_rounds = false;  // further measurements have been asked already
+  bool is_budget = false;      // what all changes together may cost (budget.h)
+  std::vector<PartChange> parts;  // of time and memory: what of it changed
 };
 
 struct PointComparison {
@@ -38,11 +43,14 @@ struct PointComparison {
   std::string label;  // the fields in which the points differ
   std::vector<MetricComparison> metrics;
   std::vector<std::string> flags;  // what disturbed the measurement: "new: throttled: ..." (flags.h)
+  std::vector<std::string> terms;  // of the label: "tp 4", "seq 512"
 };
 
 struct Comparison {
   std::vector<PointComparison> points;           // as in NEW, then those missing
   std::vector<std::string> environment_changes;  // "mpi: Open MPI 4.1.4, was MPICH 4.0"
+  std::string machine, now_revision, baseline_revision;  // empty where unknown
+  std::vector<std::string> accept;  // the commands that make NEW the baseline; whoever knows its files fills it in
   CompareOptions options;
   bool regression() const;
   bool fails() const;  // a regression, or a verdict that the options count as failure

@@ -6,6 +6,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json_reader.h"
 #include "engine/base/text.h"
+#include "reports/gate/headline.h"
 #include "reports/gate/junit.h"
 #include "reports/records/number_text.h"
 #include "reports/tables/markdown.h"
@@ -32,7 +33,7 @@ struct Row {
   const MetricComparison* metric;
 };
 
-std::string percent(double ratio) {
+std::string percent_text(double ratio) {
   if (const std::string far = beyond_percent(ratio); !far.empty()) return far;
   const std::string text = fmt::format("{:+.1f} %", (ratio - 1) * 100);
   return text == "-0.0 %" || text == "+0.0 %"
@@ -45,12 +46,29 @@ std::string value_text(const MetricComparison& c, const std::optional<double>& v
   if (c.metric == "loss") return std::isfinite(*value) ? fmt::format("{:.5g}", *value) : "not finite";
   if (!std::isfinite(*value)) return "not finite";
   const int decimals = *value >= 1000 ? 0 : *value >= 100 ? 1 : *value >= 10 ? 2 : 3;
-  return fmt::format("{} {}", fixed_text(*value, decimals), c.metric == "time" ? "ms" : "MiB");
+  return fmt::format("{} {}", fixed_text(*value, decimals), c.metric.starts_with("time") ? "ms" : "MiB");
+}
+
+std::string interval_text(const Interval& interval) {
+  return fmt::format("{} to {}", percent_text(interval.low), percent_text(interval.high));
+}
+
+std::string change_text(const MetricComparison& c) {
+  if (c.mean) return percent_text(c.mean->ratio);
+  if (!c.ratio) return "";
+  const bool bytes = c.metric.starts_with("memory") && c.now && c.baseline && *c.now != *c.baseline;
+  return percent_text(*c.ratio) + (bytes ? fmt::format(" ({})", byte_change(*c.now, *c.baseline)) : "");
+}
+
+// Of the median beside the mean.
+std::string median_text(const MetricComparison& c) {
+  if (!c.mean || !c.ratio || !c.interval) return "";
+  return fmt::format("{} ({})", percent_text(*c.ratio), interval_text(*c.interval));
 }
 
 std::string note_of(const Row& row) {
   std::string note = row.metric->reason;
-  if (row.metric->metric == "time")
+  if (row.metric->metric == "time")  // once a point
     for (const std::string& flag : row.point->flags) note += (note.empty() ? "" : "; ") + flag;
   return note;
 }
@@ -59,8 +77,10 @@ Section section_of(const std::vector<Row>& rows, std::size_t most, const Compare
   Section section;
   section.columns = {{"Point", "point", false},      {"Metric", "metric", false},
                      {"Baseline", "baseline", true}, {"New", "now", true},
-                     {"Change", "change", true},     {"99 % interval", "interval", true},
-                     {"Verdict", "verdict", false}};
+                     {"Change", "change", true},     {"99 % interval", "interval", true}};
+  const bool medians = std::any_of(rows.begin(), rows.end(), [](const Row& row) { return row.metric->mean.has_value(); });
+  if (medians) section.columns.push_back({"Median's change", "median", true});
+  section.columns.push_back({"Verdict", "verdict", false});
   for (std::size_t i = 0; i < std::min(rows.size(), most); ++i) {
     const MetricComparison& c = *rows[i].metric;
     std::string verdict = name_of(c.verdict);
@@ -71,11 +91,17 @@ Section section_of(const std::vector<Row>& rows, std::size_t most, const Compare
       last.footnote = static_cast<int>(it - section.footnotes.begin()) + 1;
       if (it == section.footnotes.end()) section.footnotes.push_back(note);
     }
-    const std::string interval =
-        c.interval ? fmt::format("{} to {}", percent(c.interval->low), percent(c.interval->high)) : "";
-    section.rows.push_back({Cell{rows[i].point->label, {}}, Cell{c.metric, {}},
-                            Cell{value_text(c, c.baseline), {}}, Cell{value_text(c, c.now), {}},
-                            Cell{c.ratio ? percent(*c.ratio) : "", {}}, Cell{interval, {}}, last});
+    const MeanRatio* mean = c.mean ? &*c.mean : nullptr;
+    const std::string interval = mean ? interval_text(mean->interval) : c.interval ? interval_text(*c.interval) : "";
+    std::vector<Cell> cells = {Cell{rows[i].point->label, {}},
+                               Cell{c.metric, {}},
+                               Cell{value_text(c, mean ? mean->baseline : c.baseline), {}},
+                               Cell{value_text(c, mean ? mean->now : c.now), {}},
+                               Cell{change_text(c), {}},
+                               Cell{interval, {}}};
+    if (medians) cells.push_back(Cell{median_text(c), {}});
+    cells.push_back(last);
+    section.rows.push_back(std::move(cells));
   }
   return section;
 }
@@ -97,28 +123,17 @@ std::string counts_text(const Counts& counts, const CompareOptions& options, boo
   return text;
 }
 
-std::string headline(const Comparison& comparison, std::size_t failing) {
-  const std::size_t all = comparison.points.size();
-  if (comparison.regression()) return fmt::format("regression in {} of {} points", failing, all);
-  if (failing) return fmt::format("no regression, but {} of {} points fail by --fail-on", failing, all);
-  return fmt::format("no regression in {} points", all);
-}
-
 std::string how_judged(const CompareOptions& options) {
   const Thresholds& t = options.thresholds;
   std::string out = fmt::format("Compared: {}. Thresholds: time {:.4g} %, memory {:.4g} %, loss {}.\n\n",
                                 fmt::join(options.metrics, ", "), t.time * 100, t.memory * 100,
                                 t.loss ? fmt::format("{:.4g} %", *t.loss * 100) : "by precision");
   out +=
-      "The threshold is the smallest change to be found. Time: the ratio of medians with its 99 % bootstrap "
-      "interval. *same*: the "
-      "interval excludes a change as large as the threshold. *slower*, *faster*: it excludes no change, "
-      "holds the threshold or lies "
-      "beyond it, and a rank test agrees (p < 0.01 after Holm's correction for the number of points). "
-      "*ambiguous*: the "
-      "interval holds both, or the samples are too few or drift too much to tell; measure more iterations. "
-      "Memory is compared "
-      "exactly, losses step by step.\n";
+      "The threshold is the smallest change to be found. Time: the ratio of mean steps and that of medians, each with "
+      "its 99 % interval. *same*: both intervals exclude a change as large as the threshold. *slower*, *faster*: an "
+      "interval excludes no change, holds the threshold or lies beyond it, and its test agrees (p < 0.01 after Holm's "
+      "correction for the number of points); the other does not contradict. *ambiguous*: the samples are too few, drift "
+      "or stall too much to tell. A single spike is no regression. Memory is compared exactly, losses step by step.\n";
   return out;
 }
 
@@ -126,19 +141,44 @@ std::string folded(const std::string& summary, const std::string& body) {
   return fmt::format("<details><summary>{}</summary>\n\n{}\n</details>\n\n", summary, body);
 }
 
+// A line for each metric of which parts changed.
+std::string what_changed(const Comparison& comparison) {
+  std::string out;
+  std::size_t lines = 0;
+  for (const PointComparison& point : comparison.points)
+    for (const MetricComparison& c : point.metrics)
+      if (const std::string text = parts_text(c.parts, c.metric.starts_with("memory")); !text.empty() && ++lines <= kMostRows)
+        out += fmt::format("- {}, {}: {}\n", escape_markdown(point.label), c.metric, text);
+  if (lines > kMostRows) out += fmt::format("- {} more; --format json lists them all\n", lines - kMostRows);
+  return out;
+}
+
+Json mean_to_json(const std::optional<MeanRatio>& mean) {
+  if (!mean) return nullptr;
+  return {{"baseline", mean->baseline},
+          {"new", mean->now},
+          {"ratio", mean->ratio},
+          {"interval", {mean->interval.low, mean->interval.high}},
+          {"p_value", mean->p_value}};
+}
+
+Json parts_to_json(const std::vector<PartChange>& parts) {
+  // Without the last digit, which is that of a product.
+  const auto rounded = [](double value) { return std::stod(fmt::format("{:.15g}", value)); };
+  Json out = Json::array();
+  for (const PartChange& part : parts) out.push_back({{"part", part.name}, {"baseline", rounded(part.baseline)}, {"new", rounded(part.now)}});
+  return out;
+}
+
 std::string to_markdown_comparison(const Comparison& comparison) {
   const CompareOptions& options = comparison.options;
   std::vector<Row> differing, same;
   Counts counts;
-  std::size_t failing = 0;
   for (const PointComparison& point : comparison.points) {
-    bool bad = false;
     for (const MetricComparison& c : point.metrics) {
-      bad = bad || options.fails(c.verdict);
       ++counts.try_emplace(rank_of(c.verdict), c.verdict, 0).first->second.second;
       (c.verdict == Verdict::same ? same : differing).push_back({&point, &c});
     }
-    failing += bad ? 1 : 0;
   }
   const auto by_rank = [](const Row& a, const Row& b) {
     return rank_of(a.metric->verdict) < rank_of(b.metric->verdict);
@@ -146,7 +186,8 @@ std::string to_markdown_comparison(const Comparison& comparison) {
   std::stable_sort(differing.begin(), differing.end(), by_rank);
   // Of what is the same, first what there is something to say about.
   std::stable_partition(same.begin(), same.end(), [](const Row& row) { return !note_of(row).empty(); });
-  std::string out = fmt::format("## mbench: {}\n\n", headline(comparison, failing));
+  const std::string subject = subject_of(comparison);
+  std::string out = "## mbench: " + escape_markdown(headline_of(comparison) + (subject.empty() ? "" : "; " + subject)) + "\n\n";
   const std::string bad = counts_text(counts, options, true), rest = counts_text(counts, options, false);
   out += fmt::format("{}{}{}.\n\n", bad.empty() ? "" : "**" + bad + "**",
                      bad.empty() || rest.empty() ? "" : "; ", rest);
@@ -154,6 +195,12 @@ std::string to_markdown_comparison(const Comparison& comparison) {
     out += "- " + escape_markdown(change) + "\n";
   if (!comparison.environment_changes.empty()) out += "\n";
   if (!differing.empty()) out += table_of(differing, options) + "\n";
+  if (const std::string parts = what_changed(comparison); !parts.empty()) out += "What changed, by part:\n\n" + parts + "\n";
+  if (comparison.fails() && !comparison.accept.empty()) {
+    out += "If this is meant, accept it:\n\n";
+    for (const std::string& command : comparison.accept) out += "    " + command + "\n";
+    out += "\n";
+  }
   if (!same.empty())
     out += folded(fmt::format("{} metrics are the same", same.size()), table_of(same, options));
   return out + folded("How this was judged", how_judged(options));
@@ -176,6 +223,8 @@ std::string to_json_comparison(const Comparison& comparison) {
                          {"ratio", number(c.ratio)},
                          {"interval", interval},
                          {"p_value", number(c.p_value)},
+                         {"mean", mean_to_json(c.mean)},
+                         {"parts", parts_to_json(c.parts)},
                          {"reason", c.reason.empty() ? Json(nullptr) : Json(c.reason)}});
     }
     points.push_back(
@@ -183,6 +232,10 @@ std::string to_json_comparison(const Comparison& comparison) {
   }
   const Thresholds& t = comparison.options.thresholds;
   const Json out = {{"schema", "mbench.compare/1"},
+                    {"headline", headline_of(comparison)},
+                    {"machine", comparison.machine},
+                    {"revision", comparison.now_revision},
+                    {"baseline_revision", comparison.baseline_revision},
                     {"regression", comparison.regression()},
                     {"fails", comparison.fails()},
                     {"thresholds", {{"time", t.time}, {"memory", t.memory}, {"loss", number(t.loss)}}},

@@ -31,13 +31,17 @@ std::string told(const MetricComparison& c) {
     return far.empty() ? fmt::format("{:+.3g} %", (ratio - 1) * 100) : far;
   };
   const auto figure = [](double value) { return std::isfinite(value) ? fmt::format("{:.6g}", value) : "not finite"; };
-  if (c.ratio) text += ": " + percent(*c.ratio);
-  if (c.interval)
-    text += fmt::format(" (99 % interval {} to {})", percent(c.interval->low), percent(c.interval->high));
-  const char* unit = c.metric == "time" ? " ms" : c.metric == "memory" ? " MiB" : "";
+  const auto interval = [&](const Interval& i) { return fmt::format(" (99 % interval {} to {})", percent(i.low), percent(i.high)); };
+  if (c.mean) text += ": mean " + percent(c.mean->ratio) + interval(c.mean->interval) + ", median ";
+  if (c.ratio) text += (c.mean ? "" : ": ") + percent(*c.ratio);
+  if (c.interval) text += interval(*c.interval);
+  const bool memory = c.metric.starts_with("memory");
+  const char* unit = c.metric.starts_with("time") ? " ms" : memory ? " MiB" : "";
   if (c.baseline && c.now)
     text += fmt::format("; baseline {}{}, new {}{}", figure(*c.baseline), unit, figure(*c.now), unit);
+  if (memory && c.baseline && c.now && *c.baseline != *c.now) text += ", " + byte_change(*c.now, *c.baseline);
   if (!c.reason.empty()) text += "; " + c.reason;
+  if (const std::string parts = parts_text(c.parts, memory); !parts.empty()) text += "; " + parts;
   return text;
 }
 

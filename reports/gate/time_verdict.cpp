@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "reports/gate/pattern.h"
+
 namespace mbench::reports {
 namespace {
 
@@ -23,9 +25,20 @@ std::string advice(const TimeEvidence& e, double threshold) {
   return fmt::format("; about {:.0f} {} would decide", std::ceil(need / 10) * 10, e.unit);
 }
 
+std::string drift_text(const TimeEvidence& e) {
+  const double need = static_cast<double>(e.samples) * TimeEvidence::kLeastIndependent / std::max(e.independent, 1.0);
+  return fmt::format("the {} drift: {} are worth {:.1f} independent ones, need {}; about {:.0f} {} have them if they drift no longer", e.unit, e.samples,
+                     e.independent, TimeEvidence::kLeastIndependent, std::ceil(need / 10) * 10, e.unit);
+}
+
 }  // namespace
 
 TimeEvidence TimeTest::weigh(const std::vector<double>& now, const std::vector<double>& baseline) {
+  return weigh(now, baseline, now, baseline);
+}
+
+TimeEvidence TimeTest::weigh(const std::vector<double>& now, const std::vector<double>& baseline, const std::vector<double>& paid_now,
+                             const std::vector<double>& paid_baseline) {
   TimeEvidence e;
   const double tau_now = autocorrelation_time(now), tau_base = autocorrelation_time(baseline);
   const auto worth = [](const std::vector<double>& samples, double tau) {
@@ -53,15 +66,17 @@ TimeEvidence TimeTest::weigh(const std::vector<double>& now, const std::vector<d
   e.least_p_value = ranks_.least_p_value(x.size(), y.size());
   // Needed only where something may have changed.
   e.shift = e.interval.low > 1 || e.interval.high < 1 ? shift_ratio(x, y) : e.ratio;
+  e.mean = weigh_means({paid_now, tau_now, doubted(tau_now)}, {paid_baseline, tau_base, doubted(tau_base)});
   return e;
 }
 
-TimeJudgement judge_time(const TimeEvidence& e, double p_value, double threshold) {
+namespace {
+
+TimeJudgement judge_median(const TimeEvidence& e, double p_value, double threshold) {
   const double high = 1 + threshold, low = 1 / high;
   const bool reaches_up = e.interval.high >= high, reaches_down = e.interval.low <= low;
   const bool above = e.interval.low > 1, below = e.interval.high < 1;
-  const std::string drift = fmt::format("the {} drift: {} are worth {:.1f} independent ones, need {}", e.unit,
-                                        e.samples, e.independent, TimeEvidence::kLeastIndependent);
+  const std::string drift = drift_text(e);
   if (!reaches_up && !reaches_down) {
     if (e.independent < static_cast<double>(TimeEvidence::kLeastSamples) &&
         !(e.most_ratio < high && e.least_ratio > low))
@@ -92,6 +107,62 @@ TimeJudgement judge_time(const TimeEvidence& e, double p_value, double threshold
     return {TimeVerdict::ambiguous,
             "a change, but whether it is as large as the threshold is open" + advice(e, threshold)};
   return {above ? TimeVerdict::slower : TimeVerdict::faster, ""};
+}
+
+std::string signed_percent(double ratio) {
+  return fmt::format("{:+.1f} %", (ratio - 1) * 100);
+}
+
+std::string joined(const std::string& first, const std::string& second) {
+  return first.empty() || second.empty() ? first + second : first + "; " + second;
+}
+
+// Both decide, and not alike.
+TimeJudgement in_conflict(const TimeEvidence& e, const std::string& pattern) {
+  return {TimeVerdict::ambiguous, joined(fmt::format("the median step is {}, the mean {}: steps of one kind became slower, others faster",
+                                                     signed_percent(e.ratio), signed_percent(e.mean->all.ratio)),
+                                         pattern)};
+}
+
+// Where the medians are the same.
+TimeJudgement judge_same(TimeJudgement median, const MeanEvidence& mean, double threshold) {
+  const SlowJudgement slow = judge_slow_steps(mean, threshold);
+  return {slow.ambiguous ? TimeVerdict::ambiguous : TimeVerdict::same, joined(median.reason, slow.reason)};
+}
+
+}  // namespace
+
+TimeJudgement judge_time(const TimeEvidence& e, double p_value, double mean_p, double threshold) {
+  TimeJudgement median = judge_median(e, p_value, threshold);
+  if (!e.mean) return median;
+  const double correction = e.p_value > 0 ? p_value / e.p_value : 1;
+  const bool enough = e.least_p_value * correction < kLevel;
+  const bool drifts = e.drifts && e.independent < TimeEvidence::kLeastIndependent;
+  const MeanVerdict mean = judge_mean(*e.mean, mean_p, threshold, enough && !drifts);
+  const std::string pattern = difference_in_pattern(*e.mean);
+  const bool mean_decides = mean == MeanVerdict::slower || mean == MeanVerdict::faster;
+  const TimeVerdict by_mean = mean == MeanVerdict::slower ? TimeVerdict::slower : TimeVerdict::faster;
+  switch (median.verdict) {
+    case TimeVerdict::slower:
+    case TimeVerdict::faster:
+      if (mean == MeanVerdict::slower && median.verdict == TimeVerdict::faster)
+        return {TimeVerdict::slower, joined(pattern, fmt::format("the mean step; the median is {}", signed_percent(e.ratio)))};
+      if (mean == MeanVerdict::same || (mean_decides && by_mean != median.verdict)) return in_conflict(e, pattern);
+      return {median.verdict, joined(median.reason, pattern)};
+    case TimeVerdict::same:
+      if (mean_decides) return {by_mean, joined(pattern, fmt::format("the mean step; the median is {}", signed_percent(e.ratio)))};
+      return judge_same(std::move(median), *e.mean, threshold);
+    case TimeVerdict::ambiguous:
+      if (mean_decides) return {by_mean, joined(pattern, "the mean step; the median alone cannot tell")};
+      if (mean == MeanVerdict::same && enough && e.independent >= TimeEvidence::kIndependentForMean && std::abs(std::log(e.ratio)) < std::log1p(threshold))
+        return judge_same({TimeVerdict::same, "by the mean step; the median alone cannot tell"}, *e.mean, threshold);
+      return {TimeVerdict::ambiguous, joined(pattern, median.reason)};
+  }
+  return median;
+}
+
+TimeJudgement judge_time(const TimeEvidence& e, double threshold) {
+  return judge_time(e, e.p_value, e.mean ? e.mean->all.p_value : 1, threshold);
 }
 
 }  // namespace mbench::reports

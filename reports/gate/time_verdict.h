@@ -1,6 +1,6 @@
 // Whether step times changed. Time has noise, so the threshold t is read as the smallest change that must be
 // found, and the verdict says which of two claims the samples refute: "nothing changed", or "it changed by t
-// or more". With r = median(new) / median(baseline) and its 99 % bootstrap interval:
+// or more". With r = median(new) / median(baseline) and its 99 % bootstrap interval the median is
 //   same       "it changed by t" is refuted: the interval lies within (1 / (1 + t), 1 + t)
 //   slower     "nothing changed" is refuted and t is not: the interval lies above 1 and reaches 1 + t or lies
 //              beyond, the rank test agrees (p < 0.01, corrected by Holm for the number of points), and the
@@ -13,12 +13,24 @@
 // change is "same"; a change between 2/3 t and t may be called either. Samples that drift are worth fewer
 // independent ones (autocorrelation_time), which widens the interval and the rank test. A drift slower than
 // the whole run cannot be told from a change by any test of one run against another.
+//
+// Users pay for all steps, so the mean is judged too (mean_verdict.h), and the verdict is of both:
+//
+//   median \ mean   slower      faster      same        open
+//   slower          slower      ambiguous   ambiguous   slower
+//   faster          slower      faster      ambiguous   faster
+//   same            slower      faster      same        as the slow steps say
+//   ambiguous       slower      faster      ambiguous*  ambiguous
+//
+// * "same" if the mean is worth 20 independent samples and the medians are less than t apart: of two states a median
+// holds one or the other, and a mean holds still. The mean alone decides nothing where samples drift, or are too few for the rank test to say anything.
 #pragma once
 #include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "reports/gate/mean_verdict.h"
 #include "reports/records/statistics.h"
 
 namespace mbench::reports {
@@ -28,7 +40,7 @@ enum class TimeVerdict { same, faster, slower, ambiguous };
 // What the samples of one point say, before the correction for the number of points.
 struct TimeEvidence {
   static constexpr std::size_t kLeastSamples = 5;
-  static constexpr double kLeastIndependent = 8;
+  static constexpr double kLeastIndependent = 8, kIndependentForMean = 20;
 
   double now = 0, baseline = 0;            // medians
   double ratio = 1, shift = 1;             // of medians; by Hodges and Lehmann
@@ -39,6 +51,7 @@ struct TimeEvidence {
   const char* unit = "samples";           // what they are called
   double independent = 0;                 // how many these are worth, on the worse side
   bool drifts = false;
+  std::optional<MeanEvidence> mean;       // not of turns (turns_verdict.h)
 };
 
 // Caches the draws of the bootstrap and the tables of the rank test between points.
@@ -46,6 +59,9 @@ class TimeTest {
  public:
   // Samples in the order they were taken, at least 5 on either side, positive.
   TimeEvidence weigh(const std::vector<double>& now, const std::vector<double>& baseline);
+  // The same where what was paid is not the samples themselves: of a soak, whose samples are medians.
+  TimeEvidence weigh(const std::vector<double>& now, const std::vector<double>& baseline, const std::vector<double>& paid_now,
+                     const std::vector<double>& paid_baseline);
 
  private:
   RatioBootstrap bootstrap_;
@@ -54,9 +70,11 @@ class TimeTest {
 
 struct TimeJudgement {
   TimeVerdict verdict = TimeVerdict::same;
-  std::string reason;  // of what is not plain: why ambiguous, or a change below the threshold
+  std::string reason;  // of what is not plain: why ambiguous, a change below the threshold, what slow steps look like
 };
-// `p_value`: corrected for the number of comparisons.
-TimeJudgement judge_time(const TimeEvidence& evidence, double p_value, double threshold);
+// `p_value`, `mean_p`: of the rank test and of the mean, each corrected for the number of comparisons.
+TimeJudgement judge_time(const TimeEvidence& evidence, double p_value, double mean_p, double threshold);
+// Without a correction.
+TimeJudgement judge_time(const TimeEvidence& evidence, double threshold);
 
 }  // namespace mbench::reports

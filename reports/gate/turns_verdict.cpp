@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "engine/spec/result.h"
+#include "reports/gate/pattern.h"
 #include "reports/records/number_text.h"
 
 namespace mbench::reports {
@@ -16,16 +17,20 @@ constexpr std::size_t kLeastPairs = 10;
 
 using Series = std::vector<double>;
 
-Series medians_of_turns(const Series& samples, std::size_t steps) {
-  Series medians;
-  for (std::size_t i = 0; i + steps <= samples.size(); i += steps)
-    medians.push_back(median_of({samples.begin() + static_cast<std::ptrdiff_t>(i), samples.begin() + static_cast<std::ptrdiff_t>(i + steps)}));
-  return medians;
+// The mean step of each: a stall within a turn is paid.
+Series means_of_turns(const Series& samples, std::size_t steps) {
+  Series means;
+  for (std::size_t i = 0; i + steps <= samples.size(); i += steps) {
+    double sum = 0;
+    for (std::size_t k = i; k < i + steps; ++k) sum += samples[k];
+    means.push_back(sum / static_cast<double>(steps));
+  }
+  return means;
 }
 
 // Logarithms of new over old, turn by turn; where one has more turns than the other these have no partner.
 Series pairs_of(const Series& now, const Series& base, std::int64_t steps) {
-  const Series x = medians_of_turns(now, static_cast<std::size_t>(steps)), y = medians_of_turns(base, static_cast<std::size_t>(steps));
+  const Series x = means_of_turns(now, static_cast<std::size_t>(steps)), y = means_of_turns(base, static_cast<std::size_t>(steps));
   Series pairs;
   for (std::size_t i = 0; i < std::min(x.size(), y.size()); ++i)
     if (x[i] > 0 && y[i] > 0) pairs.push_back(std::log(x[i] / y[i]));
@@ -74,13 +79,13 @@ TimeEvidence weigh_kind(const std::vector<const PointResult*>& now, const std::v
   return evidence_of(pairs, of_now, of_base);
 }
 
-std::string percent(double ratio) {
+std::string change_text(double ratio) {
   const std::string far = beyond_percent(ratio);
   return far.empty() ? fmt::format("{:+.1f} %", (ratio - 1) * 100) : far;
 }
 std::string told_of(const Series& rounds) {
   std::string text;
-  for (const double ratio : rounds) text += (text.empty() ? "" : ", ") + percent(ratio);
+  for (const double ratio : rounds) text += (text.empty() ? "" : ", ") + change_text(ratio);
   return text;
 }
 
@@ -95,8 +100,33 @@ bool rounds_agree(const Series& rounds, bool slower, double threshold) {
   return count(beyond) >= need && count(against) <= n / 6;
 }
 
+// The means of all turns that have a partner, with the spread of their differences.
+MeanRatio total_of(const std::vector<const PointResult*>& now, const std::vector<const PointResult*>& base) {
+  Series x, y;
+  for (std::size_t r = 0; r < now.size(); ++r) {
+    const auto steps = static_cast<std::size_t>(*now[r]->turn_steps);
+    Series a = means_of_turns(clock_of(*now[r]), steps), b = means_of_turns(clock_of(*base[r]), steps);
+    const std::size_t both = std::min(a.size(), b.size());
+    x.insert(x.end(), a.begin(), a.begin() + static_cast<std::ptrdiff_t>(both));
+    y.insert(y.end(), b.begin(), b.begin() + static_cast<std::ptrdiff_t>(both));
+  }
+  const double x_mean = mean_of(x).mean, y_mean = mean_of(y).mean;
+  Series apart;
+  for (std::size_t i = 0; i < x.size(); ++i) apart.push_back(x[i] / x_mean - y[i] / y_mean);
+  // All that varies is in the one side: the relative difference, about the ratio.
+  MeanOf differing = mean_of(apart, autocorrelation_time(apart));
+  differing.mean = x_mean;
+  differing.variance *= x_mean * x_mean;
+  return mean_ratio(differing, {y_mean, 0, differing.worth});
+}
+
+// The sum is longer beyond doubt, whatever the middle says.
+bool is_longer(const MeanRatio& total, double threshold) {
+  return total.interval.low > 1 && total.interval.high >= 1 + threshold && total.ratio >= 1 + 2 * threshold / 3;
+}
+
 TimeJudgement judge_kind(const TimeEvidence& e, const Series& rounds, double p_value, double threshold) {
-  TimeJudgement judged = judge_time(e, p_value, threshold);
+  TimeJudgement judged = judge_time(e, p_value, 1, threshold);
   if (judged.verdict != TimeVerdict::slower && judged.verdict != TimeVerdict::faster) return judged;
   const bool slower = judged.verdict == TimeVerdict::slower;
   if (!rounds_agree(rounds, slower, threshold))
@@ -119,18 +149,39 @@ TurnsEvidence TurnsTest::weigh(const std::vector<const PointResult*>& now, const
   TurnsEvidence e;
   e.clock = weigh_kind(now, base, clock_of, e.clock_rounds);
   e.cpu = weigh_kind(now, base, cpu_of, e.cpu_rounds);
+  e.total = total_of(now, base);
+  const SlowSteps slow = slow_steps(clock_of(*now.front()));
+  if (slow.recurs()) e.pattern = slow_pattern(slow);
   return e;
 }
 
-TimeJudgement judge_turns(const TurnsEvidence& e, double clock_p, double cpu_p, double threshold) {
+namespace {
+
+std::string interval_text(double ratio, const Interval& interval) {
+  return fmt::format("{}, {} to {}", change_text(ratio), change_text(interval.low), change_text(interval.high));
+}
+
+TimeJudgement judge_clocks(const TurnsEvidence& e, double clock_p, double cpu_p, double threshold) {
   TimeJudgement clock = judge_kind(e.clock, e.clock_rounds, clock_p, threshold);
+  const bool not_slower = clock.verdict == TimeVerdict::same || clock.verdict == TimeVerdict::faster;
+  if (not_slower && is_longer(e.total, threshold))
+    return {TimeVerdict::ambiguous, fmt::format("most turns are not slower ({}), all together are{}{}; measure more rounds", change_text(e.clock.ratio),
+                                                e.pattern.empty() ? "" : ": ", e.pattern)};
   if (clock.verdict != TimeVerdict::ambiguous) return clock;
   const TimeJudgement cpu = judge_kind(e.cpu, e.cpu_rounds, cpu_p, threshold);
-  const std::string told = fmt::format("CPU time of the ranks {}, {} to {}", percent(e.cpu.ratio), percent(e.cpu.interval.low), percent(e.cpu.interval.high));
+  const std::string told = "CPU time of the ranks " + interval_text(e.cpu.ratio, e.cpu.interval);
   if (cpu.verdict == TimeVerdict::slower || cpu.verdict == TimeVerdict::faster)
     return {cpu.verdict, told + "; the clock alone cannot tell: something else ran"};
   clock.reason += "; " + told;
   return clock;
+}
+
+}  // namespace
+
+TimeJudgement judge_turns(const TurnsEvidence& e, double clock_p, double cpu_p, double threshold) {
+  TimeJudgement judged = judge_clocks(e, clock_p, cpu_p, threshold);
+  judged.reason += (judged.reason.empty() ? "" : "; ") + std::string("the mean of all turns ") + interval_text(e.total.ratio, e.total.interval);
+  return judged;
 }
 
 }  // namespace mbench::reports

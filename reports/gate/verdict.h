@@ -16,8 +16,8 @@ struct Thresholds {  // fractions: 0.05 is 5 %
 const std::vector<std::string>& compared_metrics();
 void check_metrics(const std::vector<std::string>& metrics);  // bad_input naming --metric if one is none
 
-// "time=5%": sets one of time, memory, loss; bad_input naming --threshold otherwise.
-void set_threshold(Thresholds& thresholds, const std::string& text);
+// "time=5%": sets one of time, memory, loss; bad_input naming the option otherwise.
+void set_threshold(Thresholds& thresholds, const std::string& text, const std::string& option = "--threshold");
 
 enum class Verdict {
   same,

@@ -62,6 +62,8 @@ std::string reproduce_command(const ResultFile& file, const std::string& path, c
     Json fields = Json::object();
     for (const std::string& key : point_keys())
       if (point.contains(key)) fields[key] = point[key];
+    for (const PointField& former : former_point_fields())  // a record has the name of a precision alone
+      if (former.part_of == "precision" && point.contains(former.key)) fields[former.key] = point[former.key];
     const std::string name = record.id() + ".point.json";
     return fmt::format("printf '%s\\n' {} > {} && mpirun -np {} mbench run {}", shell_word(dump(fields)),
                        name, dump(point.at("world")), name);

@@ -343,7 +343,6 @@ void require_name(const std::vector<Record>& records, std::string_view name, std
 std::vector<std::string> metric_names(const std::vector<const Record*>& records) {
   static const std::set<std::string> others = {"id",        "world",   "device_name",
                                                "simulated", "outcome", "reason"};
-  const auto& fields = point_keys();
   std::vector<std::string> names;
   std::set<std::string> seen;
   const auto add = [&](const std::string& name) {
@@ -351,9 +350,7 @@ std::vector<std::string> metric_names(const std::vector<const Record*>& records)
   };
   for (const Record* record : records)
     for (const auto& [key, value] : record->json().items()) {
-      if (value.is_null() || others.count(key) ||
-          std::find(fields.begin(), fields.end(), key) != fields.end())
-        continue;
+      if (value.is_null() || others.count(key) || find_field(key)) continue;
       if (value.is_object()) {
         for (const auto& [part, number] : value.items())
           if (number.is_number() && part != "size") add(key + "." + part);
@@ -418,6 +415,8 @@ std::vector<std::string> swept_fields(const Json& spec, const std::vector<const 
   for (const std::string& field : point_keys())
     if (std::find(candidates.begin(), candidates.end(), field) == candidates.end())
       candidates.push_back(field);
+  for (const PointField& former : former_point_fields())
+    if (std::find(candidates.begin(), candidates.end(), former.key) == candidates.end()) candidates.push_back(former.key);
   const std::set<std::string> differ = differing(candidates, records);
   std::vector<std::string> fields;
   std::vector<std::string> said(records.size());  // what the fields so far say of each record

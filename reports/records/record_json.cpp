@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/spec/field_table.h"
 #include "reports/records/flags.h"
 #include "reports/records/soak_findings.h"
 
@@ -26,6 +27,9 @@ Json brief_json(const PointResult& result) {
   brief.turn_cpu_ms.clear();
   if (brief.soak) brief.soak->windows.clear();
   Json json = result_to_json(brief);
+  json["framework"] = name_of(result.point.framework);
+  json["precision"] = name_of(result.point.precision);
+  for (const Field& former : former_fields()) json[former.about.key] = former.write(result.point);
   if (!result.compute_ms_by_rank.empty()) {
     Json& medians = json["compute_ms_by_rank"] = Json::array();
     for (const StepParts& rank : result.compute_ms_by_rank)

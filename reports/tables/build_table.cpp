@@ -27,8 +27,7 @@ bool is_configuration(const ColumnDeclaration& column) {
   for (const CellText& line : column.lines)
     for (const std::string& name : line.names()) {
       const std::string root = name.substr(0, name.find('.'));
-      const auto& keys = point_keys();
-      if (std::find(keys.begin(), keys.end(), root) == keys.end() && root != "id" && root != "world" &&
+      if (!is_field(name) && !find_field(root) && root != "id" && root != "world" &&
           root != "device" && root != "simulated" && root != "parameters" && root != "published" &&
           name != "error.parameters")
         return false;

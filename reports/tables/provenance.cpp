@@ -8,6 +8,7 @@
 
 #include "engine/base/text.h"
 #include "engine/spec/fields.h"
+#include "engine/spec/point_builder.h"
 #include "engine/spec/result_file.h"
 
 namespace mbench::reports {
@@ -155,7 +156,7 @@ std::vector<std::string> measured_on(const ResultFile& file) {
 
 std::string common_to_all(const std::vector<const Record*>& records) {
   const Point unset;
-  const Json defaults = point_to_json(unset);
+  const Json defaults = point_in_words(unset);
   if (records.empty()) return "";
   std::vector<std::pair<std::string, Json>> common;
   for (const PointField& field : point_fields())

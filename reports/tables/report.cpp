@@ -103,11 +103,10 @@ TableDeclaration table_of_columns(const std::vector<std::string>& names) {
   TableDeclaration declaration;
   declaration.name = "columns";
   // Labels end where the first metric stands, so the columns keep their order.
-  const auto& fields = point_keys();
   for (const std::string& name : names) {
     const bool label =
         declaration.columns.empty() &&
-        (declaration.rows.empty() || std::find(fields.begin(), fields.end(), name) != fields.end());
+        (declaration.rows.empty() || find_field(name));
     if (label) {
       RowDeclaration row = row_of(name);
       const ColumnDeclaration column = column_of(name);

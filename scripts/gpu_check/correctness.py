@@ -42,11 +42,17 @@ def ops(room):
     return ("ok" if code == 0 else "failed"), " ".join(text.strip("= \n").splitlines()[-1:]), {}
 
 
+def framework_of(p):
+    """In one line: megatron-2022, host mbench."""
+    framework = p["framework"]
+    return framework if isinstance(framework, str) else ", ".join(v if k == "preset" else f"{k} {v}" for k, v in framework.items())
+
+
 def label(p):
     words = [f"{axis} {p[axis]}" for axis in ("tp", "pp", "dp") if p[axis] > 1] or ["1 rank"]
     words += ["sp"] * p["sequence_parallel"] + [p["recompute"]] * (p["recompute"] != "none")
     words += [p["schedule"]] * (p["pp"] > 1) + ["flash"] * (p["attention"] == "flash")
-    return " ".join([*words, p["graph"], p["precision"]])
+    return " ".join([*words, framework_of(p), p["precision"]])
 
 
 def over_precisions(spec, precisions):
@@ -140,8 +146,8 @@ def memory_differences(p, other):
 
 def configuration(p):
     """What tells the points of one sweep apart, the same on every device."""
-    return tuple(p[key] for key in ("seq", "micro_batch", "global_batch", "tp", "pp", "dp", "sequence_parallel", "recompute",
-                                    "strategy", "schedule", "virtual_stages", "precision", "attention", "graph"))
+    return framework_of(p), *(p[key] for key in ("seq", "micro_batch", "global_batch", "tp", "pp", "dp", "sequence_parallel",
+                                                 "recompute", "strategy", "schedule", "virtual_stages", "precision", "attention"))
 
 
 def compare_with_simulator(room, name, spec, points):

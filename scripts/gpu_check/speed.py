@@ -34,7 +34,7 @@ def launch(room):
     number = lambda x: "n/a" if x is None else f"{x:.0f}"
     rows = [(k["name"], k["kernels"], number(k["ns"]), k["raw"], number(k["raw_ns"]), number(k["overhead_ns"]))
             for k in told["kinds"]]
-    steps = [(s["graph"], s["ops"], number(s["ns_per_op"])) for s in told["steps"]]
+    steps = [(s["framework"], s["ops"], number(s["ns_per_op"])) for s in told["steps"]]
     median = told["median_overhead_ns"]
     real = on_gpu and not room.tiny
     goals = [record.goal("median overhead of the engine's host code per kernel launch", f"< {GOAL_LAUNCH_NS} ns",
@@ -43,7 +43,7 @@ def launch(room):
             f"median {told['median_ns']:.0f} ns in the front alone, on a device that only counts")
     return "ok", said, {"goals": goals, "details": told, "tables": [
         record.table("Host time of a launch, ns", ["op", "kernels", "engine", "bare call", "bare", "overhead"], rows),
-        record.table("Host time of whole steps of a tiny model, waits included", ["graph", "ops", "ns an op"], steps)]}
+        record.table("Host time of whole steps of a tiny model, waits included", ["framework", "ops", "ns an op"], steps)]}
 
 
 def best_of(points):

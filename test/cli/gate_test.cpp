@@ -51,7 +51,7 @@ TEST_CASE("compare's exit code and formats, from the command line") {
   CHECK(room.shell("$M compare new.json --baseline old.json").code == 0);
   const Run slow = room.shell("$M compare slow.json --baseline old.json");
   CHECK(slow.code == 1);
-  CHECK_THAT(slow.out, Contains("## mbench: regression in 3 of 3 points") && Contains("<details>"));
+  CHECK_THAT(slow.out, Contains("% slower: all 3 points; A CPU, 2 cores, c against a\n") && Contains("<details>"));
   CHECK(room.shell("$M compare slow.json --baseline old.json --metric memory").code == 0);
   CHECK(room.shell("$M compare slow.json --confirm new.json --baseline old.json").code == 0);
   CHECK(room.shell("$M compare slow.json --confirm slow.json --baseline old.json").code == 1);
@@ -64,7 +64,7 @@ TEST_CASE("compare's exit code and formats, from the command line") {
   CHECK(room.shell("$M compare less.json --baseline old.json").code == 0);
   CHECK(room.shell("$M compare less.json --baseline old.json --fail-on missing").code == 1);
   for (const std::string bad :
-       {"--format xml", "--metric tme", "--threshold time=5", "--fail-on slow", "--at abc"}) {
+       {"--format xml", "--metric tme", "--threshold time=5", "--fail-on slow", "--at abc", "--against oldest", "--against oldst", "--budget loss=5%"}) {
     INFO(bad);
     const Run run = room.shell("$M compare new.json --baseline old.json " + bad);
     CHECK(run.code == 2);
@@ -83,7 +83,7 @@ TEST_CASE("the folder of a sweep stands for its results.json") {
   for (const char* comparison : {"slow --baseline old", "slow/ --baseline old/results.json --confirm slow"}) {
     const Run run = room.shell(std::string("$M compare ") + comparison);
     CHECK(run.code == 1);
-    CHECK_THAT(run.out, Contains("regression in 3 of 3 points"));
+    CHECK_THAT(run.out, Contains("% slower: all 3 points"));
   }
   CHECK(room.shell("$M report slow").out == room.shell("$M report slow/results.json").out);
   CHECK_THAT(room.shell("$M report slow").out, Contains("gpt-bytes-tiny"));
@@ -147,6 +147,21 @@ TEST_CASE("a baseline's life: add, compare with the folder, list, show, trend, r
   CHECK(room.shell("$M compare now.json --baseline baselines").code == 0);
   CHECK(room.shell("$M compare now.json --baseline baselines --at r3").code == 1);
   CHECK(room.shell("$M compare now.json --baseline baselines --at none").code == 2);
+  // Against an entry that is not named by its revision, and with a budget since it.
+  CHECK(room.shell("$M compare now.json --baseline baselines --against best").code == 1);
+  const Run oldest = room.shell("$M compare now.json --baseline baselines --against oldest");
+  CHECK(oldest.code == 1);
+  CHECK_THAT(oldest.out, Contains("% slower: all 3 points; A CPU, 2 cores, now against r1\n") && Contains("    mbench baseline add now.json --dir baselines\n"));
+  CHECK(room.shell("$M compare now.json --baseline baselines --against pinned").code == 2);
+  const Run budget = room.shell("$M compare now.json --baseline baselines --budget time=5%");
+  CHECK(budget.code == 1);
+  CHECK_THAT(budget.out, Contains("over the budget of 5 % since r1 (2026-01-01)") && Contains("    mbench baseline pin --dir baselines\n"));
+  CHECK(room.shell("$M baseline pin --revision r7").code == 0);
+  CHECK(room.shell("$M compare now.json --baseline baselines --budget time=5% --against pinned").code == 0);
+  CHECK_THAT(room.shell("$M baseline show").out, Contains("r7, pinned"));
+  CHECK(room.shell("$M baseline unpin").code == 0);
+  CHECK(room.shell("$M baseline pin --revision none").code == 2);
+  CHECK(room.shell("$M compare now.json --baseline r1.json --budget time=5%").code == 2);
   const Run list = room.shell("$M baseline list");
   CHECK_THAT(list.out, Contains("| seq 64") && Contains("|       9 | 2026-01-09T00:00:00Z | r9"));
   const Run trend = room.shell("$M trend");

@@ -14,7 +14,7 @@ TEST_CASE("the published ways to hold 1.3B parameters on four GPUs train on four
   std::map<std::string, PointResult> rows;  // by precision and zero
   for (const std::string name : {"pai-gpt-1.3b-zero", "pai-gpt-1.3b-sharded"}) {
     const Run run = room.shell("$M sweep " MBENCH_SOURCE_DIR "/configs/published/" + name +
-                                   ".json --on cpu --set framework=mbench --set model=gpt-bytes-3m --set seq=64 "
+                                   ".json --on cpu --set framework.host=mbench --set model=gpt-bytes-3m --set seq=64 "
                                    "--set dropout=0 --set iterations=4 --set warmup=1 --quiet --out " +
                                    name,
                                100);

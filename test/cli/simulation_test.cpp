@@ -43,22 +43,22 @@ std::set<std::string> files(const Room& room, const std::string& beginning) {
 
 TEST_CASE("a framework whose figures a machine lacks is unsupported where it needs them, and says so on standard error") {
   const Room room;
-  room.put("s.json", R"({"model": "gpt2-124m", "seq": 512, "precision": "bf16", "global_batch": 4, "dp": 2, "framework": "internevo",
+  room.put("s.json", R"({"model": "gpt2-124m", "seq": 512, "precision": "bf16", "global_batch": 4, "dp": 2, "framework": "internevo-2023",
                          "attention": "flash"})");
-  const std::string on = " --on sim:2xH100-SXM5-80GB ", says = "framework internevo runs on the first FlashAttention, got H100-SXM5-80GB";
+  const std::string on = " --on sim:2xH100-SXM5-80GB ", says = "framework internevo-2023 runs on the first FlashAttention, got H100-SXM5-80GB";
   const Run sweep = room.shell("$M sweep s.json --quiet --out o" + on);
   INFO(sweep.out << sweep.err);
   CHECK(sweep.code == 0);
   const PointResult row = read_result_file(room / "o/results.json").points.at(0);
   CHECK(row.outcome == Outcome::unsupported);
-  CHECK_THAT(row.reason, Contains(says) && Contains("need them, another framework, or attention core with graph eager or megatron_core"));
+  CHECK_THAT(row.reason, Contains(says) && Contains("need them, another framework, or attention core with a framework that keeps its scores"));
   const Run plan = room.shell("$M plan s.json" + on);
   CHECK(plan.code == 0);
   CHECK_THAT(plan.out, Contains("cannot run: [sim] " + says));
   CHECK_THAT(plan.err, Contains(says));
   // What it advises works.
-  for (const std::string set : {"attention=core --set graph=eager", "framework=mbench"}) CHECK(room.shell("$M plan s.json --set " + set + on).code == 0);
-  CHECK_THAT(room.shell("$M sweep s.json --quiet --out c --set attention=core --set graph=eager" + on).out, Contains("| ok"));
+  for (const std::string set : {"attention=core", "framework=mbench"}) CHECK(room.shell("$M plan s.json --set " + set + on).code == 0);
+  CHECK_THAT(room.shell("$M sweep s.json --quiet --out c --set attention=core" + on).out, Contains("| ok"));
   const Run search = room.shell("$M search s.json --quiet --out s --set tp=any --set dp=any" + on);
   INFO(search.out << search.err);
   CHECK(search.code == 0);
@@ -123,10 +123,10 @@ TEST_CASE(
     CHECK(name.code == 2);
     CHECK_THAT(name.err, Contains("[device] no such machine, got \"V100-SXM2-16G\"") &&
                              Contains("did you mean \"V100-SXM2-16GB\"?"));
-    const Run framework = room.shell("$M " + command + " tiny.json --set framework=megatorn" + kOn);
+    const Run framework = room.shell("$M " + command + " tiny.json --set framework=megatron-cor" + kOn);
     CHECK(framework.code == 2);
-    CHECK_THAT(framework.err, Contains("[framework] no such framework, got \"megatorn\"") &&
-                                  Contains("did you mean \"megatron\"?"));
+    CHECK_THAT(framework.err, Contains("$.framework] no such framework, got \"megatron-cor\"") &&
+                                  Contains("did you mean \"megatron-core\"?"));
     CHECK(room.shell("$M " + command + " tiny.json --on sim:V100-SXM2-16GB").code == 2);
   }
   CHECK_FALSE(fs::exists(room / "out"));

@@ -98,5 +98,5 @@ TEST_CASE("DeepSpeed: a point goes out and comes back, or what no config says is
   CHECK_THROWS_WITH(write_deepspeed(other), Contains("zero \"fsdp\""));
   other = point;
   other.precision = Precision::fp8;
-  CHECK_THROWS_WITH(write_deepspeed(other), Contains("precision \"fp8\""));
+  CHECK_THROWS_WITH(write_deepspeed(other), Contains("precision.preset \"fp8\""));
 }

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "engine/base/json_reader.h"
+#include "engine/framework/framework.h"
 #include "engine/spec/point.h"
 #include "formats/table/flat.h"
 #include "test/catch.h"
@@ -48,11 +49,8 @@ TEST_CASE("Megatron: a list of arguments, with the defaults of Megatron") {
   CHECK(p.seq == 128);
   CHECK(p.global_batch == 2);
   CHECK(p.precision == Precision::f32);
-  CHECK(p.graph == Graph::megatron_core);
-  CHECK(p.framework == "megatron_core");
-  CHECK(p.cross_entropy_fusion == CrossEntropyFusion::none);
+  CHECK(name_of(p.framework) == "megatron-core, cross_entropy_fusion none");
   CHECK_FALSE(p.overlap_grad_reduce);
-  CHECK(p.mask_in_batch);
   CHECK(point_of(kArguments + "--swiglu").model.ffn == 128);
 }
 
@@ -108,7 +106,7 @@ torchrun ${DISTRIBUTED_ARGS[@]} pretrain_gpt.py ${MODEL} ${TRAIN[@]} ${PARALLEL[
   CHECK(p.fp8_recipe == Fp8Recipe::delayed);
   CHECK(p.fp8_parameters);
   CHECK(p.recompute == Recompute::selective);
-  CHECK(p.cross_entropy_fusion == CrossEntropyFusion::native);
+  CHECK(name_of(p.framework) == "megatron-core, cross_entropy_fusion native");
   CHECK(p.learning_rate == 3e-4);
   CHECK(p.clip_grad == 0.5);
   const std::string notes = notes_of(script);
@@ -174,7 +172,7 @@ TEST_CASE("Megatron: experts") {
   CHECK(routing.balance_loss == 1e-4);
   CHECK(str(p.router) == "balanced");
   CHECK(p.ep_communication == EpCommunication::all_to_all);
-  CHECK(p.grouped_experts);
+  CHECK(framework_part(p.framework, "grouped_experts") == true);
 }
 
 TEST_CASE("Megatron: ranks of a batch job") {
@@ -182,6 +180,39 @@ TEST_CASE("Megatron: ranks of a batch job") {
   CHECK(point_of("#SBATCH --nodes=4\n#SBATCH --ntasks-per-node=8\n" + run).dp == 32);
   CHECK_THAT(notes_of(run), Contains("how many ranks start is not said: dp 1"));
   CHECK_THAT(notes_of("torchrun --nproc_per_node 8 --nnodes $SLURM_NNODES " + run.substr(run.find("pretrain"))), Contains("SLURM_NNODES is not set"));
+}
+
+// Flags come from the framework's file: an option that is added there goes out and comes back, or this fails.
+TEST_CASE("Megatron: every choice of every option of the framework goes out and comes back") {
+  const Point plain = point_of(kArguments + "--num-experts 4 --moe-grouped-gemm");
+  int tried = 0;
+  for (const FrameworkOption& option : find_builtin("megatron-core")->options())
+    for (const FrameworkChoice& choice : option.choices) {
+      Point point = plain;
+      const json value = choice.name == "true" || choice.name == "false" ? json(choice.name == "true") : json(choice.name);
+      set_framework_part(point.framework, option.name, value, "framework");
+      INFO(name_of(point.framework));
+      const std::string script = write_megatron(point);
+      CHECK(point_of(script).framework == point.framework);
+      ++tried;
+    }
+  CHECK(tried >= 14);
+  CHECK(name_of(point_of(kArguments + "--no-rope-fusion --deterministic-mode --no-create-attention-mask-in-dataloader --cross-entropy-loss-fusion --cross-entropy-fusion-impl te").framework) ==
+        "megatron-core, deterministic true, mask_in_batch false, rope_fusion false");
+}
+
+TEST_CASE("Megatron: what differs in precision goes out and comes back") {
+  const std::pair<const char*, const char*> all[] = {{"--bf16 --grad-reduce-in-bf16", R"({"preset":"bf16","gradients":"bf16"})"},
+                                                     {"--fp16 --accumulate-allreduce-grads-in-fp32", R"({"preset":"fp16","gradients":"f32"})"},
+                                                     {"--bf16 --use-precision-aware-optimizer --exp-avg-dtype bf16 --exp-avg-sq-dtype bf16", R"({"preset":"bf16","moments":"bf16"})"},
+                                                     {"--bf16 --fp8-format hybrid --fp8-recipe blockwise --fp8-param-gather", R"({"preset":"fp8","fp8_recipe":"blockwise","fp8_parameters":true})"},
+                                                     {"--bf16", R"("bf16")"}};
+  for (const auto& [flags, wanted] : all) {
+    const nlohmann::ordered_json spec = read_megatron(kArguments + flags, "a.sh", {}).spec;
+    CHECK(spec.at("precision").dump() == wanted);
+    const Point point = point_from_json(json(spec), "spec");
+    CHECK(read_megatron(write_megatron(point), "b.sh", {}).spec.at("precision") == spec.at("precision"));
+  }
 }
 
 TEST_CASE("Megatron: every published point that flags can say goes out and comes back the same") {
@@ -197,7 +228,7 @@ TEST_CASE("Megatron: every published point that flags can say goes out and comes
     ordered_json spec = parse_json(read_text_file(entry.path().string()), name);
     for (const char* key : {"$schema", "name", "published", "tables"}) spec.erase(key);
     const Point point = point_from_json(json(spec), name);
-    if (point.framework != "megatron_core") {
+    if (point.framework.preset != "megatron-core") {
       ++others;
       CHECK_THROWS_AS(write_megatron(point), Error);
       continue;

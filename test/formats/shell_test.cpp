@@ -16,7 +16,8 @@ std::string words(const std::string& text, const std::map<std::string, std::stri
     if (!all.empty()) all += " | ";
     for (std::size_t i = 0; i < command.words.size(); ++i) {
       const ShellWord& word = command.words[i];
-      all += (i ? " " : "") + (word.unknown.empty() ? "<" + word.text + ">" : "?");
+      if (i) all += ' ';
+      all += word.unknown.empty() ? fmt::format("<{}>", word.text) : "?";
     }
   }
   return all;

@@ -5,6 +5,7 @@
 #include "engine/comm/mpi/mpi_world.h"
 #include "strategies/strategies.h"
 #include "test/catch.h"
+#include "test/graphs.h"
 
 using namespace mbench;
 
@@ -66,7 +67,7 @@ TEST_CASE("exchanges between all places, along every dim") {
   point.seq = 64;
   point.tp = 4;
   for (const Graph graph : {Graph::eager, Graph::fused}) {
-    point.graph = graph;
+    point.framework = keeps(graph);
     const Plan plan = strategies::make_plan(point);
     const Groups groups(ranks.device, ranks.world, plan.mesh);
     Context context{ranks.device, plan, groups, {}, 0};

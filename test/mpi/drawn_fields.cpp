@@ -128,7 +128,6 @@ const std::vector<FixedField>& fixed_fields() {
       {"strategy", "names a value of zero and of recompute, which are drawn"},
       {"rope_fusion", "a real device has one kernel for it"},
       {"deterministic", "a real device refuses it"},
-      {"framework", "of a simulation: drawn there, by the layout's number"},
       {"machine", "of a simulation: changes times alone"},
       {"device", "the CPU, and the simulated machine that it is held against"},
       {"memory_limit", "changes nothing where there is room"},

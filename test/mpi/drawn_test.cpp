@@ -17,10 +17,12 @@
 #include "engine/sim/recordings.h"
 #include "engine/sim/simulate.h"
 #include "engine/spec/fields.h"
+#include "engine/spec/point_builder.h"
 #include "engine/spec/tolerance.h"
 #include "engine/train/data.h"
 #include "engine/train/trainer.h"
 #include "test/catch.h"
+#include "test/graphs.h"
 #include "test/mpi/drawn_fields.h"
 #include "test/mpi/layout_run.h"
 #include "test/mpi/random_layouts.h"
@@ -122,7 +124,7 @@ struct Forecast {
 Forecast forecast(Point point, const Machine& machine, const std::string& framework_name) {
   const Plan plan = strategies::make_plan(point);
   const Framework framework = find_framework(framework_name, "test");
-  const std::uint64_t libraries = library_memory(point, framework);
+  const std::uint64_t libraries = library_memory(plan, framework);
   sim::Recordings recordings;
   SimulateOptions options;
   options.recordings = &recordings;
@@ -229,11 +231,11 @@ struct Expected {
 };
 
 std::string framework_of(std::size_t number, const Point& point) {
-  static const char* const names[] = {"mbench", "megatron_core", "megatron", "torchtitan", "internevo"};
+  static const char* const names[] = {"mbench", "megatron-core", "megatron-2022", "torchtitan", "internevo-2023"};
   const std::string name = names[number % std::size(names)];
   // The first FlashAttention, on which InternEvo runs, is no kernel of this machine's file: it is drawn where attention is op by op.
-  const bool one_op = point.attention == AttentionKind::flash || point.graph == Graph::fused;
-  return name == "internevo" && one_op ? "mbench" : name;
+  const bool one_op = point.attention == AttentionKind::flash || mbench::framework_of(point.framework)->keeps.fused_attention;
+  return name == "internevo-2023" && one_op ? "mbench" : name;
 }
 
 bool sizes_follow_data(const Point& p) { return p.model.experts > 0 && p.router.routing == Routing::learned && p.ep > 1; }
@@ -325,7 +327,12 @@ TEST_CASE("every field of a spec is drawn, or is named with the reason why it is
     CHECK(named.insert(field.key).second);
     CHECK_FALSE(field.reason.empty());
   }
-  const std::set<std::string> keys(point_keys().begin(), point_keys().end());
+  // A framework is drawn by its parts, and its host costs by the number of the layout.
+  std::set<std::string> keys(point_keys().begin(), point_keys().end());
+  keys.erase("framework"), keys.insert("graph");
+  for (const FrameworkOption& option : all_framework_options()) keys.insert(option.name);
+  for (const PointField& former : former_point_fields())
+    if (former.part_of == "precision") keys.insert(former.key);
   CHECK(named == keys);
 }
 
@@ -335,7 +342,7 @@ TEST_CASE("every value that a field may have is drawn") {
   for (const DrawnField& field : drawn_fields()) left[field.key] = field.values;
   for (const auto& model : drawn_models()) left["family"].push_back(model.at("family"));
   for (const Layout& layout : random_layouts(1, 2000)) {
-    nlohmann::json fields = point_to_json(layout.point);
+    nlohmann::json fields = point_in_words(layout.point);
     fields["family"] = layout.point.model.family;
     for (auto& [key, values] : left) std::erase(values, fields.at(key));
   }

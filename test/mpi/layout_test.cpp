@@ -3,6 +3,7 @@
 
 #include "engine/spec/tolerance.h"
 #include "test/catch.h"
+#include "test/graphs.h"
 #include "test/mpi/layout_run.h"
 #include "test/mpi/layouts.h"
 
@@ -56,7 +57,7 @@ TEST_CASE("recompute changes no bit") {
     for (const std::string family : {"gpt", "bert"}) {
       Layout layout = layout_of("recompute", family, 2, 2, 2, true);
       layout.point.dropout = 0.1;
-      layout.point.graph = graph;
+      layout.point.framework = keeps(graph);
       const PointResult kept = run_layout(layout.point);
       for (const Recompute mode : {Recompute::selective, Recompute::full}) {
         layout.point.recompute = mode;

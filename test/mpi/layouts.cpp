@@ -1,3 +1,4 @@
+#include "test/graphs.h"
 #include "test/mpi/layouts.h"
 
 #include <fmt/format.h>
@@ -71,15 +72,12 @@ std::string describe(const Layout& l) {
   return fmt::format("{}: {} tp{} pp{} dp{} cp{} by {}{} zero {} offload {} {} {} {} dropout {} {} {}", l.name,
                      p.model.family, p.tp, p.pp, p.dp, p.cp, name_of(p.cp_communication),
                      p.sequence_parallel ? " sp" : "", name_of(p.zero), name_of(p.offload), name_of(p.recompute),
-                     name_of(p.schedule), name_of(p.precision), p.dropout, name_of(p.graph),
+                     name_of(p.schedule), name_of(p.precision), p.dropout, name_of(p.framework),
                      name_of(p.attention));
 }
 
 Point serial_point_of(const Layout& l) {
   Point p = without(l.point, {FieldKind::layout});
-  p.graph = Graph::fused;
-  p.cross_entropy_fusion = CrossEntropyFusion::te;
-  p.gradient_accumulation_fusion = true;
   p.attention = AttentionKind::core;
   return p;
 }

@@ -38,7 +38,7 @@ def row(**changes):
     """A point as results.json has it, as far as the steps read it."""
     sizes = {"seq": 32, "micro_batch": 1, "global_batch": 8, "tp": 1, "pp": 1, "dp": 1, "virtual_stages": 1, "world": 1}
     words = {"sequence_parallel": False, "recompute": "none", "strategy": "", "schedule": "1f1b", "precision": "bf16",
-             "attention": "core", "graph": "fused", "outcome": "ok", "reason": None, "device_name": "GPU"}
+             "attention": "core", "framework": "mbench", "outcome": "ok", "reason": None, "device_name": "GPU"}
     memory = {"peak_memory_mib": 2.5, "peak_memory_by_rank_mib": [2.5], "memory_anatomy_mib": {"weights": 2.5},
               "reserved_memory_mib": 4.0}
     return {**sizes, **words, **memory, "losses": [5.0, 4.0], "gradient_norms": [1.0, 2.0], "parameters": 7, **changes}
@@ -97,7 +97,7 @@ class Verdicts(InFolder):
         self.assertEqual(self.layouts(losses=[5.0, 4.0 * 1.009])[0], "ok")
         result, said, _ = self.layouts(losses=[5.0, 4.0 * 1.011])
         self.assertEqual(result, "failed")
-        self.assertIn("tp 2 fused bf16: losses", said)
+        self.assertIn("tp 2 mbench bf16: losses", said)
         self.assertEqual(self.layouts(losses=[5.0, float("nan")])[0], "failed")
         self.assertEqual(self.layouts(gradient_norms=[1.0, 2.3])[0], "failed")
 

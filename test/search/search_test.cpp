@@ -94,7 +94,7 @@ TEST_CASE("in small spaces the search finds what simulating everything finds") {
     const std::string device = fmt::format("sim:{}x{}", c.devices, c.machine);
     const Space space = space_of(c.spec, device);
     const Machine machine = find_machine(c.machine, "test");
-    const Framework framework = find_framework(space.base.framework, "test");
+    const Framework framework = *framework_of(space.base.framework);
     const Place place{machine, framework, c.devices};
     SearchOptions options;
     options.best = 3;

@@ -139,7 +139,7 @@ TEST_CASE("dp that is given leaves devices idle, and so does a search for few de
 TEST_CASE("what the framework has not is offered only where the spec lists it") {
   const auto stages = [](const std::string& text) {
     Space space = space_of(text);
-    space.can = Abilities::from_json(R"({"zero": [0, 1], "offload": ["none"]})"_json, "can");
+    space.can = Abilities{{{"zero", {"0", "1"}}, {"offload", {"none"}}}};
     std::set<Zero> all;
     for (const Point& p : layouts(space)) {
       CHECK(p.offload == Offload::none);

@@ -61,15 +61,16 @@ json drawn_spec(std::mt19937_64& draw) {
   static const json schema = point_schema();
   json spec = {{"model", one_of(models())}, {"seq", one_of(drawn_values().at("seq"))}};
   const std::uint64_t one_in = 3 + draw() % 40;
-  for (const strategies::Strategy& s : strategies::all_strategies())
-    for (const std::string_view name : s.fields) {
-      const std::string field(name);
-      if (draw() % one_in != 0 || field == "model") continue;
-      const json& about = schema.at(field);
-      if (drawn_values().contains(field)) spec[field] = one_of(drawn_values().at(field));
-      else if (const auto& choices = find_field(field)->choices; !choices.empty()) spec[field] = choices[draw() % choices.size()].name;
-      else if (about.value("type", "") == "boolean") spec[field] = draw() % 2 == 0;
-    }
+  std::vector<std::string> fields;
+  for (const strategies::Strategy& s : strategies::all_strategies()) fields.insert(fields.end(), s.fields.begin(), s.fields.end());
+  for (const PointField& former : former_point_fields()) fields.push_back(former.key);
+  for (const std::string& field : fields) {
+    if (draw() % one_in != 0 || field == "model") continue;
+    const json& about = schema.at(field);
+    if (drawn_values().contains(field)) spec[field] = one_of(drawn_values().at(field));
+    else if (about.value("type", "") == "boolean") spec[field] = draw() % 2 == 0;
+    else if (const auto& choices = find_field(field)->choices; !choices.empty()) spec[field] = choices[draw() % choices.size()].name;
+  }
   if (draw() % 4 == 0) spec["device"] = one_of(drawn_values().at("device"));
   return spec;
 }
@@ -122,7 +123,9 @@ std::vector<Advice> advice_of(const std::string& reason) {
 
 json followed(json spec, const Advice& advice) {
   for (const auto& [field, value] : advice) {
-    const bool of_point = std::count(point_keys().begin(), point_keys().end(), field) > 0;
+    // What a spec says in a former word it says in the new one now.
+    if (field.starts_with(kFrameworkField)) spec.erase(field == "framework.preset" ? "graph" : field.substr(kFrameworkField.size()));
+    const bool of_point = is_field(field);
     if (of_point) spec[field] = field == "device" && value == "sim:" ? json("sim:8xH100-SXM5-80GB") : value;
     else if (spec["model"].is_string()) spec["model"] = {{"preset", spec["model"]}, {field, value}};
     else spec["model"][field] = value;

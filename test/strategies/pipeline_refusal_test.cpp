@@ -128,7 +128,7 @@ TEST_CASE("the gradient of the logits' weight is deferred where a last stage has
         "wgrad_deferral_limit 2 with defer_embedding_wgrad false, need wgrad_deferral_limit 0, or defer_embedding_wgrad true and pp 2");
   CHECK(why(R"({"defer_embedding_wgrad": true})") == "defer_embedding_wgrad true with pp 1, need pp 2 or defer_embedding_wgrad false");
   CHECK(why(R"({"pp": 2, "defer_embedding_wgrad": true, "graph": "megatron_core", "gradient_accumulation_fusion": false})") ==
-        "defer_embedding_wgrad true with gradient_accumulation_fusion false, need gradient_accumulation_fusion true or "
+        "defer_embedding_wgrad true with gradient_accumulation_fusion false, need framework.gradient_accumulation_fusion true or "
         "defer_embedding_wgrad false");
   CHECK(why(R"({"pp": 2, "dp": 2, "defer_embedding_wgrad": true, "zero": 2})").find("need zero 0, 1 or oss, or defer_embedding_wgrad false") !=
         std::string::npos);

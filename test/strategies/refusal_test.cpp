@@ -10,6 +10,7 @@
 #include "sweeps/options.h"
 #include "sweeps/spec.h"
 #include "test/catch.h"
+#include "test/graphs.h"
 
 using namespace mbench;
 using nlohmann::json;
@@ -181,21 +182,25 @@ TEST_CASE("layouts that cannot be are told with what could") {
   CHECK(why([](Point& p) { p.zero = Zero::stage_2, p.fsdp_no_sync = true; }) ==
         "fsdp_no_sync with zero 2, need zero fsdp or fsdp_no_sync false");
   CHECK(why([](Point& p) { p.zero = Zero::fsdp, p.fsdp_no_sync = true; }) == "");
-  CHECK(why([](Point& p) { p.cross_entropy_fusion = CrossEntropyFusion::none; }) ==
-        "cross_entropy_fusion none with graph fused, need graph megatron_core or cross_entropy_fusion te");
-  CHECK(why([](Point& p) { p.graph = Graph::megatron_core, p.cross_entropy_fusion = CrossEntropyFusion::torch; }) ==
-        "cross_entropy_fusion torch with graph megatron_core, need graph fused or cross_entropy_fusion te");
-  CHECK(why([](Point& p) { p.cross_entropy_fusion = CrossEntropyFusion::torch; }) == "");
-  CHECK(why([](Point& p) { p.precision = Precision::bf16, p.cross_entropy_fusion = CrossEntropyFusion::torch_16bit; }) == "");
-  CHECK(why([](Point& p) { p.cross_entropy_fusion = CrossEntropyFusion::torch_16bit; }) ==
-        "cross_entropy_fusion torch_16bit with precision f32, whose logits have 32 bits, need cross_entropy_fusion torch, or "
+  const auto with = [&](Graph graph, const char* option, const char* value, Precision precision = Precision::f32) {
+    return why([&](Point& p) { p.framework = keeps(graph), p.framework.options[option] = value, p.precision = precision; });
+  };
+  CHECK(with(Graph::fused, "cross_entropy_fusion", "none") ==
+        "cross_entropy_fusion none with framework mbench, need framework.preset megatron-core or framework.cross_entropy_fusion te");
+  CHECK(with(Graph::megatron_core, "cross_entropy_fusion", "torch") ==
+        "cross_entropy_fusion torch with framework megatron-core, need framework.preset mbench or torchtitan, or "
+        "framework.cross_entropy_fusion te");
+  CHECK(with(Graph::fused, "cross_entropy_fusion", "torch") == "");
+  CHECK(with(Graph::fused, "cross_entropy_fusion", "torch_16bit", Precision::bf16) == "");
+  CHECK(with(Graph::fused, "cross_entropy_fusion", "torch_16bit") ==
+        "cross_entropy_fusion torch_16bit with precision f32, whose logits have 32 bits, need framework.cross_entropy_fusion torch, or "
         "precision bf16 or fp16");
-  CHECK(why([](Point& p) { p.graph = Graph::eager, p.gradient_accumulation_fusion = false; }) ==
-        "gradient_accumulation_fusion false with graph eager, need graph megatron_core or "
-        "gradient_accumulation_fusion true");
+  CHECK(with(Graph::eager, "gradient_accumulation_fusion", "false") ==
+        "gradient_accumulation_fusion false with framework megatron-2022, need framework.preset megatron-core or "
+        "framework.gradient_accumulation_fusion true");
   CHECK(why([](Point& p) {
-          p.graph = Graph::megatron_core, p.gradient_accumulation_fusion = false;
-          p.cross_entropy_fusion = CrossEntropyFusion::native;
+          p.framework = keeps(Graph::megatron_core);
+          p.framework.options = {{"gradient_accumulation_fusion", "false"}, {"cross_entropy_fusion", "native"}};
         }) == "");
   CHECK_THAT(why([](Point& p) { p.zero = Zero::stage_2, p.overlap_grad_reduce = false; }),
              Contains("overlap_grad_reduce false with zero 2"));
@@ -203,32 +208,25 @@ TEST_CASE("layouts that cannot be are told with what could") {
   CHECK_THAT(why([](Point& p) { p.zero = Zero::fsdp, p.overlap_param_gather = false; }),
              Contains("overlap_param_gather false with zero fsdp"));
   CHECK(why([](Point& p) { p.zero = Zero::oss, p.overlap_param_gather = p.overlap_grad_reduce = false; }) == "");
-  CHECK(why([](Point& p) { p.grouped_experts = false; }) ==
-        "grouped_experts false with graph fused, need graph megatron_core or grouped_experts true");
-  CHECK(why([](Point& p) { p.graph = Graph::eager, p.mask_in_batch = false; }) ==
-        "mask_in_batch false with graph eager, need graph megatron_core or mask_in_batch true");
-  CHECK(why([](Point& p) { p.transformer_engine = false; }) ==
-        "transformer_engine false with graph fused, need graph megatron_core or transformer_engine true");
+  CHECK(with(Graph::fused, "grouped_experts", "false") ==
+        "grouped_experts false with framework mbench, need framework.preset megatron-core or framework.grouped_experts true");
+  CHECK(with(Graph::eager, "mask_in_batch", "false") ==
+        "mask_in_batch false with framework megatron-2022, need framework.preset megatron-core or framework.mask_in_batch true");
   CHECK(why([](Point& p) {
-          p.graph = Graph::megatron_core, p.grouped_experts = p.mask_in_batch = p.transformer_engine = false;
+          p.framework = keeps(Graph::megatron_core);
+          p.framework.options = {{"grouped_experts", "false"}, {"mask_in_batch", "false"}, {"transformer_engine", "false"}};
         }) == "");
-  CHECK(why([](Point& p) { p.rope_fusion = false; }) == "rope_fusion false with graph fused, need rope_fusion true");
-  Point unfused = tiny();
-  unfused.graph = Graph::megatron_core, unfused.rope_fusion = false;
-  REQUIRE(strategies::why_not(unfused));
-  CHECK(strategies::why_not(unfused)->outcome == Outcome::unsupported);
-  CHECK(strategies::why_not(unfused)->reason ==
-        "rope_fusion false on cpu is not built into this binary, need rope_fusion true or device sim:");
-  unfused.device = "sim:8xH100-SXM5-80GB";
-  CHECK_FALSE(strategies::why_not(unfused));
-  CHECK(why([](Point& p) { p.deterministic = true; }) == "deterministic true with graph fused, need deterministic false");
-  Point filled = tiny();
-  filled.graph = Graph::megatron_core, filled.deterministic = true;
-  REQUIRE(strategies::why_not(filled));
-  CHECK(strategies::why_not(filled)->reason ==
-        "deterministic true on cpu is not built into this binary, need deterministic false or device sim:");
-  filled.device = "sim:8xH100-SXM5-80GB";
-  CHECK_FALSE(strategies::why_not(filled));
+  for (const auto& [option, value, otherwise] : {std::tuple("rope_fusion", "false", "true"), {"deterministic", "true", "false"}}) {
+    CHECK(with(Graph::fused, option, value) == fmt::format("{} {} with framework mbench, need framework.{} {}", option, value, option, otherwise));
+    Point simulated = tiny();
+    simulated.framework = keeps(Graph::megatron_core), simulated.framework.options[option] = value;
+    REQUIRE(strategies::why_not(simulated));
+    CHECK(strategies::why_not(simulated)->outcome == Outcome::unsupported);
+    CHECK(strategies::why_not(simulated)->reason ==
+          fmt::format("{} {} on cpu is not built into this binary, need framework.{} {} or device sim:", option, value, option, otherwise));
+    simulated.device = "sim:8xH100-SXM5-80GB";
+    CHECK_FALSE(strategies::why_not(simulated));
+  }
   CHECK(why([](Point& p) { p.gradients_in_bf16 = true; }) ==
         "gradients_in_bf16 with precision f32, need precision bf16 or gradients_in_bf16 false");
   const auto interleaved = [&](std::int64_t pp, std::int64_t stages, std::int64_t batches) {
@@ -264,7 +262,7 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
   CHECK(why(R"("precision": "fp16")") == "");
   CHECK(why(R"("precision": "bf16", "main_weights_in_bf16": true)") == "");
   CHECK(why(R"("precision": "bf16", "cross_entropy_fusion": "torch_16bit", "tp": 2)") ==
-        "cross_entropy_fusion torch_16bit with tp 2 is not built into this binary, need tp 1, cross_entropy_fusion torch, or "
+        "cross_entropy_fusion torch_16bit with tp 2 is not built into this binary, need tp 1, framework.cross_entropy_fusion torch, or "
         "vocab_parallel false and tied_embedding false");
   CHECK(why(R"("precision": "bf16", "main_weights_in_bf16": true, "offload": "optimizer")") ==
         "main_weights_in_bf16 with offload optimizer is not built into this binary, need offload none or "
@@ -288,7 +286,7 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
         "attention flash or cp_communication all_to_all");
   CHECK_THAT(
       why(R"("cp": 2, "attention": "flash", "graph": "eager", "cp_communication": "all_gather")"),
-      Contains("all_gather with graph eager") && Contains("need graph fused or cp_communication all_to_all"));
+      Contains("all_gather with framework megatron-2022") && Contains("need framework.preset mbench or cp_communication all_to_all"));
   CHECK(why(R"("cp": 2, "graph": "eager", "cp_communication": "all_to_all")") == "");
   // TF32 is what a GPU has, real or simulated.
   CHECK(why(R"("precision": "tf32")") ==
@@ -366,7 +364,7 @@ TEST_CASE("every field that decides what is trained or how it is laid out is one
     }
   for (const std::string& key : point_keys()) {
     const bool measuring = key == "iterations" || key == "warmup" || key == "memory_limit" ||
-                           key == "max_seconds" || key == "env" || key == "framework" || key == "machine" ||
+                           key == "max_seconds" || key == "env" || key == "machine" ||
                            key == "device" || key == "ranks_per_node";
     INFO(key);
     CHECK(owner.contains(key) != measuring);

@@ -5,6 +5,7 @@
 
 #include "sweeps/progress.h"
 #include "test/catch.h"
+#include "test/graphs.h"
 
 using namespace mbench;
 using namespace mbench::sweeps;
@@ -30,7 +31,7 @@ TEST_CASE("layout does not change what must agree, everything else does") {
   p.model = find_preset("gpt-bytes-tiny", "test");
   Point q = p;
   q.tp = 2, q.pp = 2, q.dp = 2, q.sequence_parallel = true, q.recompute = Recompute::full;
-  q.schedule = ScheduleKind::interleaved, q.virtual_stages = 2, q.graph = Graph::eager, q.memory_limit = 5;
+  q.schedule = ScheduleKind::interleaved, q.virtual_stages = 2, q.framework = keeps(Graph::eager), q.memory_limit = 5;
   q.strategy = "full", q.max_seconds = 3, q.env.emplace("A", "1");
   CHECK(agreement_key(q) == agreement_key(p));
   Point replicas = p;

@@ -3,6 +3,7 @@
 
 #include "engine/nn/embedding.h"
 #include "test/engine/nn/module_test.h"
+#include "test/graphs.h"
 
 using namespace mbench;
 using namespace mbench::test;
@@ -12,7 +13,7 @@ namespace {
 void check_head(const std::string& family, Graph graph, bool tied) {
   INFO(family << ", graph " << name_of(graph) << ", tied " << tied);
   Point point = ModuleTest::small(family);
-  point.graph = graph;
+  point.framework = keeps(graph);
   ModuleTest t(point);
   const TableSpec table = embedding_of(t.plan.model, t.plan.vocab).word;
   Parameter* word = tied ? add_word_table(t.store, t.plan, table) : nullptr;

@@ -10,6 +10,7 @@
 #include "engine/spec/point.h"
 #include "test/catch.h"
 #include "test/engine/train/serial_run.h"
+#include "test/graphs.h"
 
 using namespace mbench;
 using namespace mbench::test;
@@ -83,7 +84,7 @@ void check_training(const Fixture& fixture, Graph graph, AttentionKind attention
                     const Tolerance& tolerance) {
   INFO(fixture.name << ", graph " << name_of(graph) << ", attention " << name_of(attention));
   Point point = fixture.point;
-  point.graph = graph;
+  point.framework = keeps(graph);
   point.attention = attention;
   SerialRun run(point);
   const auto losses = fixture.json.at("losses").get<std::vector<double>>();

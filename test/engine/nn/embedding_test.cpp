@@ -1,6 +1,7 @@
 #include "engine/nn/embedding.h"
 
 #include "test/engine/nn/module_test.h"
+#include "test/graphs.h"
 
 using namespace mbench;
 using namespace mbench::test;
@@ -11,7 +12,7 @@ TEST_CASE("input embedding: gradients of its tables by differences") {
       for (const double dropout : {0.0, 0.25}) {
         INFO(family << ", graph " << name_of(graph) << ", dropout " << dropout);
         Point point = ModuleTest::small(family);
-        point.graph = graph;
+        point.framework = keeps(graph);
         point.dropout = dropout;
         ModuleTest t(point);
         const InputEmbedding embedding(t.store, t.plan, embedding_of(t.plan.model, t.plan.vocab));

@@ -4,6 +4,7 @@
 #include "engine/nn/latent_attention.h"
 #include "engine/nn/mlp.h"
 #include "test/engine/nn/module_test.h"
+#include "test/graphs.h"
 
 using namespace mbench;
 using namespace mbench::test;
@@ -159,7 +160,7 @@ TEST_CASE("normed queries and keys, and latent attention: gradients by differenc
   biases.model.own_parts->bias = true;
   for (Point p : {normed(), one_group, latent(9), latent(0), biases})
     for (const Graph graph : {Graph::eager, Graph::fused}) {
-      p.graph = graph;
+      p.framework = keeps(graph);
       p.attention = graph == Graph::eager ? AttentionKind::core : AttentionKind::flash;
       p.recompute = Recompute::none;
       INFO(describe(p) << ", q_lora_rank " << p.model.q_lora_rank);
@@ -180,7 +181,7 @@ TEST_CASE("transformer layer of other parts: gradients by differences") {
       ModelParts parts = p.model.parts();
       change(p.model, parts);
       p.model.own_parts = parts;
-      p.graph = graph;
+      p.framework = keeps(graph);
       INFO(what << ", graph " << name_of(graph));
       pass(p, true);
     }

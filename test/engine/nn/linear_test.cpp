@@ -3,6 +3,7 @@
 #include "engine/nn/activation.h"
 #include "engine/nn/embedding.h"
 #include "test/engine/nn/module_test.h"
+#include "test/graphs.h"
 
 using namespace mbench;
 using namespace mbench::test;
@@ -43,7 +44,7 @@ TEST_CASE("linear with bias and GELU: gradients by differences, fused and eager 
   for (const Graph graph : {Graph::eager, Graph::fused}) {
     INFO(name_of(graph));
     Point p = ModuleTest::small("gpt");
-    p.graph = graph;
+    p.framework = keeps(graph);
     ModuleTest t(p);
     const Linear first(t.store, t.plan,
                        LinearSpec{.name = "first", .in = 5, .out = 7, .role = Role::column, .stddev = 0.02f}),

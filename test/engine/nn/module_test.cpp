@@ -46,7 +46,7 @@ MicroBatch ModuleTest::batch() {
     batch.order_labels = ids({samples}, order);
     batch.order_inv_weight_sum = 1.0f / static_cast<float>(samples);
   }
-  if (plan.graph.attention_mask) {
+  if (plan.keeps().attention_mask) {
     const std::int64_t masks = masked ? samples : 1;
     batch.attention_mask = flags({masks, seq, seq}, std::vector<std::uint8_t>(masks * seq * seq, 0));
     run(*device, ops::AttentionMask{keys_of(batch), batch.attention_mask});

@@ -21,6 +21,7 @@
 #include "engine/sim/counting.h"
 #include "strategies/strategies.h"
 #include "test/catch.h"
+#include "test/graphs.h"
 
 namespace mbench::test {
 
@@ -153,7 +154,7 @@ inline std::vector<Point> every_graph() {
       for (const AttentionKind attention : {AttentionKind::core, AttentionKind::flash})
         for (const double dropout : {0.0, 0.25}) {
           Point p = ModuleTest::small(family);
-          p.graph = graph;
+          p.framework = keeps(graph);
           p.attention = attention;
           p.dropout = dropout;
           points.push_back(p);
@@ -162,7 +163,7 @@ inline std::vector<Point> every_graph() {
 }
 
 inline std::string describe(const Point& p) {
-  return fmt::format("{}, graph {}, attention {}, recompute {}, dropout {}", p.model.family, name_of(p.graph),
+  return fmt::format("{}, graph {}, attention {}, recompute {}, dropout {}", p.model.family, name_of(p.framework),
                      name_of(p.attention), name_of(p.recompute), p.dropout);
 }
 

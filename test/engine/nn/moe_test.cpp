@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "test/engine/nn/module_test.h"
+#include "test/graphs.h"
 
 using namespace mbench;
 using namespace mbench::test;
@@ -67,7 +68,7 @@ TEST_CASE("mixture of experts: weights within experts, gradients by differences,
       ModelParts parts = p.model.parts();
       parts.activation = activation;
       p.model.own_parts = parts;
-      p.graph = Graph::megatron_core;
+      p.framework = keeps(Graph::megatron_core);
       INFO(name_of(activation) << ", router " << router);
       if (p.router.routing == Routing::balanced) check_differences(p);  // by position: no difference changes the choice
       const auto outputs = [](const Point& point) {
@@ -79,7 +80,7 @@ TEST_CASE("mixture of experts: weights within experts, gradients by differences,
         return t.get(through(t, moe, batch, x));
       };
       Point eager = p;
-      eager.graph = Graph::eager;
+      eager.framework = keeps(Graph::eager);
       const Floats within = outputs(p), after = outputs(eager);
       for (std::size_t i = 0; i < within.size(); ++i) CHECK(within[i] == Approx(after[i]).margin(1e-5));
     }
@@ -93,7 +94,7 @@ TEST_CASE("mixture of experts: activations that are made again are not kept, and
         ModelParts parts = p.model.parts();
         parts.activation = activation;
         p.model.own_parts = parts;
-        p.graph = graph;
+        p.framework = keeps(graph);
         INFO(name_of(graph) << ", " << name_of(activation) << ", " << router);
         const auto pass = [&](const Recompute& recompute) {
           p.recompute = recompute;

@@ -1,6 +1,7 @@
 #include "engine/nn/norm.h"
 
 #include "test/engine/nn/module_test.h"
+#include "test/graphs.h"
 
 using namespace mbench;
 using namespace mbench::test;
@@ -12,7 +13,7 @@ TEST_CASE("norm: gradients by differences, with and without a residual") {
       for (const bool by_pass : {false, true}) {
         INFO(name_of(kind) << ", graph " << name_of(graph) << ", residual " << by_pass);
         Point point = ModuleTest::small("gpt");
-        point.graph = graph;
+        point.framework = keeps(graph);
         ModuleTest t(point);
         const Norm norm(t.store, t.plan, NormSpec{"norm", kind, 16});
         t.allocate_parameters();

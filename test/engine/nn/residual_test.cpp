@@ -1,6 +1,7 @@
 #include "engine/nn/residual.h"
 
 #include "test/engine/nn/module_test.h"
+#include "test/graphs.h"
 
 using namespace mbench;
 using namespace mbench::test;
@@ -10,7 +11,7 @@ TEST_CASE("residual dropout: gradients by differences") {
     for (const double dropout : {0.0, 0.25}) {
       INFO("graph " << name_of(graph) << ", dropout " << dropout);
       Point point = ModuleTest::small("gpt");
-      point.graph = graph;
+      point.framework = keeps(graph);
       point.dropout = dropout;
       ModuleTest t(point);
       const ResidualDropout residual_dropout("somewhere");

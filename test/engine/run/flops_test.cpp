@@ -4,6 +4,7 @@
 #include "engine/spec/model_spec.h"
 #include "test/catch.h"
 #include "test/engine/train/serial_run.h"
+#include "test/graphs.h"
 
 using namespace mbench;
 using namespace mbench::test;
@@ -30,7 +31,7 @@ Point tiny(const std::string& family) {
 
 double executed(Point p, Recompute recompute, Graph graph, AttentionKind attention) {
   p.recompute = recompute;
-  p.graph = graph;
+  p.framework = keeps(graph);
   p.attention = attention;
   SerialRun run(p);
   run.device->meter().reset();

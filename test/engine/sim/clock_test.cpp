@@ -35,7 +35,7 @@ TEST_CASE("short kernels wait for the host to launch them") {
 
 TEST_CASE("work of the host's is paid as often as it is done, and some of it is no time but a way to go on") {
   HostTimes t = times();
-  t.call = 0.5;  // not what a kernel's launch takes
+  t.work[HostWork::call] = 0.5;  // not what a kernel's launch takes
   VirtualClock clock(t);
   clock.host_work(HostWork::call, 4);
   CHECK(clock.now() == 2);

@@ -7,6 +7,7 @@
 #include "engine/sim/cluster.h"
 #include "engine/spec/point.h"
 #include "test/catch.h"
+#include "test/graphs.h"
 
 using namespace mbench;
 using sim::CostModel;
@@ -35,8 +36,7 @@ Machine round_machine() {
   m.multiprocessors = kUnits;
   m.tiles = {{kTile, kTile, 1}};
   m.k_overhead = kOverhead;
-  m.attention_forward = 0.5;
-  m.attention_backward = 0.25;
+  m.attention = {0.5, 0.25, {}};
   return m;
 }
 
@@ -159,34 +159,36 @@ TEST_CASE(
 
 TEST_CASE("attention of a framework that runs FlashAttention-2 takes that one's shares of the peak") {
   Machine machine = round_machine();
-  machine.attention2_forward = 0.4, machine.attention2_backward = 0.2;
+  machine.flash_attention_2 = AttentionSpeed{0.4, 0.2, {}};
   Framework framework = plain_framework();
-  framework.flash_attention = 2;
+  framework.attention = AttentionKernels::flash_attention_2;
   CostModel model(machine, framework, 1);
   CHECK(model.attention_seconds({}, {1e12, 1e6, true}, DType::f16, false) == Approx(1e12 / (0.4 * kFlops) + kLatency));
   CHECK(model.attention_seconds({}, {1e12, 1e6, true}, DType::f16, true) == Approx(1e12 / (0.2 * kFlops) + kLatency));
   // Where a machine's file does not tell them apart they are the same.
   const Machine v100 = find_machine("V100-SXM2-16GB", "test");
-  CHECK(v100.attention2_forward == v100.attention_forward);
-  CHECK(find_machine("H100-SXM5-80GB", "test").attention2_forward < find_machine("H100-SXM5-80GB", "test").attention_forward);
+  CHECK(v100.attention_on(AttentionKernels::flash_attention_2) == &v100.attention);
+  const Machine h100 = find_machine("H100-SXM5-80GB", "test");
+  CHECK(h100.attention_on(AttentionKernels::flash_attention_2)->forward < h100.attention.forward);
+  CHECK(h100.attention_on(AttentionKernels::cudnn) == &h100.attention);
 }
 
 TEST_CASE("attention of a framework that runs the first FlashAttention takes that one's shares, and a machine without them is refused") {
   Machine machine = round_machine();
-  machine.attention1_forward = 0.25, machine.attention1_backward = 0.125;
+  machine.flash_attention_1 = AttentionSpeed{0.25, 0.125, {}};
   Framework framework = plain_framework();
-  framework.flash_attention = 1;
+  framework.attention = AttentionKernels::flash_attention_1;
   CostModel model(machine, framework, 1);
   CHECK(model.attention_seconds({}, {1e12, 1e6, true}, DType::f16, false) == Approx(1e12 / (0.25 * kFlops) + kLatency));
   CHECK(model.attention_seconds({}, {1e12, 1e6, true}, DType::f16, true) == Approx(1e12 / (0.125 * kFlops) + kLatency));
   Point point;
   point.attention = AttentionKind::flash;
   CHECK_FALSE(why_lacking(point, machine, framework));
-  machine.attention1_backward = 0;
+  machine.flash_attention_1.reset();
   CHECK_THAT(why_lacking(point, machine, framework).value(), Catch::Contains("forward_flash_attention_1"));
-  point.attention = AttentionKind::core;  // with graph fused it is one op all the same
+  point.attention = AttentionKind::core;  // of the engine's own way it is one op all the same
   CHECK(why_lacking(point, machine, framework));
-  point.graph = Graph::eager;
+  point.framework = keeps(Graph::eager);
   CHECK_FALSE(why_lacking(point, machine, framework));
 }
 
@@ -211,7 +213,7 @@ TEST_CASE("fused attention is slower by its shape, as far as the machine's curve
   CHECK(sim::AttentionRates().forward({64, 512, true}) == 1);
 
   Machine machine = round_machine();
-  machine.attention_rates = rates;
+  machine.attention.by_shape = rates;
   const CostModel model(machine, plain_framework(), 1);
   CHECK(model.attention_seconds({128, 2048, true}, {1e12, 1e6, true}, DType::f16, false) == Approx(1e12 / (0.5 * 0.8 * kFlops) + kLatency));
   CHECK(model.attention_seconds({128, 2048, true}, {1e12, 1e6, true}, DType::f16, true) == Approx(1e12 / (0.25 * 0.5 * kFlops) + kLatency));

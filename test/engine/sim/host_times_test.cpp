@@ -5,6 +5,7 @@
 #include "engine/spec/architecture.h"
 #include "test/catch.h"
 #include "test/engine/sim/simulated_run.h"
+#include "test/graphs.h"
 
 using namespace mbench;
 using namespace mbench::test;
@@ -38,10 +39,10 @@ double seconds(const Point& p, const Framework& framework, const Machine& machin
 }
 
 // How often a step is charged for it, when everything else is next to free.
-long long times(const Point& p, double Framework::* what) {
+long long times(const Point& p, HostWork what) {
   Framework framework = ideal_framework();
   const double without = seconds(p, framework);
-  framework.*what = 1;  // of the reference host
+  framework.host.work[what] = 1;  // of the reference host
   return std::llround((seconds(p, framework) - without) * ideal_machine().host_speed);
 }
 
@@ -54,65 +55,64 @@ TEST_CASE("the host goes through the weight tensors of which its rank owns somet
       if (!w.tied) n += w.shape.rank() == 3 ? experts : 1;
     return n;
   };
-  CHECK(times(gpt(), &Framework::parameter) == tensors(gpt(), 0));
-  CHECK(times(mixture(), &Framework::parameter) == tensors(mixture(), 4));
+  CHECK(times(gpt(), HostWork::parameter) == tensors(gpt(), 0));
+  CHECK(times(mixture(), HostWork::parameter) == tensors(mixture(), 4));
   Point spread = mixture();
   spread.dp = spread.ep = 2;
-  CHECK(times(spread, &Framework::parameter) == tensors(spread, 2));
+  CHECK(times(spread, HostWork::parameter) == tensors(spread, 2));
   // Of a cut state each rank owns a part of the tensors, and no more than one is cut on each side of it.
   Point cut = gpt();
   cut.dp = 4, cut.zero = Zero::stage_1;
-  const long long all = tensors(cut, 0), own = times(cut, &Framework::parameter);
+  const long long all = tensors(cut, 0), own = times(cut, HostWork::parameter);
   CHECK(own >= all / 16);
   CHECK(own < all / 2);
 }
 
 TEST_CASE("a mixture of experts is charged in each layer of each micro batch, forward and backward, and recomputed once more") {
   Point p = mixture();
-  CHECK(times(p, &Framework::mixture) == 2 * 8 * 8);
-  CHECK(times(gpt(), &Framework::mixture) == 0);
+  CHECK(times(p, HostWork::mixture) == 2 * 8 * 8);
+  CHECK(times(gpt(), HostWork::mixture) == 0);
   p.recompute = Recompute::full;
-  CHECK(times(p, &Framework::mixture) == 3 * 8 * 8);
+  CHECK(times(p, HostWork::mixture) == 3 * 8 * 8);
   // What costs it is a dispatcher that sends: rows or tokens, not gathering every token of the group.
   p.ep_communication = EpCommunication::flex;
-  CHECK(times(p, &Framework::mixture) == 3 * 8 * 8);
+  CHECK(times(p, HostWork::mixture) == 3 * 8 * 8);
   p.ep_communication = EpCommunication::all_gather;
-  CHECK(times(p, &Framework::mixture) == 0);
+  CHECK(times(p, HostWork::mixture) == 0);
 }
 
 TEST_CASE("layers that are not Transformer Engine's are not charged its products") {
   Point p = mixture();
-  p.graph = Graph::megatron_core, p.device = "sim:1";
+  p.framework = keeps(Graph::megatron_core), p.device = "sim:1";
   // Two linears of attention, the router and two products of the experts as groups in each layer, and the logits: one product forward,
   // two backward.
-  CHECK(times(p, &Framework::product) == ((2 + 1 + 2) * 8 + 1) * 3 * 8);
-  p.grouped_experts = false;
-  CHECK(times(p, &Framework::product) == ((2 + 1 + 2 * 4) * 8 + 1) * 3 * 8);
-  p.transformer_engine = false;
-  CHECK(times(p, &Framework::product) == 0);
-  CHECK(times(p, &Framework::mixture) == 2 * 8 * 8);
+  CHECK(times(p, HostWork::product) == ((2 + 1 + 2) * 8 + 1) * 3 * 8);
+  p.framework.options["grouped_experts"] = "false";
+  CHECK(times(p, HostWork::product) == ((2 + 1 + 2 * 4) * 8 + 1) * 3 * 8);
+  CHECK(find_framework("megatron-core", "test").host.work[HostWork::product] > 0);
+  CHECK(framework_of({.preset = "megatron-core", .options = {{"transformer_engine", "false"}}})->host.work[HostWork::product] == 0);
 }
 
 TEST_CASE("a micro batch is broadcast over tp, to the stages of a pipeline that need it") {
   Framework framework = ideal_framework();
-  framework.collective = 1e-3;
+  framework.host.collective = 1e-3;
   const auto micro_batch = [&](int tp, int pp, int broadcasts) {
     Point p = gpt();
     p.tp = tp, p.pp = pp;
-    framework.broadcasts = broadcasts;
+    framework.host.broadcasts = broadcasts;
     return host_times(p, ideal_machine(), framework);
   };
   for (const auto& [tp, pp, times] : {std::tuple(1, 1, 0), {2, 1, 5}, {2, 2, 3}}) {
     const HostTimes t = micro_batch(tp, pp, 5);
-    CHECK(t.micro_batch - micro_batch(tp, pp, 0).micro_batch == Approx(times * t.collective).epsilon(1e-9));
+    CHECK(t.work[HostWork::micro_batch] - micro_batch(tp, pp, 0).work[HostWork::micro_batch] == Approx(times * t.collective).epsilon(1e-9));
   }
 }
 
 TEST_CASE("a replayed step charges neither tensors nor mixtures") {
   Point p = mixture();
   p.precision = Precision::f32, p.capture = true;
-  CHECK(times(p, &Framework::mixture) == 0);
-  CHECK(times(p, &Framework::parameter) == 0);
+  CHECK(times(p, HostWork::mixture) == 0);
+  CHECK(times(p, HostWork::parameter) == 0);
 }
 
 TEST_CASE("a host that waits for each loss cannot run ahead of the device") {

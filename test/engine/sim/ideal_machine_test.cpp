@@ -1,6 +1,7 @@
 // On a machine where only matrix products take time a step has to take what the textbook says.
 #include "test/catch.h"
 #include "test/engine/sim/simulated_run.h"
+#include "test/graphs.h"
 
 using namespace mbench;
 using namespace mbench::test;
@@ -16,7 +17,7 @@ Point wide(std::int64_t pp, std::int64_t micro_batches, ScheduleKind schedule = 
   p.global_batch = micro_batches;
   p.precision = Precision::fp16;
   p.dropout = 0;
-  p.graph = Graph::eager;  // the full square of attention, as the model's FLOPs count it
+  p.framework = keeps(Graph::eager);  // the full square of attention, as the model's FLOPs count it
   p.pp = pp;
   p.schedule = schedule;
   return p;
@@ -42,7 +43,7 @@ TEST_CASE("on an ideal machine every FLOP of the model and no other takes time")
   p.sequence_parallel = true;
   CHECK(ideal(p).result.mfu.value() == Approx(1).epsilon(0.02));
   // A fused kernel leaves out what the causal mask hides.
-  p.graph = Graph::fused;
+  p.framework = keeps(Graph::fused);
   p.attention = AttentionKind::flash;
   const PointResult fused = ideal(p).result;
   CHECK(fused.hfu.value() == Approx(1).epsilon(0.02));

@@ -49,12 +49,6 @@ std::string refused(const std::function<void(ordered_json&)>& change) {
   return refusal([&] { machine_from_json(json, "broken.json"); });
 }
 
-std::string refused_framework(const std::function<void(ordered_json&)>& change) {
-  ordered_json json = file_of("frameworks/megatron.json");
-  change(json);
-  return refusal([&] { framework_from_json(json, "broken.json"); });
-}
-
 }  // namespace
 
 TEST_CASE("every built-in machine reads and is named as its file") {
@@ -73,17 +67,6 @@ TEST_CASE("every built-in machine reads and is named as its file") {
     for (int i = 0; i < kPrecisionCount; ++i)
       CHECK((m.sustained[static_cast<std::size_t>(i)] > 0) ==
             (m.peak_flops[static_cast<std::size_t>(i)] > 0));
-  }
-}
-
-TEST_CASE("every built-in framework reads and is named as its file") {
-  const auto names = framework_names();
-  CHECK(std::set<std::string>(names.begin(), names.end()) == stems(kRoot / "frameworks"));
-  for (const std::string& name : names) {
-    INFO(name);
-    const Framework f = find_framework(name, "test");
-    CHECK(f.name == name);
-    CHECK(f.kernel > 0);
   }
 }
 
@@ -224,34 +207,10 @@ TEST_CASE("memory outside the allocator that leaves nothing is refused") {
       Contains("[broken.json: $.device.memory_outside_allocator_mib] leaves nothing of the 16152 MiB"));
 }
 
-TEST_CASE("broken framework files are refused too") {
-  CHECK_THAT(refused_framework([](auto& j) { j["host_us"]["kernel"]["value"] = 0; }),
-             Contains("[broken.json: $.host_us.kernel.value] got 0"));
-  CHECK_THAT(refused_framework([](auto& j) { j["host_us"].erase("message"); }),
-             Contains("[broken.json: $.host_us") && Contains("\"message\""));
-  CHECK_THAT(refused_framework([](auto& j) { j["message_block"] = true; }),
-             Contains("did you mean \"messages_block\"?"));
-  CHECK_THAT(refused_framework([](auto& j) { j["messages_block"] = "interleaved"; }),
-             Contains("[broken.json: $.messages_block] got \"interleaved\", need true, false or \"unless_interleaved\""));
-}
-
-TEST_CASE("a framework's host waits at messages always, never, or but for interleaved stages") {
-  const auto read = [](auto value) {
-    ordered_json json = file_of("frameworks/megatron.json");
-    json["messages_block"] = value;
-    return framework_from_json(json, "changed.json").messages_block;
-  };
-  CHECK(read(true) == MessagesBlock::always);
-  CHECK(read(false) == MessagesBlock::never);
-  CHECK(read("unless_interleaved") == MessagesBlock::unless_interleaved);
-}
-
 TEST_CASE("a machine is found by name or by path, and a name that is none by the nearest") {
   const std::string unknown = refusal([] { find_machine("V100-SXM2-16G", "--on"); });
   CHECK_THAT(unknown, Contains("[--on] no such machine, got \"V100-SXM2-16G\"") &&
                           Contains("did you mean \"V100-SXM2-16GB\"?"));
-  CHECK_THAT(refusal([] { find_framework("megatorn", "framework"); }),
-             Contains("[framework] no such framework") && Contains("did you mean \"megatron\"?"));
   CHECK(find_machine((kRoot / "machines/TITAN-RTX.json").string(), "--on").name == "TITAN-RTX");
   CHECK_THAT(refusal([] { find_machine("nowhere/at-all.json", "--on"); }),
              Contains("[nowhere/at-all.json] cannot be read"));

@@ -11,6 +11,7 @@
 #include "sweeps/spec.h"
 #include "test/catch.h"
 #include "test/engine/sim/simulated_run.h"
+#include "test/graphs.h"
 
 using namespace mbench;
 using namespace mbench::test;
@@ -78,7 +79,7 @@ TEST_CASE("a replay of every layout is the run of it, bit by bit, in time and me
   const std::string path = MBENCH_SOURCE_DIR "/test/mpi/layouts.json";
   const nlohmann::json table = parse_json(read_text_file(path), path);
   const Machine machine = find_machine("A100-SXM4-80GB", "test");
-  for (const char* framework : {"mbench", "megatron", "megatron_core"}) {
+  for (const char* framework : {"mbench", "megatron-2022", "megatron-core"}) {
     const Framework host = find_framework(framework, "test");
     for (const nlohmann::json& row : table.at("layouts")) {
       nlohmann::json fields = table.at("common");
@@ -98,7 +99,7 @@ TEST_CASE("a replay of every layout is the run of it, bit by bit, in time and me
 
 TEST_CASE("a replay of long pipelines, on nodes that cut them anyhow, is the run of them") {
   Machine machine = find_machine("A100-SXM4-80GB", "test");
-  const Framework framework = find_framework("megatron", "test");
+  const Framework framework = find_framework("megatron-2022", "test");
   for (const int per_node : {1, 3, 8}) {
     machine.devices_per_node = per_node;
     for (const ScheduleKind schedule :
@@ -108,7 +109,7 @@ TEST_CASE("a replay of long pipelines, on nodes that cut them anyhow, is the run
           Point p = pipeline(4, 48);
           p.schedule = schedule;
           p.virtual_stages = schedule == ScheduleKind::interleaved ? 2 : 1;
-          p.graph = graph;
+          p.framework = keeps(graph);
           p.recompute = recompute;
           INFO(per_node << " a node, " << name_of(schedule) << ", " << name_of(graph) << ", "
                         << name_of(recompute));
@@ -127,7 +128,7 @@ TEST_CASE("a replay of many micro batches on one stage is the run of them") {
       for (const std::int64_t micro_batches : {1, 2, 3, 4, 40}) {
         Point p = pipeline(1, micro_batches);
         p.schedule = schedule;
-        p.graph = graph;
+        p.framework = keeps(graph);
         INFO(name_of(schedule) << ", " << name_of(graph) << ", " << micro_batches << " micro batches");
         check_same(p, find_machine("A100-SXM4-80GB", "test"), find_framework("mbench", "test"));
         check_outline(p, find_machine("A100-SXM4-80GB", "test"), find_framework("mbench", "test"));
@@ -157,7 +158,7 @@ TEST_CASE("a replay of published runs is the run of them") {
     const sweeps::Spec spec = sweeps::read_spec(options);
     for (std::size_t i = 0; i < spec.points.size(); i += 7) {
       INFO(spec.points[i].label);
-      check_same(spec.points[i].point, machine, find_framework(spec.points[i].point.framework, "test"));
+      check_same(spec.points[i].point, machine, *framework_of(spec.points[i].point.framework));
     }
   }
 }
@@ -182,7 +183,7 @@ TEST_CASE("a replay counts the steady state: where the first step leaves what la
   for (const std::int64_t micro_batches : {1, 2, 4, 12}) {
     Point p = pipeline(4, micro_batches);
     p.schedule = ScheduleKind::gpipe;
-    p.graph = Graph::megatron_core;
+    p.framework = keeps(Graph::megatron_core);
     INFO(micro_batches << " micro batches");
     check_same(p, machine, framework);
     const Plan plan = strategies::make_plan(p);
@@ -206,7 +207,7 @@ TEST_CASE("a replay counts the steady state: where the first step leaves what la
 
 TEST_CASE("a forecast of memory is what a simulation without time takes") {
   Point p = pipeline(4, 24);
-  p.graph = Graph::eager;
+  p.framework = keeps(Graph::eager);
   const Plan plan = strategies::make_plan(p);
   const MemoryForecast forecast = forecast_memory(plan);
   const Simulation run =

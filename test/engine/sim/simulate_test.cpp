@@ -10,6 +10,7 @@
 #include "engine/sim/cluster.h"
 #include "test/catch.h"
 #include "test/engine/sim/simulated_run.h"
+#include "test/graphs.h"
 
 using namespace mbench;
 using namespace mbench::test;
@@ -94,7 +95,7 @@ TEST_CASE("a step that does not fit names the first rank that is full, the same 
   // Of two stages the last holds the head and its logits in f32 besides: it alone is too small.
   Point p = gpt(4, 2, 1);
   p.schedule = ScheduleKind::gpipe;
-  p.graph = Graph::eager;
+  p.framework = keeps(Graph::eager);
   const Simulation fits = simulated(p, kV100);
   REQUIRE(fits.reserved_by_stage[1] > fits.reserved_by_stage[0] + (64 << 20));
   const auto refusal = [&](std::uint64_t limit) -> std::string {
@@ -154,7 +155,7 @@ TEST_CASE("without peer-to-peer access tensor parallelism is slower") {
 TEST_CASE("a host that needs longer for a kernel slows a short step down and a long one not") {
   Machine machine = find_machine("A100-SXM4-80GB", "test");
   Framework quick = find_framework("mbench", "test"), slow = quick;
-  slow.kernel += 20e-6;
+  slow.host.kernel += 20e-6;
   const auto ratio = [&](const Point& p) {
     return step_ms(simulated(p, machine, slow)) / step_ms(simulated(p, machine, quick));
   };
@@ -170,34 +171,34 @@ TEST_CASE("a host that needs longer for a kernel slows a short step down and a l
 
 TEST_CASE("rotary positions without a kernel cost a host-bound step the calls of PyTorch's small ops") {
   const Machine machine = find_machine("H100-SXM5-80GB", "test");
-  const Framework framework = find_framework("megatron_core", "test");
+  const Framework framework = find_framework("megatron-core", "test");
   Point p = gpt(1, 1, 1);
   p.model = find_preset("llama-bytes-tiny", "test");
   p.seq = 64, p.global_batch = 2 * p.micro_batch;
-  p.precision = Precision::bf16, p.graph = Graph::megatron_core, p.device = "sim:1xH100-SXM5-80GB";
+  p.precision = Precision::bf16, p.framework = keeps(Graph::megatron_core), p.device = "sim:1xH100-SXM5-80GB";
   const double fused = step_ms(simulated(p, machine, framework, 1));
-  p.rope_fusion = false;
+  p.framework.options["rope_fusion"] = "false";
   // Queries and keys, forward and backward, 12 calls each, of every layer of two micro batches.
   const double calls = 2.0 * 2 * 12 * static_cast<double>(p.model.layers) * 2;
   CHECK(step_ms(simulated(p, machine, framework, 1)) - fused ==
-        Approx(1e3 * calls * (machine.launch + framework.call / machine.host_speed)).epsilon(1e-6));
+        Approx(1e3 * calls * (machine.launch + framework.host.work[HostWork::call] / machine.host_speed)).epsilon(1e-6));
 }
 
 TEST_CASE("deterministic algorithms cost a host-bound step a share of each op, and a device-bound one the filling of new tensors") {
   const Machine machine = find_machine("H100-SXM5-80GB", "test");
-  const Framework framework = find_framework("megatron_core", "test");
-  REQUIRE(framework.fill > 0);
+  const Framework framework = find_framework("megatron-core", "test");
+  REQUIRE(framework.host.fill > 0);
   Framework free_of_host = framework;
-  free_of_host.kernel = free_of_host.fill = free_of_host.product = 0;
+  free_of_host.host.kernel = free_of_host.host.fill = free_of_host.host.work[HostWork::product] = 0;
   const auto both = [&](Point p, const Framework& f) {
     const Simulation plain = simulated(p, machine, f);
-    p.deterministic = true;
+    p.framework.options["deterministic"] = "true";
     const Simulation filled = simulated(p, machine, f);
     CHECK(filled.peak_by_stage[0].total == plain.peak_by_stage[0].total);
     return std::pair(step_ms(plain), step_ms(filled));
   };
   Point small = gpt(1, 1, 1);
-  small.graph = Graph::megatron_core, small.device = "sim:1xH100-SXM5-80GB", small.precision = Precision::bf16;
+  small.framework = keeps(Graph::megatron_core), small.device = "sim:1xH100-SXM5-80GB", small.precision = Precision::bf16;
   Point large = small;
   small.model.hidden = 64, small.model.heads = 4, small.model.ffn = 256;
   small.seq = 64, small.micro_batch = small.global_batch = 1;
@@ -206,7 +207,7 @@ TEST_CASE("deterministic algorithms cost a host-bound step a share of each op, a
   // Every op of the small step is a call more expensive; what else its host does is not.
   const auto [called, called_more] = both(small, framework);
   Framework dearer = framework;
-  dearer.kernel += framework.fill;
+  dearer.host.kernel += framework.host.fill;
   const double as_dearer = step_ms(simulated(small, machine, dearer));
   CHECK(called_more > 1.05 * called);
   CHECK(called_more == Approx(as_dearer).epsilon(0.01));
@@ -278,7 +279,9 @@ TEST_CASE("a fused step takes less time than its epilogues as ops of their own, 
   const Machine machine = find_machine("A100-SXM4-80GB", "test");
   const Framework framework = find_framework("mbench", "test");
   const Simulation fused = simulate_point(p, plan, machine, framework, 1);
-  plan.graph.fused_epilogues = false;
+  Framework unfused = *plan.framework;
+  unfused.keeps.fused_epilogues = false;
+  plan.framework = std::make_shared<const Framework>(unfused);
   const Simulation apart = simulate_point(p, plan, machine, framework, 1);
   CHECK(step_ms(fused) < 0.97 * step_ms(apart));
   CHECK(fused.peak_by_stage[0].total == apart.peak_by_stage[0].total);
@@ -290,7 +293,7 @@ TEST_CASE("what a framework's libraries hold lies beside a step, replayed or run
   const Machine machine = find_machine(kV100, "test");
   const Framework plain = find_framework("mbench", "test");
   Framework with = plain;
-  with.library_memory = std::uint64_t{96} << 20;
+  with.memory.always = std::uint64_t{96} << 20;
   Point p = gpt(2, 4, 1);
   for (const bool replay : {true, false}) {
     const auto run = [&](const Framework& framework) {
@@ -302,29 +305,31 @@ TEST_CASE("what a framework's libraries hold lies beside a step, replayed or run
     CHECK(*more.result.last_rank_memory_mib == more.result.peak_memory_by_rank_mib.back());
     const auto workspace = static_cast<std::size_t>(Category::workspace);
     CHECK(more.peak_by_stage[0].by_category[workspace] ==
-          without.peak_by_stage[0].by_category[workspace] + with.library_memory);
+          without.peak_by_stage[0].by_category[workspace] + with.memory.always);
   }
-  p.memory_limit = with.library_memory;
+  p.memory_limit = with.memory.always;
   CHECK_THROWS_AS(simulate_point(p, strategies::make_plan(p), machine, with, 8, {}), Error);
 }
 
 TEST_CASE("what the libraries of Megatron-Core hold follows from what a step asks of them") {
-  const Framework framework = find_framework("megatron_core", "test");
   constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
   Point p = gpt(2, 4, 1);
-  p.graph = Graph::megatron_core;
-  CHECK(library_memory(p, framework) == 96 * kMiB);  // PyTorch's two and Transformer Engine's workspace
-  p.tp_comm_overlap = true;
-  CHECK(library_memory(p, framework) == (96 + 3 * 32) * kMiB);
-  p.tp_comm_overlap = p.transformer_engine = false;
-  CHECK(library_memory(p, framework) == 64 * kMiB);
-  p.model.experts = 8;
-  CHECK(library_memory(p, framework) == 96 * kMiB);  // of the router's products
-  p.transformer_engine = true;
-  CHECK(library_memory(p, framework) == (96 + 4 * 32) * kMiB);
-  p.grouped_experts = false;
-  CHECK(library_memory(p, framework) == 96 * kMiB);
-  CHECK(library_memory(p, find_framework("mbench", "test")) == 0);
+  p.framework = {.preset = "megatron-core"};
+  const auto held = [&] { return library_memory(strategies::make_plan(p), *framework_of(p.framework)); };
+  CHECK(held() == 96 * kMiB);  // PyTorch's two and Transformer Engine's workspace
+  p.sequence_parallel = p.tp_comm_overlap = true;
+  CHECK(held() == (96 + 3 * 32) * kMiB);
+  p.tp_comm_overlap = false;
+  p.framework.options["transformer_engine"] = "false";
+  CHECK(held() == 64 * kMiB);
+  p.model.family = "mixtral", p.model.kv_heads = p.model.heads;
+  p.model.experts = 8, p.model.active_experts = 2, p.model.expert_ffn = 512;
+  CHECK(held() == 96 * kMiB);  // of the router's products
+  p.framework.options = {};
+  CHECK(held() == (96 + 4 * 32) * kMiB);
+  p.framework.options["grouped_experts"] = "false";
+  CHECK(held() == 96 * kMiB);
+  CHECK(library_memory(strategies::make_plan(p), find_framework("mbench", "test")) == 0);
 }
 
 TEST_CASE("where nothing runs beside collectives over tp, a step takes longer") {
@@ -428,7 +433,7 @@ TEST_CASE("the parts of a step add up to it, and each is there where the layout 
 
   // A slow host shows as such.
   Point slow = gpt(4, 1, 1);
-  slow.framework = "megatron";
-  const Simulation s = simulated(slow, find_machine(kV100, "test"), find_framework("megatron", "test"), 4);
+  slow.framework = {.preset = "mbench", .host = "megatron-2022"};
+  const Simulation s = simulated(slow, find_machine(kV100, "test"), find_framework("megatron-2022", "test"), 4);
   CHECK((*s.result.time_anatomy_ms)[TimePart::host] > 10 * tp[TimePart::host] + 1);
 }

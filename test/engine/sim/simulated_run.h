@@ -11,6 +11,9 @@ namespace mbench::test {
 inline nlohmann::ordered_json machine_file(const std::string& path) {
   return parse_json(read_text_file(MBENCH_SOURCE_DIR "/engine/sim/" + path), path);
 }
+inline nlohmann::ordered_json framework_file(const std::string& name) {
+  return parse_json(read_text_file(MBENCH_SOURCE_DIR "/engine/framework/" + name), name);
+}
 
 // Only fp16 matrix products take time, and they run at the peak: memory, links and host are next to free.
 inline Machine ideal_machine() {
@@ -45,7 +48,7 @@ inline Machine ideal_machine() {
 
 // A host whose calls are next to free.
 inline Framework ideal_framework() {
-  nlohmann::ordered_json j = machine_file("frameworks/mbench.json");
+  nlohmann::ordered_json j = framework_file("mbench.json");
   j["name"] = "ideal";
   for (auto& figure : j["host_us"]) figure["value"] = 1e-6;
   return framework_from_json(j, "ideal.json");

@@ -8,6 +8,7 @@
 
 #include "engine/base/error.h"
 #include "test/catch.h"
+#include "test/graphs.h"
 
 using namespace mbench;
 using nlohmann::json;
@@ -43,7 +44,7 @@ TEST_CASE("a point of only a model has the defaults") {
   const Point p = point_of(R"({"model": "gpt2-345m"})");
   CHECK(p.model == find_preset("gpt2-345m", "test"));
   CHECK(p.seq == 1024);
-  CHECK(p.graph == Graph::fused);
+  CHECK(p.framework == FrameworkSpec());
   CHECK(p.recompute == Recompute::none);
   CHECK(p.recompute_layers == 0);
   CHECK(p.memory_limit == 0);
@@ -85,16 +86,17 @@ TEST_CASE("every field is read and written back") {
   CHECK(p.replicas == Replicas::single_process);
   CHECK(p.precision == Precision::fp8);
   CHECK(p.capture);
-  CHECK(p.cross_entropy_fusion == CrossEntropyFusion::none);
   CHECK(p.ep_communication == EpCommunication::all_gather);
-  CHECK_FALSE(p.gradient_accumulation_fusion);
-  CHECK_FALSE((p.grouped_experts || p.mask_in_batch || p.transformer_engine || p.rope_fusion));
-  CHECK(p.deterministic);
   CHECK(p.tp_comm_overlap);
   CHECK(p.gradients_in_bf16);
   CHECK(p.memory_limit == 2ull << 30);
   CHECK(p.env == std::map<std::string, std::string>{{"NCCL_P2P_DISABLE", "1"}, {"A", "b c"}});
-  CHECK(p.framework == "megatron");
+  CHECK(p.framework.preset == "megatron-2022");
+  CHECK(p.framework.host.empty());
+  CHECK(p.framework.options ==
+        std::map<std::string, std::string>{{"cross_entropy_fusion", "none"}, {"deterministic", "true"}, {"gradient_accumulation_fusion", "false"},
+                                           {"grouped_experts", "false"}, {"mask_in_batch", "false"}, {"rope_fusion", "false"},
+                                           {"transformer_engine", "false"}});
   CHECK(p.machine == std::map<std::string, double>{{"network.gbps_per_device", 94}});
   CHECK(p.device == "sim:8xv100");
   const nlohmann::ordered_json written = point_to_json(p);
@@ -239,12 +241,41 @@ TEST_CASE("an id names the configuration, not its labels") {
   CHECK(differs([](Point& x) { x.pp = 2; }));
   CHECK(differs([](Point& x) { x.seed = 1; }));
   CHECK(differs([](Point& x) { x.dropout = 0; }));
-  CHECK(differs([](Point& x) { x.graph = Graph::eager; }));
+  CHECK(differs([](Point& x) { x.framework = keeps(Graph::eager); }));
   CHECK(differs([](Point& x) { x.sequence_parallel = true; }));
   CHECK(differs([](Point& x) { x.env.emplace("A", "1"); }));
   CHECK(differs([](Point& x) { x.device = "cuda"; }));
   CHECK(differs([](Point& x) { x.model.positions = 64; }));
   CHECK(differs([](Point& x) { x.data = "text:a"; }));
+}
+
+TEST_CASE("a precision is a name, or an object of what differs from a preset") {
+  using Catch::Contains;
+  const Point p = point_of(R"({"model": "gpt-bytes-tiny", "seq": 64,
+    "precision": {"preset": "bf16", "gradients": "bf16", "moments": "bf16", "main_weights": "f32"}})");
+  CHECK(p.precision == Precision::bf16);
+  CHECK(p.gradients_in_bf16);
+  CHECK(p.moments_in_bf16);
+  CHECK_FALSE(p.main_weights_in_bf16);
+  CHECK(json(point_to_json(p).at("precision")) == R"({"preset": "bf16", "gradients": "bf16", "moments": "bf16"})"_json);
+  CHECK(point_of(R"({"model": "gpt-bytes-tiny", "seq": 64, "moments_in_bf16": true, "precision": "bf16", "gradients_in_bf16": true})") == p);
+  CHECK(point_id(p) == "621d70af6bdfd856");
+  // f32 is what bf16 has; fp16 says it by a flag.
+  CHECK(point_of(R"({"model": "gpt-bytes-tiny", "precision": {"preset": "bf16", "gradients": "f32"}})").gradients_in_f32 == false);
+  CHECK(point_of(R"({"model": "gpt-bytes-tiny", "precision": {"preset": "fp16", "gradients": "f32"}})").gradients_in_f32);
+  CHECK(point_to_json(point_of(R"({"model": "gpt-bytes-tiny", "precision": {"preset": "bf16", "gradients": "f32"}})")).at("precision") == "bf16");
+  // What is refused later is written and read back.
+  const Point wrong = point_of(R"({"model": "gpt-bytes-tiny", "precision": "bf16", "gradients_in_f32": true})");
+  CHECK(wrong.gradients_in_f32);
+  CHECK(point_from_json(json(point_to_json(wrong)), "again: $") == wrong);
+  const auto refused = [](const char* precision) {
+    return refusal(fmt::format(R"({{"model": "gpt-bytes-tiny", "precision": {}}})", precision));
+  };
+  CHECK_THAT(refused(R"({"preset": "bf16", "gradients": "fp16"})"), Contains("[p.json: $.precision.gradients]") && Contains("need f32 or bf16"));
+  CHECK_THAT(refused(R"({"preset": "fp16", "gradients": "bf16"})"), Contains("need fp16 or f32"));
+  CHECK_THAT(refused(R"({"gradients": "f32"})"), Contains("\"preset\" is missing"));
+  CHECK_THAT(refused(R"({"preset": "bf16", "gradient": "f32"})"), Contains("did you mean \"gradients\"?"));
+  CHECK_THAT(refused(R"("bf61")"), Contains("[p.json: $.precision]"));
 }
 
 TEST_CASE("every field has a kind, and a point can be rid of the fields of a kind") {
@@ -253,7 +284,7 @@ TEST_CASE("every field has a kind, and a point can be rid of the fields of a kin
   for (const PointField& field : point_fields()) of_kind[field.kind].insert(field.key);
   CHECK(of_kind.at(FieldKind::model) == std::set<std::string>{"model"});
   CHECK(of_kind.at(FieldKind::limit) == std::set<std::string>{"memory_limit", "max_seconds"});
-  CHECK(of_kind.at(FieldKind::place) == std::set<std::string>{"env", "ranks_per_node", "framework", "machine", "device"});
+  CHECK(of_kind.at(FieldKind::place) == std::set<std::string>{"env", "ranks_per_node", "machine", "device"});
   CHECK(of_kind.at(FieldKind::layout).contains("replicas"));
   CHECK(of_kind.at(FieldKind::training).contains("precision"));
   // A point with every field set, without each kind in turn: what is of the kind is at its default, the rest stays.

@@ -6,6 +6,7 @@
 #include "engine/sim/counting.h"
 #include "test/catch.h"
 #include "test/engine/train/serial_run.h"
+#include "test/graphs.h"
 
 using namespace mbench;
 using namespace mbench::test;
@@ -52,7 +53,7 @@ TEST_CASE("an eager layer keeps what the paper says, to the byte") {
       INFO("tp " << t << ", sequence parallel " << split);
       Point p = narrow(3);
       p.precision = Precision::fp16;
-      p.graph = Graph::eager;
+      p.framework = keeps(Graph::eager);
       p.tp = t;
       p.sequence_parallel = split;
       const std::int64_t s = p.seq, b = p.micro_batch, h = p.model.hidden, a = p.model.heads;
@@ -85,7 +86,7 @@ TEST_CASE("in a real run recompute and flash lower the peak") {
   for (const Graph graph : {Graph::eager, Graph::fused}) {
     INFO("graph " << name_of(graph));
     Point p = narrow(4);
-    p.graph = graph;
+    p.framework = keeps(graph);
     const std::size_t none = peak_of(p).total;
     p.recompute = Recompute::selective;
     const std::size_t selective = peak_of(p).total;
@@ -128,7 +129,7 @@ TEST_CASE("after the first step nothing more is asked of the system, and nothing
         INFO(family << ", graph " << name_of(graph) << ", recompute " << name_of(mode));
         Point p = narrow(2);
         p.model.family = family;
-        p.graph = graph;
+        p.framework = keeps(graph);
         p.recompute = mode;
         p.micro_batch = 2;  // two micro batches
         p.precision = Precision::fp16;
@@ -201,7 +202,7 @@ TEST_CASE("a forecast is of the steady state, whose steps find what the first on
   for (const std::int64_t micro_batches : {1, 2, 5}) {
     INFO(micro_batches << " micro batches");
     Point p = narrow(4);
-    p.graph = Graph::megatron_core;
+    p.framework = keeps(Graph::megatron_core);
     p.global_batch = p.micro_batch * micro_batches;
     const MemoryForecast forecast = forecast_memory(strategies::make_plan(p));
     SerialRun run(p);

@@ -4,6 +4,7 @@
 #include "engine/spec/architecture.h"
 #include "test/catch.h"
 #include "test/engine/train/serial_run.h"
+#include "test/graphs.h"
 
 using namespace mbench;
 using namespace mbench::test;
@@ -104,7 +105,7 @@ TEST_CASE("offload changes no bit of a training run on one rank, overflows of fp
       p.model.hidden = 64, p.model.ffn = 128, p.model.layers = 2;
       p.seq = 32;
       p.dp = 1, p.global_batch = 2;
-      p.graph = graph;
+      p.framework = keeps(graph);
       p.iterations = 6, p.warmup = 0;
       p.learning_rate = 1e-2;
       const PointResult none = run_serially(p);

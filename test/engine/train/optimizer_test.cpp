@@ -5,6 +5,7 @@
 
 #include "engine/base/half.h"
 #include "test/engine/nn/module_test.h"
+#include "test/graphs.h"
 
 using namespace mbench;
 using namespace mbench::test;
@@ -14,7 +15,7 @@ namespace {
 Point settings(Precision precision, Graph graph) {
   Point p = ModuleTest::small("gpt");
   p.precision = precision;
-  p.graph = graph;
+  p.framework = keeps(graph);
   p.learning_rate = 1e-2;
   p.weight_decay = 0.1;
   p.clip_grad = 1;

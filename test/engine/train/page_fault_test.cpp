@@ -6,6 +6,7 @@
 #include "engine/train/trainer.h"
 #include "strategies/strategies.h"
 #include "test/catch.h"
+#include "test/graphs.h"
 #include "test/support/sanitizer.h"
 
 using namespace mbench;
@@ -27,7 +28,7 @@ TEST_CASE("later steps fault in next to no pages") {
     p.seq = 256;
     p.micro_batch = 2;
     p.global_batch = 4;
-    p.graph = graph;
+    p.framework = keeps(graph);
     const Plan plan = strategies::make_plan(p);
     const auto device = open_device("cpu", 0);
     const auto world = lone_world(0, 1);

@@ -5,6 +5,7 @@
 #include "engine/ops/run.h"
 #include "test/catch.h"
 #include "test/engine/train/serial_run.h"
+#include "test/graphs.h"
 
 using namespace mbench;
 using namespace mbench::test;
@@ -29,7 +30,7 @@ void check_same_bits(Point p) {
   const PointResult replayed = run_serially(p);
   p.capture = false;
   const PointResult plain = run_serially(p);
-  INFO(p.model.family << " " << name_of(p.precision) << " " << name_of(p.graph));
+  INFO(p.model.family << " " << name_of(p.precision) << " " << name_of(p.framework));
   REQUIRE(replayed.outcome == plain.outcome);
   CHECK(replayed.losses.size() == 7);
   CHECK(replayed.losses == plain.losses);
@@ -46,7 +47,7 @@ TEST_CASE("replayed steps: losses and norms to the bit, in every graph and preci
     for (const Graph graph : {Graph::eager, Graph::fused, Graph::megatron_core})
       for (const Precision precision : {Precision::f32, Precision::bf16, Precision::fp16}) {
         Point p = small(family);
-        p.graph = graph;
+        p.framework = keeps(graph);
         p.precision = precision;
         check_same_bits(p);
       }

@@ -7,6 +7,7 @@
 #include "engine/spec/tolerance.h"
 #include "test/catch.h"
 #include "test/engine/train/serial_run.h"
+#include "test/graphs.h"
 
 using namespace mbench;
 using namespace mbench::test;
@@ -127,7 +128,7 @@ TEST_CASE("fp16 steps that overflow are counted as skipped, and training goes on
     INFO("graph " << name_of(graph));
     Point p = on_text("gpt");
     p.precision = Precision::fp16;
-    p.graph = graph;
+    p.framework = keeps(graph);
     p.seq = 2;
     p.micro_batch = p.global_batch = 1;
     p.iterations = 12;

@@ -96,7 +96,7 @@ inline void check_time_anatomy(const PointResult& got) {
 
 inline std::string describe(const PointResult& p) {
   return fmt::format("tp {} pp {} dp {} {} {} {}", p.point.tp, p.point.pp, p.point.dp,
-                     name_of(p.point.precision), name_of(p.point.graph), name_of(p.point.recompute));
+                     name_of(p.point.precision), name_of(p.point.framework), name_of(p.point.recompute));
 }
 
 }  // namespace mbench::test

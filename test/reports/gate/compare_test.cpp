@@ -368,7 +368,8 @@ TEST_CASE("markdown for a pull request: verdict, table, the rest folded away") {
   ResultFile now = sample::strategies(), base = sample::strategies();
   now.points[0].peak_memory_mib = 3000;
   const std::string text = render_comparison(compare_results(now, base, {}), "md");
-  CHECK(text.substr(0, text.find('\n')) == "## mbench: regression in 1 of 20 points");
+  CHECK(text.substr(0, text.find('\n')) == "## mbench: 930,086,912 bytes larger: tp 4, pp 2, seq 512, strategy baseline (1 of 20 points); "
+                                           "V100 x 8, abc1234 against abc1234");
   CHECK_THAT(text, Contains("**1 larger**; "));
   CHECK_THAT(text, Contains("| tp 4, pp 2, seq 512, strategy baseline"));
   CHECK_THAT(text, Contains("2113 MiB | 3000 MiB | +42.0 %"));

@@ -152,7 +152,7 @@ Counts simulate_alone(const Series& series, double factor, double threshold, int
     std::vector<double> x = series(random, samples);
     for (double& v : x) v *= factor;
     const TimeEvidence evidence = test.weigh(x, series(random, samples));
-    const TimeVerdict verdict = judge_time(evidence, evidence.p_value, threshold).verdict;
+    const TimeVerdict verdict = judge_time(evidence, threshold).verdict;
     counts.slower += verdict == TimeVerdict::slower;
     counts.faster += verdict == TimeVerdict::faster;
     counts.ambiguous += verdict == TimeVerdict::ambiguous;

@@ -95,6 +95,20 @@ TEST_CASE("turns: where the clock cannot tell, CPU time finds what is slower, an
   CHECK(time_of(compare_results(waits.now, waits.base, {})).verdict == Verdict::slower);
 }
 
+TEST_CASE("turns: a stall that the middle of all pairs does not see is not the same") {
+  std::mt19937 random(13);
+  for (int i = 0; i < 20; ++i) {
+    Sides sides = in_turns(random, 1, 1, 0.02, 200);
+    std::vector<double> samples = sides.now.points[0].iteration_ms->samples;
+    for (std::size_t k = 19; k < samples.size(); k += 20) samples[k] *= 5;
+    sides.now.points[0].iteration_ms = statistics_of(samples);
+    const MetricComparison c = time_of(compare_results(sides.now, sides.base, {}));
+    CHECK(c.verdict != Verdict::same);
+    CHECK(c.verdict != Verdict::faster);
+    CHECK_THAT(c.reason, Contains("the mean of all turns +"));
+  }
+}
+
 TEST_CASE("turns: all rounds are weighed together, and slower is what is slower in each") {
   std::mt19937 random(5);
   const auto verdict = [&](double first, double second) {

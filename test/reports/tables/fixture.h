@@ -47,10 +47,9 @@ inline Json statistics_json(const Json& given) {
 inline PointResult result_of(const Json& given, const std::string& where) {
   Json row = {{"outcome", "ok"}};
   Json point = Json::object();
-  const auto& keys = point_keys();
   for (const auto& [key, value] : given.items()) {
     if (value.is_null()) continue;
-    const bool field = std::find(keys.begin(), keys.end(), key) != keys.end();
+    const bool field = find_field(key) != nullptr;
     if (field)
       point[key] = row[key] = value;
     else if (key == "iteration_ms" && !value.is_object())

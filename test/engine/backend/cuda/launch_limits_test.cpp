@@ -5,6 +5,7 @@
 #include "engine/train/trainer.h"
 #include "strategies/strategies.h"
 #include "test/catch.h"
+#include "test/graphs.h"
 #include "test/simt/kernel_devices.h"
 
 using namespace mbench;
@@ -39,7 +40,7 @@ TEST_CASE("what whole steps of large models launch, every GPU takes") {
       for (const Precision precision : {Precision::bf16, Precision::f32}) {
         CAPTURE(c.model, c.seq, c.micro_batch, eager);
         Point p = point_of(c.model, c.tp, c.pp, c.seq, c.micro_batch);
-        p.graph = eager ? Graph::eager : Graph::fused;
+        p.framework = keeps(eager ? Graph::eager : Graph::fused);
         p.precision = precision;
         const Plan plan = strategies::make_plan(p);
         for (const std::int64_t stage : {std::int64_t{0}, c.pp - 1}) {

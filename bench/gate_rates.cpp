@@ -1,0 +1,50 @@
+// How often the gate is right: gate_rates [RUNS]. Draws pairs of runs of every shape of test/reports/gate/step_shapes.h, has them judged
+// as mbench compare judges times, and prints the shares of each verdict as Markdown. docs/evidence has what it printed.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "test/reports/gate/step_shapes.h"
+
+namespace mbench::shapes {
+namespace {
+
+constexpr double kThreshold = 0.05;
+constexpr int kSamples[] = {30, 60, 200};
+
+std::string percent(const Rates& rates, int count) {
+  if (count == 0) return "0";
+  return fmt::format("{:.1f}", 100 * rates.share(count));
+}
+
+void table(const std::vector<Shape>& shapes, int runs) {
+  fmt::print("| shape | samples | slower | faster | ambiguous | same | hidden |\n|---|---:|---:|---:|---:|---:|---:|\n");
+  for (const Shape& shape : shapes)
+    for (const int samples : kSamples) {
+      const Rates r = rates_of(shape, runs, samples, kThreshold);
+      fmt::print("| {} | {} | {} | {} | {} | {} | {} |\n", samples == kSamples[0] ? shape.name : "", samples, percent(r, r.slower), percent(r, r.faster),
+                 percent(r, r.ambiguous), percent(r, r.same), percent(r, r.hidden));
+      std::fflush(stdout);
+    }
+}
+
+}  // namespace
+}  // namespace mbench::shapes
+
+int main(int argc, char** argv) {
+  using namespace mbench::shapes;
+  const int runs = argc > 1 ? std::atoi(argv[1]) : 2000;
+  if (runs < 1) {
+    std::fprintf(stderr, "[gate_rates] no number of runs, got \"%s\", need 1 or more\n", argv[1]);
+    return 2;
+  }
+  fmt::print("Percent of {} pairs of runs of each shape and length, judged with `time=5%`. Noise is 2 % where nothing else is said. "
+             "Hidden: the share of `same` and `faster` among all pairs whose own means differ by 7.5 % or more.\n\n", runs);
+  fmt::print("## Nothing changed\n\n");
+  table(of_no_change(), runs);
+  for (const double by : {0.05, 0.10}) {
+    fmt::print("\n## The mean step became {:.0f} % longer\n\n", by * 100);
+    table(of_longer(by), runs);
+  }
+}

@@ -1,0 +1,355 @@
+#include "engine/framework/framework.h"
+
+#include <algorithm>
+
+#include "engine/base/embedded.h"
+#include "engine/base/figures.h"
+
+namespace mbench {
+// Written by the build from *.json (cmake/embed.cmake).
+namespace framework_files {
+const EmbeddedFiles& files();
+}
+
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr double kMicrosecond = 1e-6, kMebibyte = 1048576;
+
+template <class Member>
+struct Named {
+  std::string_view name;
+  Member Keeps::* member;
+};
+constexpr Named<bool> kFlags[] = {
+    {"fused_attention", &Keeps::fused_attention},
+    {"stored_masks", &Keeps::stored_masks},
+    {"attention_mask", &Keeps::attention_mask},
+    {"global_buffer", &Keeps::global_buffer},
+    {"gradient_copy_in_f32", &Keeps::gradient_copy_in_f32},
+    {"fused_residual_grad", &Keeps::fused_residual_grad},
+    {"fused_epilogues", &Keeps::fused_epilogues},
+    {"zeroed_gradients", &Keeps::zeroed_gradients},
+    {"weights_within_experts", &Keeps::weights_within_experts},
+    {"grouped_experts", &Keeps::grouped_experts},
+    {"mask_in_batch", &Keeps::mask_in_batch},
+    {"unfused_rotary", &Keeps::unfused_rotary},
+    {"down_apart", &Keeps::down_apart},
+    {"forwarding_kernels", &Keeps::forwarding_kernels},
+    {"reads_expert_rows", &Keeps::reads_expert_rows},
+    {"filled_tensors", &Keeps::filled_tensors},
+};
+constexpr Choices<LogitsGradient, 5> kLogitsGradients = {{{"in_place", LogitsGradient::in_place},
+                                                          {"exponentials_in_copy", LogitsGradient::exponentials_in_copy},
+                                                          {"exponentials_apart", LogitsGradient::exponentials_apart},
+                                                          {"gradients_apart", LogitsGradient::gradients_apart},
+                                                          {"gradients_in_16_bits", LogitsGradient::gradients_in_16_bits}}};
+constexpr Choices<WeightGradients, 3> kWeightGradients = {{{"in_buffer", WeightGradients::in_buffer},
+                                                           {"placeholder", WeightGradients::placeholder},
+                                                           {"apart", WeightGradients::apart}}};
+constexpr Choices<AttentionKernels, 4> kAttentionKernels = {{{"FlashAttention-1", AttentionKernels::flash_attention_1},
+                                                             {"FlashAttention-2", AttentionKernels::flash_attention_2},
+                                                             {"FlashAttention-3", AttentionKernels::flash_attention_3},
+                                                             {"cuDNN", AttentionKernels::cudnn}}};
+
+Keeps read_keeps(const json& value, const std::string& where) {
+  ObjectReader reader(value, where);
+  Keeps keeps;
+  for (const auto& [name, member] : kFlags)
+    if (const json* flag = reader.find(std::string(name))) keeps.*member = read_bool(*flag, reader.path(std::string(name)));
+  if (const json* logits = reader.find("logits_gradient"))
+    keeps.logits_gradient = read_choice(*logits, reader.path("logits_gradient"), kLogitsGradients);
+  if (const json* weights = reader.find("weight_gradients"))
+    keeps.weight_gradients = read_choice(*weights, reader.path("weight_gradients"), kWeightGradients);
+  reader.refuse_unknown();
+  return keeps;
+}
+
+HostCosts read_host(const json& value, const std::string& where) {
+  Figures f(value, where);
+  HostCosts host;
+  host.kernel = f.get("kernel", kMicrosecond);
+  host.collective = f.get("collective", kMicrosecond);
+  host.message = f.get("message", kMicrosecond);
+  for (const HostCost& cost : kHostCosts)
+    host.work[cost.work] = cost.required ? f.get(std::string(cost.key), kMicrosecond) : f.get_or(std::string(cost.key), 0, kMicrosecond);
+  host.work[HostWork::call] = f.get_or("call", host.kernel, kMicrosecond);
+  host.fill = f.get_or("fill", 0, kMicrosecond);
+  host.call_fill = f.get_or("call_fill", host.fill, kMicrosecond);
+  host.masked_token = f.get("masked_token", kMicrosecond);
+  f.end();
+  return host;
+}
+
+AttentionKernels read_attention(const json& value, const std::string& where) {
+  ObjectReader reader(value, where);
+  const AttentionKernels kernels =
+      read_choice(reader.require("value", "whose kernels fused attention runs on"), reader.path("value"), kAttentionKernels);
+  read_string(reader.require("source", "where that stands"), reader.path("source"));
+  reader.refuse_unknown();
+  return kernels;
+}
+
+FrameworkMemory read_memory(const json& value, const std::string& where) {
+  Figures m(value, where);
+  const auto bytes = [&](const char* key) { return static_cast<std::uint64_t>(m.get_or(key, 0, kMebibyte)); };
+  FrameworkMemory memory;
+  memory.always = bytes("libraries_mib") + bytes("transformer_engine_mib");
+  memory.experts = bytes("router_mib") + bytes("grouped_products_mib");
+  memory.tp_comm_overlap = bytes("tp_comm_overlap_mib");
+  m.end();
+  return memory;
+}
+
+Abilities read_abilities(const json& value, const std::string& where) {
+  if (!value.is_object())
+    fail(ErrorKind::bad_input, where, "wrong type, got {}, need an object of fields and lists of their values", short_json(value));
+  Abilities can;
+  if (!value.contains("source")) fail(ErrorKind::bad_input, where + ".source", "missing, need where that stands");
+  for (const auto& [field, values] : value.items()) {
+    const std::string path = where + "." + field;
+    if (field == "source") {
+      read_string(values, path);
+      continue;
+    }
+    if (!values.is_array() || values.empty())
+      fail(ErrorKind::bad_input, path, "wrong type, got {}, need a list of values of this field", short_json(values));
+    for (const json& each : values) can.values[field].push_back(word_of(each));
+  }
+  return can;
+}
+
+MessagesBlock read_messages_block(const json& value, const std::string& where) {
+  if (value.is_boolean()) return value.get<bool>() ? MessagesBlock::always : MessagesBlock::never;
+  if (value != "unless_interleaved")
+    fail(ErrorKind::bad_input, where, "got {}, need true, false or \"unless_interleaved\"", short_json(value));
+  return MessagesBlock::unless_interleaved;
+}
+
+// All but name, description, options and former words.
+Framework read_body(const json& body, const std::string& file) {
+  ObjectReader top(body, file + ": $");
+  Framework f;
+  if (const json* keeps = top.find("keeps")) f.keeps = read_keeps(*keeps, top.path("keeps"));
+  f.host = read_host(top.require("host_us", "what calls cost the host, in microseconds"), top.path("host_us"));
+  Figures kernels(top.require("kernels", "how good its kernels are"), top.path("kernels"));
+  f.traffic_efficiency = kernels.get("traffic_efficiency", 1, 2);
+  if (const json* attention = kernels.object().find("attention")) f.attention = read_attention(*attention, kernels.path("attention"));
+  kernels.end();
+  if (const json* memory = top.find("memory")) f.memory = read_memory(*memory, top.path("memory"));
+  const auto flag = [&](const char* key, bool& member) {
+    if (const json* value = top.find(key)) member = read_bool(*value, top.path(key));
+  };
+  flag("tensor_collectives_block", f.tensor_collectives_block);
+  flag("loss_blocks", f.loss_blocks);
+  flag("interpreter_lock", f.interpreter_lock);
+  if (const json* broadcasts = top.find("batch_broadcasts"))
+    f.host.broadcasts = static_cast<int>(read_int(*broadcasts, top.path("batch_broadcasts"), 0, 100));
+  if (const json* can = top.find("can")) f.can = read_abilities(*can, top.path("can"));
+  f.messages_block =
+      read_messages_block(top.require("messages_block", "true, false or \"unless_interleaved\""), top.path("messages_block"));
+  top.refuse_unknown();
+  return f;
+}
+
+FormerWords read_formerly(const json& value, const std::string& where) {
+  ObjectReader reader(value, where);
+  FormerWords words;
+  words.graph = read_string(reader.require("graph", "the former word for what it keeps"), reader.path("graph"));
+  words.framework = read_string(reader.require("framework", "the former word for its host costs"), reader.path("framework"));
+  if (const json* options = reader.find("options"))
+    for (const auto& [name, choice] : options->items()) words.options[name] = word_of(choice);
+  reader.refuse_unknown();
+  return words;
+}
+
+FrameworkOption read_option(const std::string& name, const json& value, const std::string& where) {
+  ObjectReader reader(value, where);
+  FrameworkOption option;
+  option.name = name;
+  option.doc = read_string(reader.require("doc", "what the option is"), reader.path("doc"));
+  if (const json* flag = reader.find("flag")) option.flag = read_string(*flag, reader.path("flag"));
+  option.otherwise = word_of(reader.require("default", "the choice of a spec that does not say it"));
+  const json& choices = reader.require("choices", "an object of choices");
+  if (!choices.is_object()) fail(ErrorKind::bad_input, reader.path("choices"), "got {}, need an object of choices", short_json(choices));
+  for (const auto& [choice, about] : choices.items()) {
+    ObjectReader each(about, reader.path("choices") + "." + choice);
+    FrameworkChoice read{choice, read_string(each.require("doc", "what the choice means"), each.path("doc")), false};
+    if (const json* simulated = each.find("simulated")) read.simulated = read_bool(*simulated, each.path("simulated"));
+    each.find("changes");
+    each.refuse_unknown();
+    option.choices.push_back(std::move(read));
+  }
+  if (!option.find(option.otherwise))
+    fail(ErrorKind::bad_input, reader.path("default"), "got {}, need one of the choices", option.otherwise);
+  reader.refuse_unknown();
+  return option;
+}
+
+json changed(json body, const json& options, const FrameworkOption& option, const std::string& value) {
+  const json& choice = options.at(option.name).at("choices").at(value);
+  if (choice.contains("changes")) body.merge_patch(choice.at("changes"));
+  return body;
+}
+
+// One of that name of any file, whose text lives as long as the program.
+const FrameworkOption* any_option(std::string_view name) {
+  for (const FrameworkOption& option : all_framework_options())
+    if (option.name == name) return &option;
+  return nullptr;
+}
+
+ChosenOption lasting(const std::string& name, const std::string& value, const FrameworkOption* own) {
+  const FrameworkOption* known = any_option(name);
+  if (!known) fail(ErrorKind::bad_input, "framework", "no such option, got \"{}\"", name);
+  const FrameworkChoice* choice = known->find(value);
+  const FrameworkChoice* otherwise = own ? known->find(own->otherwise) : nullptr;
+  return {known->name, choice ? std::string_view(choice->name) : std::string_view(),
+          otherwise ? std::string_view(otherwise->name) : std::string_view(known->otherwise)};
+}
+
+}  // namespace
+
+bool Abilities::has(const std::string& field, std::string_view value) const {
+  const auto known = values.find(field);
+  if (known == values.end()) return true;
+  const auto lists = [&](std::string_view name) { return std::find(known->second.begin(), known->second.end(), name) != known->second.end(); };
+  if (lists(value)) return true;
+  for (std::size_t begin = 0; begin <= value.size();) {
+    const std::size_t end = std::min(value.find('+', begin), value.size());
+    if (!lists(value.substr(begin, end - begin))) return false;
+    begin = end + 1;
+  }
+  return true;
+}
+
+const FrameworkChoice* FrameworkOption::find(std::string_view value) const {
+  for (const FrameworkChoice& choice : choices)
+    if (choice.name == value) return &choice;
+  return nullptr;
+}
+
+const FrameworkOption* FrameworkFile::option(std::string_view name) const {
+  for (const FrameworkOption& option : options_)
+    if (option.name == name) return &option;
+  return nullptr;
+}
+
+FrameworkFile FrameworkFile::from_json(const ordered_json& root, const std::string& file) {
+  json body = root;
+  const std::string top = file + ": $";
+  if (!body.is_object()) fail(ErrorKind::bad_input, top, "wrong type, got {}, need an object", short_json(body));
+  const auto taken = [&](const char* key, const char* need) {
+    const auto found = body.find(key);
+    if (found == body.end()) fail(ErrorKind::bad_input, top + "." + key, "missing, need {}", need);
+    std::string text = read_string(*found, top + "." + key);
+    body.erase(found);
+    return text;
+  };
+  FrameworkFile f;
+  f.file_ = file;
+  f.name_ = taken("name", "the framework's name");
+  f.description_ = taken("description", "one line on the framework");
+  f.formerly_.framework = is_path(file) ? file : f.name_;
+  if (body.contains("formerly")) {
+    f.formerly_ = read_formerly(body.at("formerly"), top + ".formerly");
+    body.erase("formerly");
+  }
+  json options = json::object();
+  if (body.contains("options")) {
+    options = body.at("options");
+    body.erase("options");
+    if (!options.is_object()) fail(ErrorKind::bad_input, top + ".options", "got {}, need an object of options", short_json(options));
+    // In the order of the file.
+    for (const auto& [name, about] : root.at("options").items()) f.options_.push_back(read_option(name, options.at(name), top + ".options." + name));
+  }
+  read_body(body, file);
+  for (const FrameworkOption& option : f.options_)
+    for (const FrameworkChoice& choice : option.choices)
+      read_body(changed(body, options, option, choice.name), fmt::format("{}, {} {}", file, option.name, choice.name));
+  f.body_ = std::make_shared<const json>(json{{"body", std::move(body)}, {"options", std::move(options)}});
+  return f;
+}
+
+Framework combined(const FrameworkFile& preset, const FrameworkFile& host, const std::map<std::string, std::string>& options) {
+  const auto with_options = [&](const FrameworkFile& file) {
+    json body = file.body_->at("body");
+    for (const auto& [name, value] : options)
+      if (const FrameworkOption* option = file.option(name); option && option->find(value))
+        body = changed(std::move(body), file.body_->at("options"), *option, value);
+    return read_body(body, file.file_);
+  };
+  const bool own = &preset == &host || (preset.file_ == host.file_ && preset.name_ == host.name_);
+  Framework f = with_options(host);
+  f.name = preset.name_, f.description = preset.description_;
+  if (!own) {
+    f.keeps = with_options(preset).keeps;
+    f.name += fmt::format(", host {}", host.name_);
+    f.description += fmt::format("; host: {}", host.description_);
+  }
+  for (const auto& [name, value] : options) {
+    const FrameworkOption* option = preset.option(name);
+    const FrameworkChoice* choice = option ? option->find(value) : nullptr;
+    if (!choice) f.unknown.push_back(lasting(name, value, option));
+    else if (choice->simulated) f.simulated.push_back(lasting(name, value, option));
+  }
+  return f;
+}
+
+const std::vector<FrameworkFile>& builtin_frameworks() {
+  static const std::vector<FrameworkFile> all = [] {
+    std::vector<FrameworkFile> files;
+    for (const auto& [name, text] : framework_files::files()) {
+      const std::string file = fmt::format("built-in framework {}", name);
+      files.push_back(FrameworkFile::from_json(parse_json(text, file), file));
+    }
+    return files;
+  }();
+  return all;
+}
+
+const FrameworkFile* find_builtin(std::string_view name) {
+  for (const FrameworkFile& file : builtin_frameworks())
+    if (file.name() == name) return &file;
+  return nullptr;
+}
+
+std::vector<std::string> framework_names() {
+  return names_of(framework_files::files());
+}
+
+const std::vector<FrameworkOption>& all_framework_options() {
+  static const std::vector<FrameworkOption> all = [] {
+    std::vector<FrameworkOption> options;
+    for (const FrameworkFile& file : builtin_frameworks())
+      for (const FrameworkOption& option : file.options()) {
+        const auto known = std::find_if(options.begin(), options.end(), [&](const FrameworkOption& o) { return o.name == option.name; });
+        if (known == options.end()) options.push_back(option);
+        else
+          for (const FrameworkChoice& choice : option.choices)
+            if (!known->find(choice.name)) known->choices.push_back(choice);
+      }
+    return options;
+  }();
+  return all;
+}
+
+FrameworkFile load_framework(const std::string& name, const std::string& where) {
+  if (const FrameworkFile* file = find_builtin(name)) return *file;
+  const auto [json, file] = load_file(framework_files::files(), "framework", name, where);
+  return FrameworkFile::from_json(json, file);
+}
+
+Framework framework_from_json(const ordered_json& json, const std::string& file) {
+  const FrameworkFile read = FrameworkFile::from_json(json, file);
+  return combined(read, read, {});
+}
+
+Framework find_framework(const std::string& name, const std::string& where) {
+  const FrameworkFile file = load_framework(name, where);
+  return combined(file, file, {});
+}
+
+}  // namespace mbench

@@ -1,0 +1,18 @@
+// What of a point a framework is not able to run (framework/framework.h: Abilities).
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace mbench {
+
+struct Abilities;
+struct Point;
+
+// bad_input at `where` for a field or a value that no point can have.
+void check(const Abilities& can, const std::string& where);
+// Whether the framework has that value of a field.
+bool has(const Abilities& can, const std::string& field, const nlohmann::json& value);
+// What of the point it has not: "zero 3, offload optimizer"; empty: it has all.
+std::string lacking(const Abilities& can, const Point& point);
+
+}  // namespace mbench

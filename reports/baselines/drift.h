@@ -1,0 +1,28 @@
+// Whether a series of entries drifts: a straight line, from its first entry or from a later one, explains it as well as levels with
+// steps between them do. Fourteen revisions of 1 % each have no revision to blame, and a search for steps names one in their middle.
+//
+// The models are compared by the Bayesian information criterion (reports/records/levels.h) on the logarithms: a line, one step, and the
+// steps that change_point.h finds. A line is told if it is very strong evidence against one level (by 10), and the best of the steps is
+// not better by 2, which is "not worth more than a bare mention" (Kass and Raftery, 1995).
+#pragma once
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "reports/baselines/change_point.h"
+
+namespace mbench::reports {
+
+struct Drift {
+  std::size_t since = 0;    // the last entry at the old level
+  double per_entry = 0;     // a share: 0.01 is 1 % an entry
+  double start = 0, end = 0;  // values of the line
+  double explained = 0;     // share of the variance
+  double line_bic = 0, step_bic = 0, level_bic = 0;  // less is better; of the best of the steps
+  ChangePoint step;         // the best single one, for comparison
+  bool instead_of_steps = false;  // the line is better than the steps, by 2 or more
+};
+// Of positive values, oldest first; `steps`: what find_change_points says of them.
+std::optional<Drift> find_drift(const std::vector<double>& values, const std::vector<ChangePoint>& steps);
+
+}  // namespace mbench::reports

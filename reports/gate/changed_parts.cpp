@@ -1,0 +1,89 @@
+#include "reports/gate/changed_parts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/spec/result.h"
+#include "reports/records/number_text.h"
+
+namespace mbench::reports {
+namespace {
+
+constexpr double kShareOfThreshold = 0.2;
+constexpr double kRounding = 1e-9;  // of the whole, by which sums of parts without noise may differ
+
+template <class Names, class Values>
+std::vector<PartChange> changes_of(const Names& names, const Values& now, const Values& baseline, double least) {
+  std::vector<PartChange> changed;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    std::string name(names[i]);
+    const std::string prefix = "communication_";
+    if (name.starts_with(prefix)) name = name.substr(prefix.size()) + " communication";
+    if (std::abs(now[i] - baseline[i]) > least) changed.push_back({std::move(name), baseline[i], now[i]});
+  }
+  return changed;
+}
+
+void largest_first(std::vector<PartChange>& parts) {
+  std::stable_sort(parts.begin(), parts.end(), [](const PartChange& a, const PartChange& b) {
+    return std::abs(a.now - a.baseline) > std::abs(b.now - b.baseline);
+  });
+}
+
+// "1,234,567"
+std::string grouped(const std::string& digits) {
+  std::string out;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) out += ',';
+    out += digits[i];
+  }
+  return out;
+}
+
+std::string ms_change(double change) {
+  const double size = std::abs(change);
+  return fmt::format("{}{} ms", change < 0 ? "-" : "+", fixed_text(size, size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 3));
+}
+
+}  // namespace
+
+std::vector<PartChange> changed_time_parts(const PointResult& now, const PointResult& base, double threshold) {
+  if (!now.time_anatomy_ms || !base.time_anatomy_ms || !base.iteration_ms) return {};
+  const double step = base.iteration_ms->mean;
+  const bool exact = now.simulated && base.simulated;
+  auto changed = changes_of(kTimePartNames, now.time_anatomy_ms->ms, base.time_anatomy_ms->ms, step * (exact ? kRounding : kShareOfThreshold * threshold));
+  largest_first(changed);
+  return changed;
+}
+
+std::vector<PartChange> changed_memory_parts(const PointResult& now, const PointResult& base) {
+  std::vector<PartChange> changed;
+  const auto add = [&](const std::optional<MemoryAnatomy>& a, const std::optional<MemoryAnatomy>& b, const char* where) {
+    if (!a || !b) return;
+    for (PartChange& part : changes_of(kCategoryNames, a->mib, b->mib, 0)) {
+      part.name += where;
+      changed.push_back(std::move(part));
+    }
+  };
+  add(now.memory_anatomy_mib, base.memory_anatomy_mib, "");
+  add(now.host_memory_anatomy_mib, base.host_memory_anatomy_mib, " in host memory");
+  largest_first(changed);
+  return changed;
+}
+
+std::string byte_change(double now_mib, double baseline_mib) {
+  const double bytes = std::round((now_mib - baseline_mib) * 1048576);
+  if (!(std::abs(bytes) < 1e18)) return std::isfinite(bytes) ? fmt::format("{:+.3g} bytes", bytes) : "not finite";
+  return fmt::format("{}{} bytes", bytes < 0 ? "-" : "+", grouped(fmt::format("{:.0f}", std::abs(bytes))));
+}
+
+std::string parts_text(const std::vector<PartChange>& parts, bool in_bytes) {
+  std::string text;
+  for (const PartChange& part : parts)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", part.name, in_bytes ? byte_change(part.now, part.baseline) : ms_change(part.now - part.baseline));
+  return text.empty() ? "" : text + ", the rest the same";
+}
+
+}  // namespace mbench::reports

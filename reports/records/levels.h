@@ -1,0 +1,38 @@
+// Whether a series stays at one level, changes it once, or goes on rising or falling: three models by least squares, and how much
+// evidence there is for each by the Bayesian information criterion (Schwarz, 1978). Less is better; a difference of 10 is very strong
+// evidence (Kass and Raftery, 1995). The criterion counts parameters, of which the place of a change is one, so that a model that fits
+// anything does not win by that. It takes the values' noise for independent.
+#pragma once
+#include <cstddef>
+#include <vector>
+
+namespace mbench::reports {
+
+struct Levels {
+  static constexpr double kVeryStrong = 10;
+
+  double constant_bic = 0;
+  // A step: the first value of the new level, and the levels.
+  double step_bic = 0;
+  std::size_t at = 0;
+  double before = 0, after = 0;
+  // A line, flat until `since` (the last value at the old level) and straight from there on.
+  double line_bic = 0;
+  std::size_t since = 0;
+  double start = 0, slope = 0;  // the level until then; what each value adds
+  double explained = 0;         // share of the variance that the line explains
+
+  bool is_constant() const { return constant_bic - kVeryStrong < step_bic && constant_bic - kVeryStrong < line_bic; }
+  bool is_line() const { return !is_constant() && line_bic <= step_bic; }
+  bool is_step() const { return !is_constant() && step_bic < line_bic; }
+};
+
+// `least`: values that a level has on either side of a step. `may_begin_later`: the line need not begin with the first value. At
+// least 4 values.
+Levels levels_of(const std::vector<double>& values, std::size_t least, bool may_begin_later);
+
+// Of a model that leaves so much of the squares of n values, with so many parameters; `scale`: of the values, below whose rounding
+// nothing is left.
+double information(double squares_left, std::size_t n, double parameters, double scale);
+
+}  // namespace mbench::reports

@@ -1,0 +1,39 @@
+// Which steps of a run took much longer than the others, and how they recur: a stall of every fourth step, a share of steps in a slow
+// mode, one spike, a warm-up that was too short.
+//
+// A step is slow if it lies above the median by 10 % and by 6 spreads (1.4826 times the median distance from it, as flags.h has them).
+// Where as many steps are slow as not, the median lies between the two: then the split that leaves the least variance within both
+// parts (Otsu, 1979) tells them, if the parts lie 4 of their spreads apart (Ashman, Bird and Zepf, 1994, ask for 2) and 10 %.
+// Neighbouring slow steps are one episode, since what disturbs a machine lasts for a while.
+#pragma once
+#include <cstddef>
+#include <vector>
+
+namespace mbench::reports {
+
+struct SlowSteps {
+  std::size_t samples = 0;      // that are judged: without the warm-up
+  std::vector<std::size_t> at;  // the slow ones, from 0, in the order of all samples
+  std::size_t episodes = 0;
+  double size = 1;         // their median over the body
+  double cost = 0;         // what they add to the mean step, as a share of the body
+  std::size_t period = 0;  // every so many-th step is slow, and no other; 0: there is no such rule beyond chance
+  double body = 0;         // mean of the steps that are not slow
+
+  // First steps that all lie above the second half, at most a tenth: paid once for a run, and so in no other figure here.
+  std::size_t warm_up = 0;
+  double warm_up_size = 1, warm_up_cost = 0;
+
+  bool recurs() const { return episodes >= 2; }
+};
+// Positive samples in the order they were taken, at least one.
+SlowSteps slow_steps(const std::vector<double>& samples);
+
+// The samples that are judged, and those of them that are not slow.
+std::vector<double> without_warm_up(const std::vector<double>& samples, const SlowSteps& slow);
+std::vector<double> body_of(const std::vector<double>& samples, const SlowSteps& slow);
+
+// The mean step without warm-up and without slow steps that came once: what a user goes on to pay.
+double paid_mean(const std::vector<double>& samples);
+
+}  // namespace mbench::reports

@@ -1,0 +1,74 @@
+// How often the verdict on times is right, over shapes of noise and of slow-downs (step_shapes.h): at most 1 % of false alarms, and
+// nothing that costs a tenth more is taken for no change. bench/gate_rates prints the same of more runs.
+#include "test/catch.h"
+#include "test/reports/gate/step_shapes.h"
+#include "test/support/sanitizer.h"
+
+using namespace mbench;
+using namespace mbench::shapes;
+
+namespace {
+
+constexpr int kRuns = test::kSanitized ? 60 : 500;
+constexpr int kChance = test::kSanitized ? 3 : 0;  // of so few runs a handful more is chance
+constexpr double kThreshold = 0.05;
+
+std::string text(const Shape& shape, const Rates& r, int samples) {
+  return std::string(shape.name) + ", " + std::to_string(samples) + " samples: slower " + std::to_string(r.slower) + ", faster " + std::to_string(r.faster) +
+         ", ambiguous " + std::to_string(r.ambiguous) + ", same " + std::to_string(r.same);
+}
+
+int percent_of_runs(double percent) {
+  return static_cast<int>(percent * kRuns / 100) + kChance;
+}
+
+}  // namespace
+
+TEST_CASE("rates: where nothing changed at most 1 % of comparisons raise a false alarm, whatever the noise") {
+  for (const Shape& shape : of_no_change())
+    for (const int samples : {30, 100}) {
+      const Rates r = rates_of(shape, kRuns, samples, kThreshold);
+      INFO(text(shape, r, samples));
+      CHECK(r.slower + r.faster <= percent_of_runs(1));
+    }
+}
+
+TEST_CASE("rates: a single spike is no regression, and no reason to measure again") {
+  for (const Shape& shape : of_no_change())
+    if (std::string(shape.name).starts_with("one spike")) {
+      const Rates r = rates_of(shape, kRuns, 30, kThreshold);
+      INFO(text(shape, r, 30));
+      CHECK(r.same >= kRuns - percent_of_runs(2));
+    }
+}
+
+TEST_CASE("rates: 5 % more in every step is found in 30 samples of 2 % noise, in at least 95 %") {
+  const Shape shape = of_longer(0.05).front();
+  const Rates r = rates_of(shape, kRuns, 30, kThreshold);
+  INFO(text(shape, r, 30));
+  CHECK(r.slower >= kRuns - percent_of_runs(5));
+}
+
+TEST_CASE("rates: a tenth more is found or left open, however it hides") {
+  for (const Shape& shape : of_longer(0.10)) {
+    for (const int samples : {30, 60}) {  // of which some runs happen to have no slow step
+      const Rates r = rates_of(shape, kRuns, samples, kThreshold);
+      INFO(text(shape, r, samples));
+      CHECK(r.hidden == 0);
+    }
+    const Rates r = rates_of(shape, kRuns / 2, 200, kThreshold);
+    INFO(text(shape, r, 200));
+    CHECK(r.hidden == 0);
+    CHECK(r.same + r.faster <= percent_of_runs(1));
+  }
+}
+
+TEST_CASE("rates: what recurs as by the clock is slower, in 30 samples") {
+  for (const Shape& shape : of_longer(0.10))
+    for (const char* periodic : {"every step", "every 2nd step", "every 4th step"})
+      if (shape.name == std::string(periodic)) {
+        const Rates r = rates_of(shape, kRuns, 30, kThreshold);
+        INFO(text(shape, r, 30));
+        CHECK(r.slower >= kRuns - percent_of_runs(5));
+      }
+}

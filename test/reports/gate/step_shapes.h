@@ -1,0 +1,184 @@
+// Shapes that step times have, drawn with known truth: runs in which nothing changed, and runs whose mean step became longer in many
+// ways, some of which a median does not see. What the gate makes of them is held by tests and printed by bench/gate_rates.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "reports/gate/time_verdict.h"
+
+namespace mbench::shapes {
+
+using Random = std::mt19937_64;
+using Steps = std::vector<double>;
+using Draw = std::function<Steps(Random&, int)>;  // so many steps, about 1
+
+struct Shape {
+  const char* name;
+  Draw base, now;
+};
+
+inline double gauss(Random& random) {
+  return std::normal_distribution<double>()(random);
+}
+inline double uniform(Random& random) {
+  return std::uniform_real_distribution<double>()(random);
+}
+
+// Steps one by one; `step` has their index and number too.
+template <class Step>
+Draw by_step(Step step) {
+  return [step](Random& random, int n) {
+    Steps steps;
+    for (int i = 0; i < n; ++i) steps.push_back(step(random, i, n));
+    return steps;
+  };
+}
+
+constexpr double kNoise = 0.02;
+inline double noisy(Random& random) {
+  return 1 + kNoise * gauss(random);
+}
+inline Draw normal() {
+  return by_step([](Random& random, int, int) { return noisy(random); });
+}
+// Noise around 1 times a factor of the step.
+template <class Factor>
+Draw factor(Factor of) {
+  return by_step([of](Random& random, int i, int n) { return noisy(random) * of(random, i, n); });
+}
+
+// Two states, each of which lasts eight steps on average.
+inline Draw lasting_states(double low, double high, double noise) {
+  return [=](Random& random, int n) {
+    Steps steps;
+    bool slow = uniform(random) < 0.5;
+    for (int i = 0; i < n; ++i) {
+      if (uniform(random) < 1.0 / 8) slow = !slow;
+      steps.push_back((slow ? high : low) * (1 + noise * gauss(random)));
+    }
+    return steps;
+  };
+}
+
+inline Draw autoregressive(double memory) {
+  return [=](Random& random, int n) {
+    Steps steps;
+    double x = gauss(random);
+    for (int i = 0; i < n; ++i) {
+      steps.push_back(1 + kNoise * x);
+      x = memory * x + std::sqrt(1 - memory * memory) * gauss(random);
+    }
+    return steps;
+  };
+}
+
+inline Draw quantised(double clock) {
+  return by_step([clock](Random& random, int, int) { return std::round(noisy(random) / clock) * clock; });
+}
+
+// One step of a run takes so many times as long, if chance has it so.
+inline Draw spike(double chance, double least, double most) {
+  return [=](Random& random, int n) {
+    Steps steps = normal()(random, n);
+    if (uniform(random) < chance) steps[static_cast<std::size_t>(uniform(random) * n)] *= least + (most - least) * uniform(random);
+    return steps;
+  };
+}
+
+inline std::vector<Shape> of_no_change() {
+  const auto both = [](const char* name, const Draw& draw) { return Shape{name, draw, draw}; };
+  return {
+      both("constant", by_step([](Random&, int, int) { return 1.0; })),
+      both("normal, 2 %", normal()),
+      both("heavy tails, Student's t with 3 degrees",
+           by_step([](Random& random, int, int) { return 1 + kNoise / std::sqrt(3.0) * std::student_t_distribution<double>(3)(random); })),
+      both("skewed, exponential tail of 5 %", by_step([](Random& random, int, int) { return 1 - 0.05 * std::log(1 - uniform(random)); })),
+      both("two states 4 % apart, step by step",
+           by_step([](Random& random, int, int) { return (uniform(random) < 0.5 ? 0.98 : 1.02) + 0.003 * gauss(random); })),
+      both("two states 4 % apart, eight steps each", lasting_states(0.98, 1.02, 0.003)),
+      {"one spike of 1.5 to 3 times, new run alone", normal(), spike(1, 1.5, 3)},
+      {"one spike of 1.5 to 3 times, baseline alone", spike(1, 1.5, 3), normal()},
+      both("a spike of 5 to 10 times in half of all runs", spike(0.5, 5, 10)),
+      both("warm-up: 20 % at first, gone within ten steps", factor([](Random&, int i, int) { return 1 + 0.2 * std::exp(-i / 3.0); })),
+      {"warm-up: three steps at 1.5x, new run alone", normal(), factor([](Random&, int i, int) { return i < 3 ? 1.5 : 1; })},
+      both("autocorrelated, 0.5", autoregressive(0.5)),
+      both("autocorrelated, 0.9", autoregressive(0.9)),
+      both("a clock of 1 %", quantised(0.01)),
+      both("a clock of 5 %", quantised(0.05)),
+      both("5 % of steps at 2x in both", factor([](Random& random, int, int) { return uniform(random) < 0.05 ? 2 : 1; })),
+      both("25 % of steps at 1.5x in both", factor([](Random& random, int, int) { return uniform(random) < 0.25 ? 1.5 : 1; })),
+  };
+}
+
+// Each makes the mean step longer by this share.
+inline std::vector<Shape> of_longer(double by) {
+  const auto made = [](const char* name, const Draw& now) { return Shape{name, normal(), now}; };
+  const auto some = [by](double share) {
+    return factor([=](Random& random, int, int) { return uniform(random) < share ? 1 + by / share : 1; });
+  };
+  const auto every = [by](int period) {
+    return factor([=](Random& random, int i, int) { return i % period == period - 1 ? 1 + by * period : 1; });
+  };
+  const auto within = [by](double begin, double end) {  // the same steps of each run, in a row
+    return factor([=](Random&, int i, int n) { return i >= std::lround(begin * n) && i < std::lround(end * n) ? 1 + by / (end - begin) : 1; });
+  };
+  return {
+      made("every step", factor([=](Random&, int, int) { return 1 + by; })),
+      made("every 2nd step", every(2)),
+      made("every 4th step", every(4)),
+      made("every 10th step", every(10)),
+      made("25 % of steps, at random", some(0.25)),
+      made("10 % of steps, at random", some(0.1)),
+      made("5 % of steps, at random", some(0.05)),
+      made("a mode: half of all steps, at random", some(0.5)),
+      made("exponential tail", by_step([=](Random& random, int, int) { return noisy(random) - by * std::log(1 - uniform(random)); })),
+      made("states of eight steps each, half of them slow", lasting_states(1, 1 + 2 * by, kNoise)),
+      made("from the middle on", within(0.5, 1)),
+      made("until the middle", within(0, 0.5)),
+      made("a burst: a tenth of the run in a row", within(0.4, 0.5)),
+      made("the last tenth", within(0.9, 1)),
+      made("the first tenth", within(0, 0.1)),
+      made("rising from nothing to twice as much", factor([=](Random&, int i, int n) { return 1 + 2 * by * (i + 0.5) / n; })),
+      made("falling from twice as much to nothing", factor([=](Random&, int i, int n) { return 1 + 2 * by * (1 - (i + 0.5) / n); })),
+      made("most steps 5 % faster, every 5th slower",
+           factor([=](Random&, int i, int) { return i % 5 == 4 ? 5 * (1 + by - 0.8 * 0.95) : 0.95; })),
+      made("one spike", [=](Random& random, int n) {
+        Steps steps = normal()(random, n);
+        steps[static_cast<std::size_t>(uniform(random) * n)] += by * n;
+        return steps;
+      }),
+      {"stalls at 2x: of 5 % of steps, and more now", factor([](Random& random, int, int) { return uniform(random) < 0.05 ? 2 : 1; }),
+       factor([=](Random& random, int, int) { return uniform(random) < 0.05 + by ? 2 : 1; })},
+  };
+}
+
+struct Rates {
+  int runs = 0, slower = 0, faster = 0, ambiguous = 0, same = 0;
+  int hidden = 0;  // neither slower nor ambiguous, though the mean of this very run is longer by 3/2 of the threshold
+  double share(int count) const { return static_cast<double>(count) / runs; }
+};
+
+// What the gate says of so many pairs of runs, each by itself.
+inline Rates rates_of(const Shape& shape, int runs, int samples, double threshold) {
+  Random random(20261126);
+  reports::TimeTest test;
+  Rates rates;
+  for (rates.runs = 0; rates.runs < runs; ++rates.runs) {
+    const Steps base = shape.base(random, samples), now = shape.now(random, samples);
+    const reports::TimeVerdict verdict = judge_time(test.weigh(now, base), threshold).verdict;
+    rates.slower += verdict == reports::TimeVerdict::slower;
+    rates.faster += verdict == reports::TimeVerdict::faster;
+    rates.ambiguous += verdict == reports::TimeVerdict::ambiguous;
+    rates.same += verdict == reports::TimeVerdict::same;
+    const double longer = reports::mean_of(now).mean / reports::mean_of(base).mean - 1;
+    const bool taken = verdict == reports::TimeVerdict::same || verdict == reports::TimeVerdict::faster;
+    rates.hidden += taken && longer >= 1.5 * threshold;
+  }
+  return rates;
+}
+
+}  // namespace mbench::shapes
