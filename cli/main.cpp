@@ -98,6 +98,8 @@ int run(int argc, char** argv) {
   add_run(app, exit);
   add_plan(app, exit);
   add_search(app, exit);
+  add_import(app, exit);
+  add_export(app, exit);
   add_report(app, exit);
   add_compare(app, exit);
   add_baseline(app, exit);

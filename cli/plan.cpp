@@ -254,6 +254,7 @@ void add_plan(CLI::App& app, Exit& exit) {
   command->callback([options, &exit] {
     options->spec.device = options->on;
     options->spec.path = find_spec(options->spec.path);
+    options->spec.json = imported_spec(options->spec.path);
     const char* simulated = options->sensitivities ? "--sensitivities" : options->advice ? "--advice" : nullptr;
     if (simulated && !options->on.starts_with("sim:"))
       fail(ErrorKind::bad_input, simulated, "is of a simulated machine, got --on {}, need sim:<N>x<MACHINE>",

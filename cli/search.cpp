@@ -9,6 +9,7 @@
 #include <ctime>
 #include <filesystem>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "cli/cli.h"
@@ -130,6 +131,8 @@ bool is_written(const fs::path& file, const std::function<void(const std::string
 
 int run(Options options) {
   options.space.path = find_spec(options.space.path);
+  options.space.json = imported_spec(options.space.path);
+  if (options.space.json) (*options.space.json)["search"] = "all";  // it says what is trained: how is what is looked for
   Simulator simulator;
   const search::Objective objective = search::read_objective(options.objective, "--objective");
   if (objective == search::Objective::devices && options.rate <= 0)

@@ -211,6 +211,7 @@ bool is_healthy(const Options& options, const sweeps::Spec& spec, sweeps::Runner
 
 int run(Options options) {
   options.spec.path = find_spec(options.spec.path);
+  options.spec.json = imported_spec(options.spec.path);
   const double soak_s = options.soak.empty() ? 0 : parse_duration(options.soak, "--soak");
   if (soak_s > 0 && options.on.starts_with("sim:"))
     fail(ErrorKind::bad_input, "--soak", "is of real time, got --on {}, need cpu or cuda", options.on);

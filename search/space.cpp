@@ -71,7 +71,7 @@ class Reader {
  public:
   explicit Reader(const SpaceOptions& options) : options_(options) {
     space_.path = options.path;
-    space_.file = parse_json(read_text_file(options.path), options.path);
+    space_.file = options.json ? *options.json : parse_json(read_text_file(options.path), options.path);
     top_ = options.path + ": $";
     if (!space_.file.is_object()) fail(ErrorKind::bad_input, top_, "wrong type, need the object of a spec");
     for (const std::string& text : options.set) set(text);

@@ -106,7 +106,7 @@ class Reader {
  public:
   explicit Reader(const SpecOptions& options) : options_(options) {
     spec_.path = results_file(options.path);
-    spec_.json = parse_json(read_text_file(spec_.path), spec_.path);
+    spec_.json = options.json ? *options.json : parse_json(read_text_file(spec_.path), spec_.path);
     top_ = spec_.path + ": $";
     take_out_of_results();
     if (!spec_.json.is_object()) fail(ErrorKind::bad_input, top_, "wrong type, need the object of a spec");

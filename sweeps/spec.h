@@ -16,6 +16,7 @@
 // written, so that its id is the same everywhere; SpecPoint::data is what was found.
 #pragma once
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -29,6 +30,7 @@ struct SpecOptions {
   std::vector<std::string> set;     // "field=value"
   std::vector<std::string> filter;  // "field=value"
   std::string device = "cpu";       // of every point: --on
+  std::optional<nlohmann::ordered_json> json = {};  // what the file says, where it has another form than a spec
 };
 
 struct SpecPoint {

@@ -51,7 +51,8 @@ const std::map<std::string, std::set<std::string>> kArrows = {
     {"search", {"strategies", "sweeps", "engine/sim", "engine/device", "engine/plan", "engine/framework", "engine/point", "engine/base"}},
     {"check", {"engine/sim", "engine/comm", "engine/ops", "engine/plan", "engine/device", "engine/point", "engine/base", "reports/gate",
                "reports/tables"}},
-    {"cli", {"strategies", "sweeps", "search", "check", "reports", "engine"}},
+    {"formats", {"engine/point", "engine/framework", "engine/base"}},
+    {"cli", {"strategies", "sweeps", "search", "check", "formats", "reports", "engine"}},
 };
 
 // Each folder below these is one implementation of an interface; it knows no other, and only the registry
@@ -68,6 +69,7 @@ const std::map<std::string, std::set<std::string>> kForeign = {
     {"CLI/CLI.hpp", {"cli"}},
     {"utf8proc.h", {"reports/tables"}},
     {"simdjson.h", {"engine/base"}},
+    {"toml++/toml.h", {"formats/torchtitan"}},
 };
 
 bool is_below(const std::string& path, const std::string& folder) {
@@ -127,7 +129,7 @@ const std::vector<Source>& sources() {
   static const std::vector<Source> all = [] {
     std::vector<Source> found;
     const fs::path root = MBENCH_SOURCE_DIR;
-    for (const char* top : {"engine", "strategies", "sweeps", "search", "check", "reports", "cli"}) {
+    for (const char* top : {"engine", "strategies", "sweeps", "search", "check", "formats", "reports", "cli"}) {
       if (!fs::exists(root / top)) continue;
       for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
         const std::string extension = entry.path().extension().string();
@@ -183,6 +185,8 @@ TEST_CASE("the rules themselves: what they allow and what they refuse") {
   CHECK(why_forbidden("search/search.cpp", "engine/sim/simulate.h") == "");
   CHECK(why_forbidden("search/search.cpp", "reports/tables/report.h") != "");
   CHECK(why_forbidden("sweeps/runner.cpp", "search/search.h") != "");
+  CHECK(why_forbidden("sweeps/spec.cpp", "formats/formats.h") != "");
+  CHECK(why_forbidden("formats/formats.cpp", "strategies/strategies.h") != "");
   CHECK(why_forbidden("engine/novel/thing.cpp", "engine/base/error.h") != "");
   CHECK(why_foreign_forbidden("engine/train/trainer.cpp", "mpi.h") != "");
   CHECK(why_foreign_forbidden("engine/comm/mpi/mpi_world.h", "mpi.h") == "");
