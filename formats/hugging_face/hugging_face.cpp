@@ -100,6 +100,7 @@ Imported read_hugging_face(const ordered_json& config, const std::string& file, 
   spec.erase("name");
   const ordered_json* positions = find_field_of(spec, "model.positions");
   if (positions && positions->is_number() && *positions < TrainingSpec().seq) spec["seq"] = *positions;
+  spec["vocab_multiple"] = 1;  // a table has as many rows as there are words
   return {tidy_spec(spec, file + ", as a spec: $"), reading.notes()};
 }
 

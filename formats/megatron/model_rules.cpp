@@ -1,7 +1,6 @@
 // What several flags of Megatron-LM say of the model together.
 #include <algorithm>
 #include <cctype>
-#include <cmath>
 
 #include "engine/base/json_reader.h"
 #include "formats/table/rules.h"
@@ -234,13 +233,12 @@ void read_vocabulary(Reading& r) {
     fail(ErrorKind::bad_input, r.file(), "--vocab-size is missing, and the tokenizer {} does not say how many words it has, need --vocab-size N: mbench import ... --also \"--vocab-size N\"",
          tokenizer.is_null() ? "that is not named" : short_json(tokenizer));
   r.set("model.vocab", words);
-  const double unit = r.number("--make-vocab-size-divisible-by", 128) * r.number("--tensor-model-parallel-size"), ours = 128 * r.number("--tensor-model-parallel-size");
-  if (words.is_number() && unit > 0 && std::ceil(words.get<double>() / unit) * unit != std::ceil(words.get<double>() / ours) * ours)
-    r.lack("--make-vocab-size-divisible-by", "a vocabulary that is padded to another multiple than 128");
+  if (r.find("--make-vocab-size-divisible-by")) r.set("vocab_multiple", multiple);
 }
 void write_vocabulary(Writing& w) {
   w.put("--tokenizer-type", "NullTokenizer");
   w.put("--vocab-size", w.at("model.vocab"));
+  if (w.number("vocab_multiple") != 128) w.put("--make-vocab-size-divisible-by", w.at("vocab_multiple"));
 }
 
 }  // namespace

@@ -83,6 +83,7 @@ ordered_json flat_point(const Point& point) {
   out["model"] = flat_model(point.model);
   out["framework"] = flat_framework(point.framework);
   out["precision"] = flat_precision(point);
+  out["vocab_multiple"] = point.vocab_multiple_used();
   return out;
 }
 

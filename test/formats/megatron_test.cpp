@@ -147,9 +147,13 @@ TEST_CASE("Megatron: what mbench has no part for is named with its flag, value a
   names("--fp8-format hybrid --fp8-recipe mxfp8", {"--fp8-recipe \"mxfp8\""});
   names("--num-experts 4 --moe-layer-freq '([0,1]*2)'", {"--moe-layer-freq"});
   names("--recompute-granularity selective --recompute-modules core_attn shared_experts", {"--recompute-modules"});
-  names("--make-vocab-size-divisible-by 1", {"--make-vocab-size-divisible-by 1"});
   names("--pipeline-model-parallel-layout 'Et|L'", {"--pipeline-model-parallel-layout"});
   CHECK_NOTHROW(read_megatron(kArguments + "--add-qkv-bias", "a.sh", {.without = {"--add-qkv-bias"}, .variables = {}, .also = {}}));
+}
+
+TEST_CASE("Megatron: the vocabulary is padded as the script says") {
+  CHECK(point_of(kArguments).vocab_multiple == 0);  // the framework's
+  CHECK(point_of(kArguments + "--make-vocab-size-divisible-by 64").vocab_multiple == 64);
 }
 
 TEST_CASE("Megatron: experts") {
