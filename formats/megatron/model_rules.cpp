@@ -1,5 +1,6 @@
 // What several flags of Megatron-LM say of the model together.
 #include <algorithm>
+#include <cmath>
 #include <cctype>
 
 #include "engine/base/json_reader.h"
@@ -238,7 +239,9 @@ void read_vocabulary(Reading& r) {
 void write_vocabulary(Writing& w) {
   w.put("--tokenizer-type", "NullTokenizer");
   w.put("--vocab-size", w.at("model.vocab"));
-  if (w.number("vocab_multiple") != 128) w.put("--make-vocab-size-divisible-by", w.at("vocab_multiple"));
+  const double multiple = w.number("vocab_multiple");
+  const bool as_by_default = multiple == 128 || (multiple == 1 && std::fmod(w.number("model.vocab"), 128 * w.number("tp")) == 0);
+  if (!as_by_default) w.put("--make-vocab-size-divisible-by", w.at("vocab_multiple"));
 }
 
 }  // namespace

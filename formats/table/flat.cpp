@@ -83,7 +83,9 @@ ordered_json flat_point(const Point& point) {
   out["model"] = flat_model(point.model);
   out["framework"] = flat_framework(point.framework);
   out["precision"] = flat_precision(point);
-  out["vocab_multiple"] = point.vocab_multiple_used();
+  // What pads to the same number of rows is the same.
+  const std::int64_t multiple = point.vocab_multiple_used();
+  out["vocab_multiple"] = point.model.padded_vocab(point.tp, multiple) == point.model.padded_vocab(point.tp, 1) ? 1 : multiple;
   return out;
 }
 
