@@ -1,7 +1,7 @@
 // What several flags of Megatron-LM say of the model together.
 #include <algorithm>
-#include <cmath>
 #include <cctype>
+#include <cmath>
 
 #include "engine/base/json_reader.h"
 #include "formats/table/rules.h"
