@@ -233,8 +233,8 @@ int run(Options options) {
          launcher.nodes > 1 ? "s" : "");
   options.spec.device = options.on;
   const sweeps::Spec spec = sweeps::read_spec(options.spec);
+  read_tolerance(options.check_tolerance, "--check-tolerance");
   if (options.check) {
-    read_tolerance(options.check_tolerance, "--check-tolerance");
     if (options.on.starts_with("sim:"))
       fail(ErrorKind::bad_input, "--check", "a simulation has no ranks to check, got --on {}", options.on);
   }

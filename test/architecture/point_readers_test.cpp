@@ -18,7 +18,7 @@ namespace {
 const std::string kPoint = "engine/point/point.h";
 // The point, the types that have one as a member, and what reads some of these.
 const std::regex kHolders(
-    R"(\b(Point|PointBuilder|PointResult|PointOutcome|ResultFile|SpecPoint|Spec|Simulation|Space|Tried|Layout|Sample|BaselineEntry|BaselineFile)\b|point_of\(|point_to_json|\bread_spec|read_result_file|read_baseline|layouts\(\)|random_layouts)");
+    R"(\b(Point|PointBuilder|PointResult|PointOutcome|ResultFile|SpecPoint|Spec|Simulation|Space|Tried|Layout|Sample|BaselineEntry|BaselineFile)\b|point_of\(|point_to_json|point_from_json|\bread_spec|read_result_file|read_baseline|layouts\(\)|random_layouts)");
 
 struct Source {
   std::string text;

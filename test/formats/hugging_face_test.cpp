@@ -66,7 +66,8 @@ TEST_CASE("Hugging Face: as many parameters as transformers' own class has") {
 
 TEST_CASE("Hugging Face: what is exported is the same model, for each type that says it") {
   const std::string file = std::string(MBENCH_SOURCE_DIR) + "/test/fixtures/configs.json";
-  for (const ordered_json& each : parse_json(read_text_file(file), file).at("cases")) {
+  const ordered_json fixture = parse_json(read_text_file(file), file);
+  for (const ordered_json& each : fixture.at("cases")) {
     INFO(each.at("config").dump());
     const Point point = point_of(each.at("config"));
     const Point again = point_of(write_hugging_face(point));
