@@ -3,7 +3,7 @@
 #include <functional>
 #include <string>
 
-#include "engine/spec/point.h"
+#include "engine/point/point.h"
 
 namespace mbench {
 

@@ -12,7 +12,7 @@ std::optional<double> product(const Machine& m, const std::string& dtype) {
   for (const Precision p : {Precision::f32, Precision::bf16, Precision::fp16}) {
     const std::string name = p == Precision::fp16 ? "f16" : std::string(name_of(p));
     const auto i = static_cast<std::size_t>(p);
-    if (name == dtype && m.peak_flops[i] > 0) return m.peak_flops[i] * m.sustained[i] * 1e-12;
+    if (name == dtype && m.device.peak_flops[i] > 0) return m.device.peak_flops[i] * m.gemm.sustained[i] * 1e-12;
   }
   return std::nullopt;
 }
@@ -36,9 +36,9 @@ void expect(Health& health, const Machine& machine) {
       if (f.what.ends_with(" product")) {
         if (const auto rate = product(machine, f.what.substr(0, f.what.find(' ')))) m.expected = *rate / sharers;
       } else if (f.what == "memory") {
-        m.expected = machine.memory_bandwidth * machine.memory_efficiency * 1e-9 / sharers;
+        m.expected = machine.device.memory_bandwidth * machine.device.memory_efficiency * 1e-9 / sharers;
       } else if (f.what == "launch") {
-        m.expected = std::max(machine.launch, machine.kernel_latency) * 1e6;
+        m.expected = std::max(machine.host.launch, machine.device.kernel_latency) * 1e6;
       } else {
         const int nodes = std::max(1, hosts_of(health, m.ranks));
         const int ranks = static_cast<int>(m.ranks.size());

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/spec/hosts.h"
+#include "engine/point/hosts.h"
 
 namespace mbench::health {
 

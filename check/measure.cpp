@@ -15,10 +15,13 @@
 #include "engine/ops/copy.h"
 #include "engine/ops/matmul.h"
 #include "engine/ops/matrix.h"
+#include "engine/ops/random_normal.h"
 #include "engine/ops/run.h"
 
 namespace mbench::health {
 namespace {
+
+constexpr double kSettling = 1;  // seconds of products until power and clock of a GPU are those of a long run
 
 // What a rank tells the others of a figure.
 struct Told {
@@ -58,9 +61,13 @@ class Ranks {
   Figure product(DType dtype) {
     // Large enough that packing, threads and waves cost little.
     const std::int64_t n = device_.immediate() ? 1024 : 8192;
-    const Tensor a = filled({n, n}, dtype, 0.5f), b = filled({n, n}, dtype, 0.5f), c = filled({n, n}, dtype, 0);
+    const Tensor a = drawn({n, n}, dtype, 1), b = drawn({n, n}, dtype, 2), c = filled({n, n}, dtype, 0);
     const ops::Matmul product{ops::Matrix(a), ops::Matrix(b), ops::Matrix(c)};
+    if (!device_.immediate())
+      for (const double begin = device_.synchronize(); device_.synchronize() - begin < kSettling;) run(device_, product);
     const double seconds = seconds_of(1, [&] { run(device_, product); });
+    for (const Tensor& operand : {a, b}) run(device_, ops::Fill{operand, 0.5f});  // of these the result is known
+    run(device_, product);
     return figure(fmt::format("{} product", name_of(dtype)), "TFLOP/s", true,
                   {product.cost().flops / seconds * 1e-12, seconds, wrong_of(c, 0.25f * static_cast<float>(n))});
   }
@@ -80,6 +87,15 @@ class Ranks {
   }
 
  private:
+  // Of normal draws: operands that are all alike take less power, and are clocked higher, than those of training.
+  Tensor drawn(const Shape& shape, DType dtype, std::uint64_t seed) {
+    const Tensor t = device_.empty(shape, DType::f32, Category::workspace, "check");
+    run(device_, ops::RandomNormal{t, 1, {seed, 0, 0}, shape.cols()});
+    if (dtype == DType::f32) return t;
+    const Tensor narrow = device_.empty(shape, dtype, Category::workspace, "check");
+    run(device_, ops::Copy{t, narrow});
+    return narrow;
+  }
   Tensor filled(const Shape& shape, DType dtype, float value) {
     const Tensor t = device_.empty(shape, dtype, Category::workspace, "check");
     run(device_, ops::Fill{t, value});

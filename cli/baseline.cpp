@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "cli/cli.h"
-#include "engine/spec/result.h"
+#include "engine/point/result.h"
 #include "reports/baselines/baseline_store.h"
 #include "reports/baselines/trend.h"
 #include "reports/tables/markdown.h"

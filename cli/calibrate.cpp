@@ -10,6 +10,7 @@
 #include "cli/calibrate_tables.h"
 #include "cli/cli.h"
 #include "cli/environment.h"
+#include "engine/base/machine_memory.h"
 #include "cli/launch.h"
 #include "cli/seconds.h"
 #include "cli/told_by_ranks.h"

@@ -96,6 +96,7 @@ std::vector<Mesh> wanted_meshes(const Options& options) {
   if (options.spec.empty()) return meshes;
   sweeps::SpecOptions spec;
   spec.path = find_spec(options.spec);
+  spec.json = imported_spec(spec.path);
   spec.device = options.device;
   std::vector<Point> points;
   for (const sweeps::SpecPoint& p : sweeps::read_spec(spec).points) points.push_back(p.point);

@@ -38,5 +38,7 @@ void add_baseline(CLI::App& app, Exit& exit);  // baseline.cpp
 void add_trend(CLI::App& app, Exit& exit);     // trend.cpp
 void add_documents(CLI::App& app, Exit& exit);  // documents.cpp
 void add_help(CLI::App& app, Exit& exit);    // help.cpp
+void add_import(CLI::App& app, Exit& exit);  // import.cpp
+void add_export(CLI::App& app, Exit& exit);  // export.cpp
 
 }  // namespace mbench::cli

@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "cli/cli.h"
-#include "engine/spec/result_file.h"
+#include "engine/point/result_file.h"
 #include "reports/baselines/baseline_store.h"
 #include "reports/gate/budget.h"
 #include "reports/gate/compare_report.h"

@@ -7,10 +7,11 @@
 
 #include "cli/cli.h"
 #include "cli/environment.h"
+#include "engine/base/machine_memory.h"
 #include "engine/base/text.h"
 #include "engine/platform/registry.h"
+#include "engine/point/outcome.h"
 #include "engine/sim/machine.h"
-#include "engine/spec/outcome.h"
 
 namespace mbench::cli {
 namespace {
@@ -41,8 +42,9 @@ void print_devices() {
   const auto e = describe_environment("cpu");
   const auto text = [&](const char* key) { return e.at(key).get<std::string>(); };
   fmt::print("host      {}\n", text("host"));
-  fmt::print("cpu       {}, {} cores, {} of memory ({} available)\n", text("cpu"), e.at("cores").get<int>(),
-             format_bytes(physical_memory()), format_bytes(available_memory()));
+  const auto group = group_memory();
+  fmt::print("cpu       {}, {} cores, {} of memory ({} available{})\n", text("cpu"), e.at("cores").get<int>(),
+             format_bytes(physical_memory()), format_bytes(available_memory()), group ? " within " + text_of(*group) : "");
   for (const Precision precision : {Precision::f32, Precision::bf16, Precision::fp16})
     fmt::print("          {:.1f} GFLOP/s on {} {} matrix product, measured now on all cores\n",
                measured_peak_flops(precision, 0.5) * 1e-9, precision == Precision::f32 ? "an" : "a",
@@ -65,27 +67,27 @@ void print_devices() {
 void print_simulated(const std::string& device) {
   const SimulatedDevices asked = parse_simulated(device, "--on");
   const Machine m = find_machine(asked.machine, "--on " + device);
-  const int nodes = (asked.count + m.devices_per_node - 1) / m.devices_per_node;
+  const int nodes = (asked.count + m.node.devices - 1) / m.node.devices;
   fmt::print("{}: {}\n", m.name, m.description);
   fmt::print("devices   {} on {} node{} of up to {}, {} of memory each\n", asked.count, nodes,
-             nodes == 1 ? "" : "s", m.devices_per_node, format_bytes(m.memory_bytes));
+             nodes == 1 ? "" : "s", m.node.devices, format_bytes(m.device.memory_bytes));
   std::string peaks;
   for (int i = 0; i < kPrecisionCount; ++i)
-    if (const double peak = m.peak_flops[static_cast<std::size_t>(i)]; peak > 0)
+    if (const double peak = m.device.peak_flops[static_cast<std::size_t>(i)]; peak > 0)
       peaks += fmt::format("{}{} {:.4g}", peaks.empty() ? "" : ", ", name_of(static_cast<Precision>(i)),
                            peak * 1e-12);
-  fmt::print("          dense peak, TFLOP/s: {}; memory {:.4g} GB/s\n", peaks, m.memory_bandwidth * 1e-9);
-  for (const Link& link : m.links)
+  fmt::print("          dense peak, TFLOP/s: {}; memory {:.4g} GB/s\n", peaks, m.device.memory_bandwidth * 1e-9);
+  for (const Link& link : m.node.links)
     fmt::print("{:<10}up to {} devices: {}, {:.4g} GB/s bus bandwidth, {:.3g} us a step\n",
-               &link == &m.links.front() ? "node" : "", link.ranks, link.name, link.bandwidth * 1e-9,
+               &link == &m.node.links.front() ? "node" : "", link.ranks, link.name, link.bandwidth * 1e-9,
                link.latency * 1e6);
-  fmt::print("          two devices {:.4g} GB/s; through the host {:.4g} GB/s\n", m.p2p_bandwidth * 1e-9,
-             m.host_path.bandwidth * 1e-9);
-  fmt::print("network   {:.4g} GB/s a device, {:.3g} us a step\n", m.network_bandwidth * 1e-9,
-             m.network_latency * 1e6);
-  if (m.topology.empty()) return fmt::print("links     n/a: the machine's file has no node.topology\n");
-  LinkMatrix shown = m.topology;
-  shown.resize(static_cast<std::size_t>(std::min(asked.count, m.devices_per_node)));
+  fmt::print("          two devices {:.4g} GB/s; through the host {:.4g} GB/s\n", m.node.p2p_bandwidth * 1e-9,
+             m.node.pcie.bandwidth * 1e-9);
+  fmt::print("network   {:.4g} GB/s a device, {:.3g} us a step\n", m.network.bandwidth * 1e-9,
+             m.network.latency * 1e6);
+  if (m.node.topology.empty()) return fmt::print("links     n/a: the machine's file has no node.topology\n");
+  LinkMatrix shown = m.node.topology;
+  shown.resize(static_cast<std::size_t>(std::min(asked.count, m.node.devices)));
   for (auto& row : shown) row.resize(shown.size());
   fmt::print("{}", describe(shown));
 }

@@ -12,8 +12,6 @@ nlohmann::ordered_json describe_environment(const std::string& device);
 // "mbench 0.1.0" and a line each for the revision, the compiler, MPI, CUDA and BLAS.
 std::string describe_version();
 
-int usable_cores();                // that this process may run on
-std::uint64_t available_memory();  // bytes that can be taken without swapping
-std::uint64_t physical_memory();   // bytes
+int usable_cores();  // that this process may run on
 
 }  // namespace mbench::cli

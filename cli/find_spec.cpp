@@ -5,7 +5,9 @@
 
 #include "cli/launch.h"
 #include "engine/base/error.h"
+#include "engine/base/json_reader.h"
 #include "engine/base/text.h"
+#include "formats/formats.h"
 
 namespace mbench::cli {
 namespace {
@@ -46,6 +48,15 @@ std::string find_spec(const std::string& path) {
   std::vector<std::string> near = names;  // those of a folder are many
   std::erase_if(near, [&](const std::string& name) { return name.find('/') != std::string::npos && path.find('/') == std::string::npos; });
   fail(ErrorKind::bad_input, path, "neither a file here nor a spec of {}, {}", folder.string(), nearest_choice(path, near));
+}
+
+std::optional<nlohmann::ordered_json> imported_spec(const std::string& path) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return std::nullopt;  // the reader of specs says what it is
+  if (formats::recognise(read_text_file(path), path) == formats::Format::spec) return std::nullopt;
+  const formats::Imported imported = formats::import_files({path});
+  for (const std::string& note : imported.notes) fmt::print(stderr, "{}\n", printable(fmt::format("{}: {}", path, note)));
+  return imported.spec;
 }
 
 }  // namespace mbench::cli

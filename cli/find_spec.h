@@ -1,5 +1,7 @@
-// Specs by name: those that come with the program.
+// Specs by name, those that come with the program; and what is no spec yet but can be read as one.
 #pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,5 +10,8 @@ namespace mbench::cli {
 // The path itself where there is such a file or folder; of a bare name ("quickstart", "search/llama-3-70b-64") the spec of the
 // installed configs, or of those of the sources that this program was built from. bad_input naming the nearest for what is neither.
 std::string find_spec(const std::string& path);
+
+// What a trainer's own file is as a spec (formats/), its notes on standard error; nothing where the file is a spec, or no file.
+std::optional<nlohmann::ordered_json> imported_spec(const std::string& path);
 
 }  // namespace mbench::cli

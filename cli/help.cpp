@@ -6,7 +6,7 @@
 
 #include "cli/cli.h"
 #include "engine/base/json_reader.h"
-#include "engine/spec/field_docs.h"
+#include "engine/point/field_docs.h"
 
 namespace mbench::cli {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/platform/registry.h"
-#include "engine/spec/hosts.h"
+#include "engine/point/hosts.h"
 
 namespace mbench::cli {
 

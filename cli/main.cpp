@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <filesystem>
@@ -97,6 +98,8 @@ int run(int argc, char** argv) {
   add_run(app, exit);
   add_plan(app, exit);
   add_search(app, exit);
+  add_import(app, exit);
+  add_export(app, exit);
   add_report(app, exit);
   add_compare(app, exit);
   add_baseline(app, exit);
@@ -147,6 +150,9 @@ int run(int argc, char** argv) {
 }  // namespace mbench::cli
 
 int main(int argc, char** argv) {
+  // Streams of one of a GPU's hardware queues wait for each other, and a rank has more than the 8 that CUDA takes by itself: a message
+  // that is waited for would hold up the one that it waits for.
+  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   const int code = mbench::cli::run(argc, argv);
   const std::string lost = mbench::cli::why_not_printed();
   if (lost.empty()) return code;

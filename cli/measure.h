@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "engine/spec/result_fwd.h"
+#include "engine/point/result_fwd.h"
 #include "search/search.h"
 
 namespace mbench {

@@ -97,7 +97,7 @@ void print_layout(const Point& p, const Plan& plan) {
                plan.mesh.size(Axis::etp), plan.mesh.size(Axis::ep), plan.mesh.size(Axis::edp),
                p.model.active_experts, p.model.experts, p.model.shared_experts, str(plan.router));
   if (plan.mesh.size(Axis::ep) > 1) print_ways_of_tokens(p, plan);
-  fmt::print("  parameters   {} ({} words padded to {})\n", parameter_count(p.model, p.tp), p.model.vocab,
+  fmt::print("  parameters   {} ({} words padded to {})\n", parameter_count(p.model, p.tp, p.vocab_multiple_used()), p.model.vocab,
              plan.vocab);
   fmt::print("  batch        {} samples = {} micro batches of {} x dp {}\n", p.global_batch,
              p.micro_batches(), p.micro_batch, p.dp);
@@ -183,16 +183,21 @@ void print_forecast(const Point& point, const Plan& plan, Simulator& simulator, 
   print_memory(s.host_peak_by_stage, s.host_reserved_by_stage, plan.mesh.world(), kHostMemory);
   const Machine& machine = simulator.machine_of(point);
   fmt::print("  device       {}: {} for the allocator of {}\n", machine.name,
-             format_bytes(machine.usable_memory()), format_bytes(machine.memory_bytes));
+             format_bytes(machine.usable_memory()), format_bytes(machine.device.memory_bytes));
   const PointResult& r = s.result;
   fmt::print("  simulated    {:.4g} ms a step, {:.4g} samples/s, framework {}", r.iteration_ms->mean,
              *r.samples_per_s, name_of(point.framework));
   if (r.mfu) fmt::print(", MFU {:.1f} %", *r.mfu * 100);
-  fmt::print(", communication {:.1f} %, bubble {:.1f} %\n", *r.communication_fraction * 100,
-             *r.bubble_fraction * 100);
+  // Of different ranks, so that they may be more than the step together.
+  fmt::print(", communication {:.1f} %, bubble {:.1f} %{}\n", *r.communication_fraction * 100, *r.bubble_fraction * 100,
+             point.world() > 1 ? ", each of the rank that has most of it" : "");
+  const auto simulate = [&](const Point& other) { return simulator.simulate(other); };
+  // A user looks for it in the layout else.
+  if (const auto loader = options.advice ? std::nullopt : search::loader_decides(point, s, simulate, 0.02))
+    fmt::print("  loader       {}\n", *loader);
   if (options.advice) {
     const auto said =
-        search::advise(point, s, machine, [&](const Point& other) { return simulator.simulate(other); });
+        search::advise(point, s, machine, simulate);
     const char* head = "advice";
     for (const std::string& text : said) fmt::print("  {:<12} {}\n", std::exchange(head, ""), text);
     if (said.empty()) fmt::print("  {:<12} none: nothing that was tried is faster\n", head);
@@ -249,6 +254,7 @@ void add_plan(CLI::App& app, Exit& exit) {
   command->callback([options, &exit] {
     options->spec.device = options->on;
     options->spec.path = find_spec(options->spec.path);
+    options->spec.json = imported_spec(options->spec.path);
     const char* simulated = options->sensitivities ? "--sensitivities" : options->advice ? "--advice" : nullptr;
     if (simulated && !options->on.starts_with("sim:"))
       fail(ErrorKind::bad_input, simulated, "is of a simulated machine, got --on {}, need sim:<N>x<MACHINE>",

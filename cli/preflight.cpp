@@ -7,6 +7,7 @@
 
 #include "cli/cli.h"
 #include "cli/environment.h"
+#include "engine/base/machine_memory.h"
 #include "cli/preflight.h"
 #include "engine/base/text.h"
 #include "engine/platform/calibrate.h"
@@ -80,20 +81,21 @@ sweeps::Forecast preflight(const Point& point, const sweeps::Launcher& launcher)
     if (const auto why = why_unsupported_on(point.device, point)) return {Outcome::unsupported, *why, {}};
     if (point.device == "cuda") return preflight_on_gpus(point, plan, launcher);
     Machine machine = this_machine();
-    machine.devices_per_node = static_cast<int>(sweeps::spread_of(launcher, point).per_node);
+    machine.node.devices = static_cast<int>(sweeps::spread_of(launcher, point).per_node);
     // What fits is judged for all ranks together below, as they share the memory.
-    machine.memory_bytes = std::numeric_limits<std::uint64_t>::max() / 2;
+    machine.device.memory_bytes = std::numeric_limits<std::uint64_t>::max() / 2;
     static const Framework framework = find_framework("mbench", "preflight");
     const Simulation simulation =
         simulate_point(point, plan, machine, framework, static_cast<int>(point.world()));
     const auto on_this_node = simulation.total_reserved / static_cast<std::uint64_t>(sweeps::spread_of(launcher, point).nodes);
     const bool elsewhere = launcher.memory_bytes > 0;
     const std::uint64_t available = elsewhere ? launcher.memory_bytes : available_memory();
+    const auto group = elsewhere ? std::nullopt : group_memory();
     if (on_this_node > available)
       return {Outcome::oom,
               fmt::format("[memory] the {} ranks need {} of memory on {}, got {} {}", point.world(),
                           format_bytes(on_this_node), elsewhere ? "each node" : "this machine", format_bytes(available),
-                          elsewhere ? "of it" : "available"),
+                          group ? "left of " + text_of(*group) : elsewhere ? "of it" : "available"),
               {}};
     return {{}, {}, seconds_of(point, simulation.result.iteration_ms->mean * 1e-3)};
   } catch (const Error& e) {

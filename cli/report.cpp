@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "cli/cli.h"
-#include "engine/spec/result_file.h"
+#include "engine/point/result_file.h"
 #include "reports/page/html.h"
 #include "reports/plots/gnuplot.h"
 #include "reports/plots/report_plots.h"

@@ -9,6 +9,7 @@
 #include <ctime>
 #include <filesystem>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "cli/cli.h"
@@ -23,7 +24,7 @@
 #include "engine/base/folder_lock.h"
 #include "engine/base/text.h"
 #include "engine/process/process.h"
-#include "engine/spec/result_file.h"
+#include "engine/point/result_file.h"
 #include "reports/plots/gnuplot.h"
 #include "reports/plots/report_plots.h"
 #include "reports/tables/report.h"
@@ -130,6 +131,8 @@ bool is_written(const fs::path& file, const std::function<void(const std::string
 
 int run(Options options) {
   options.space.path = find_spec(options.space.path);
+  options.space.json = imported_spec(options.space.path);
+  if (options.space.json) (*options.space.json)["search"] = "all";  // it says what is trained: how is what is looked for
   Simulator simulator;
   const search::Objective objective = search::read_objective(options.objective, "--objective");
   if (objective == search::Objective::devices && options.rate <= 0)
@@ -169,8 +172,8 @@ int run(Options options) {
   file.environment = describe_environment(space.base.device);
   file.environment["spec_file"] = space.path;
   file.environment["machine"] = place.machine.description;
-  file.environment["devices_per_node"] = place.machine.devices_per_node;
-  file.environment["device_memory_mib"] = place.machine.memory_bytes >> 20;
+  file.environment["devices_per_node"] = place.machine.node.devices;
+  file.environment["device_memory_mib"] = place.machine.device.memory_bytes >> 20;
   file.environment[kLimit] = end.limit_mib;
   file.environment["framework"] = fmt::format("{} ({})", place.framework.name, place.framework.description);
   file.environment["started"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));

@@ -7,7 +7,7 @@
 
 #include "engine/base/json_reader.h"
 #include "engine/base/text.h"
-#include "engine/spec/result_file.h"
+#include "engine/point/result_file.h"
 #include "reports/tables/report.h"
 #include "strategies/strategies.h"
 #include "sweeps/options.h"

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "engine/spec/result_fwd.h"
+#include "engine/point/result_fwd.h"
 #include "reports/plots/plot.h"
 #include "search/search.h"
 

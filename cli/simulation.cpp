@@ -21,7 +21,7 @@ const Framework& Simulator::framework_of(const Point& point) {
 void Simulator::check(const Point& point) {
   if (point.ranks_per_node > 0)
     fail(ErrorKind::bad_input, "ranks_per_node",
-         "places ranks on real hosts, got {} for a simulated machine, need machine.devices_per_node", point.ranks_per_node);
+         "places ranks on real hosts, got {} for a simulated machine, need machine.node.devices", point.ranks_per_node);
   machine_of(point);
   framework_of(point);
 }

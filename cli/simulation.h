@@ -4,8 +4,8 @@
 #include <map>
 #include <string>
 
+#include "engine/point/result.h"
 #include "engine/sim/simulate.h"
-#include "engine/spec/result.h"
 
 namespace mbench::cli {
 

@@ -26,9 +26,9 @@
 #include "engine/base/json_reader.h"
 #include "engine/base/text.h"
 #include "engine/platform/registry.h"
+#include "engine/point/processes.h"
 #include "engine/process/process.h"
 #include "engine/process/turns.h"
-#include "engine/spec/processes.h"
 #include "engine/train/data.h"
 #include "reports/plots/report_plots.h"
 #include "reports/tables/report.h"
@@ -211,6 +211,7 @@ bool is_healthy(const Options& options, const sweeps::Spec& spec, sweeps::Runner
 
 int run(Options options) {
   options.spec.path = find_spec(options.spec.path);
+  options.spec.json = imported_spec(options.spec.path);
   const double soak_s = options.soak.empty() ? 0 : parse_duration(options.soak, "--soak");
   if (soak_s > 0 && options.on.starts_with("sim:"))
     fail(ErrorKind::bad_input, "--soak", "is of real time, got --on {}, need cpu or cuda", options.on);
@@ -232,8 +233,8 @@ int run(Options options) {
          launcher.nodes > 1 ? "s" : "");
   options.spec.device = options.on;
   const sweeps::Spec spec = sweeps::read_spec(options.spec);
+  read_tolerance(options.check_tolerance, "--check-tolerance");
   if (options.check) {
-    read_tolerance(options.check_tolerance, "--check-tolerance");
     if (options.on.starts_with("sim:"))
       fail(ErrorKind::bad_input, "--check", "a simulation has no ranks to check, got --on {}", options.on);
   }
@@ -283,8 +284,8 @@ int run(Options options) {
     const Point& first = spec.points.front().point;
     const Machine& machine = simulator.machine_of(first);
     runner.environment["machine"] = machine.description;
-    runner.environment["devices_per_node"] = machine.devices_per_node;
-    runner.environment["device_memory_mib"] = machine.memory_bytes >> 20;
+    runner.environment["devices_per_node"] = machine.node.devices;
+    runner.environment["device_memory_mib"] = machine.device.memory_bytes >> 20;
     std::set<std::string> frameworks;
     for (const sweeps::SpecPoint& p : spec.points) {
       const Framework& f = simulator.framework_of(p.point);

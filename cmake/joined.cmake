@@ -5,7 +5,7 @@
 # What runs once around a training is optimized less, and the engine's host code at -O2; the CPU's kernels (mbench_device) are
 # compiled as in every release. GCC collects its garbage seldom: 2 to 16 % of the time of the units tried went there.
 if(CMAKE_UNITY_BUILD)
-  foreach(library cli check sweeps reports spec)
+  foreach(library cli check formats sweeps reports point)
     target_compile_options(mbench_${library} PRIVATE $<$<CONFIG:Release>:-O1>)
   endforeach()
   if(NOT MBENCH_SANITIZE)  # which is at -O1 as a whole

@@ -11,6 +11,11 @@ warm-up, without waiting between steps. Model FLOPs by mbench's formula: 6 per w
 
 --family llama: RMS norms, SwiGLU, rotary positions, no biases, logits with a table of their own; --kv-heads for grouped queries.
 
+--accumulate N: a step of N micro batches, whose gradients are summed before the optimizer.
+
+--attention cudnn: scaled_dot_product_attention by cuDNN alone, which PyTorch does not choose by itself on every GPU where it is the
+faster one.
+
 With --processes N the model is trained by that many processes under DistributedDataParallel over gloo (CPU): what mbench's dp is
 held against; each has the cores' share of threads.
 
@@ -238,12 +243,15 @@ def train(model, optimizer, o, micro_batch, until):
             break
         if i >= o.warmup and not clock.marks:
             clock.mark()
-        tokens = data[i % len(data)].to(o.device, non_blocking=True)
-        with torch.autocast(o.device, torch.bfloat16, enabled=o.recipe == "autocast"):
-            loss = model(tokens[:, :-1], tokens[:, 1:])
-        loss.backward()
+        sum_of_losses = 0.0
+        for part in range(o.accumulate):
+            tokens = data[(i * o.accumulate + part) % len(data)].to(o.device, non_blocking=True)
+            with torch.autocast(o.device, torch.bfloat16, enabled=o.recipe == "autocast"):
+                loss = model(tokens[:, :-1], tokens[:, 1:]) / o.accumulate
+            loss.backward()
+            sum_of_losses = sum_of_losses + loss.detach()
         optimizer.step()
-        losses.append(loss.detach())
+        losses.append(sum_of_losses)
         if i >= o.warmup:
             clock.mark()
         if first is None:
@@ -276,13 +284,13 @@ def measure(o, micro_batch, until):
         return {**row, "outcome": "oom", "reason": str(error).splitlines()[0]}
     if not all(math.isfinite(x) for x in row["losses"]):
         return {**row, "outcome": "wrong", "reason": "a loss is not finite"}
-    flops, median = model_flops(o, micro_batch), statistics.median(times)
+    flops, median = model_flops(o, micro_batch * o.accumulate), statistics.median(times)
     row["iteration_ms"] = {"median": median, "mean": statistics.fmean(times), "min": min(times), "max": max(times),
                            "samples": times}
     if not cuda:  # of all threads: what a busy machine does not change
         row["cpu_ms"] = statistics.median((b - a) * 1e3 for a, b in zip(clock.cpu, clock.cpu[1:]))
     row["model_flops"] = flops
-    row["tokens_per_s"] = micro_batch * o.seq / (median * 1e-3)
+    row["tokens_per_s"] = micro_batch * o.accumulate * o.seq / (median * 1e-3)
     row["tflops_per_device"] = flops / (median * 1e-3) * 1e-12
     row["mfu"] = row["tflops_per_device"] / o.peak_tflops if o.peak_tflops else None
     row["peak_memory_mib"] = torch.cuda.max_memory_allocated() / MIB if cuda else None
@@ -319,6 +327,8 @@ def read_options():
     parser.add_argument("--warmup", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=math.inf, help="no further micro batch is begun after so long")
     parser.add_argument("--recipe", choices=["master", "autocast", "f32"], default="master")
+    parser.add_argument("--attention", choices=["default", "cudnn"], default="default")
+    parser.add_argument("--accumulate", type=int, default=1, metavar="N", help="micro batches of a step")
     parser.add_argument("--compile", default="default", metavar="MODE",
                         help="a mode of torch.compile: default, max-autotune-no-cudagraphs, ...; or none")
     parser.add_argument("--no-compile", dest="compile", action="store_const", const="none")
@@ -340,6 +350,10 @@ def read_options():
         parser.error(f"--kv-heads {o.kv_heads} does not divide --heads {o.heads}")
     if o.processes > 1 and (o.device != "cpu" or o.recipe == "master"):
         parser.error("--processes is of --device cpu and --recipe f32 or autocast")  # master's gradients are widened by hooks
+    if o.attention == "cudnn" and o.device != "cuda":
+        parser.error("--attention cudnn is of --device cuda")
+    if o.accumulate < 1:
+        parser.error(f"--accumulate {o.accumulate}: need at least 1")
     if o.hidden % o.heads:
         parser.error(f"--heads {o.heads} does not divide --hidden {o.hidden}")
     if o.seq > o.positions:
@@ -383,6 +397,10 @@ def run(o):
     until = time.monotonic() + o.seconds
     # Of what is left in f32; bf16 products do not change.
     torch.set_float32_matmul_precision("highest" if o.recipe == "f32" else "high")
+    if o.attention == "cudnn":  # and no other, which it would fall back to
+        torch.backends.cuda.enable_cudnn_sdp(True)
+        for other in ("flash", "mem_efficient", "math"):
+            getattr(torch.backends.cuda, f"enable_{other}_sdp")(False)
     text = report(o, rows)
     for micro_batch in o.micro_batch:
         if rows and time.monotonic() > until:

@@ -25,11 +25,25 @@ struct Told {
   std::string text;
 };
 
+// The same point with workers, or more of them, where its loader takes time.
+std::optional<Point> better_loader(const Point& p) {
+  if (p.model.parts().objective != Objective::masked_words_and_order) return std::nullopt;
+  Point other = p;
+  other.loader_workers = p.loader_workers == 0 ? 2 : 2 * p.loader_workers;
+  return other;
+}
+
+std::string loader_text(const Point& p, const Point& better, double gain) {
+  return fmt::format("masked words are chosen {}: loader_workers {} takes {:.1f} % less time",
+                     p.loader_workers == 0 ? "within the step" : fmt::format("by {} workers, slower than the step", p.loader_workers),
+                     better.loader_workers, gain * 100);
+}
+
 class Adviser {
  public:
   Adviser(const Point& p, const Simulation& now, const Machine& m, const Simulate& simulate)
       : p_(p), now_(now), machine_(m), simulate_(simulate), tile_(64) {
-    for (const GemmTile& t : m.tiles) tile_ = std::min(tile_, static_cast<std::int64_t>(std::min(t.m, t.n)));
+    for (const GemmTile& t : m.gemm.tiles) tile_ = std::min(tile_, static_cast<std::int64_t>(std::min(t.m, t.n)));
   }
 
   std::vector<std::string> all() {
@@ -40,6 +54,7 @@ class Adviser {
     exchanges();
     stages();
     nodes();
+    loader();
     std::stable_sort(told_.begin(), told_.end(),
                      [](const Told& a, const Told& b) { return a.gain > b.gain; });
     std::vector<std::string> texts;
@@ -125,19 +140,20 @@ class Adviser {
 
   // What is made of rows that are no words.
   void vocabulary() {
-    const std::int64_t words = p_.model.vocab, rows = p_.model.padded_vocab(p_.tp);
+    const std::int64_t words = p_.model.vocab, rows = p_.model.padded_vocab(p_.tp, p_.vocab_multiple_used());
     const double padding = static_cast<double>(rows - words) / static_cast<double>(rows);
     if (padding < 0.01) return;
     Point other = p_;
-    other.model.vocab = words / (128 * p_.tp) * (128 * p_.tp);
+    const std::int64_t multiple = p_.vocab_multiple_used() * p_.tp;
+    other.model.vocab = words / multiple * multiple;
     std::string cost;
     if (other.model.vocab > 0)
       if (const auto s = tried(other))
         cost =
             fmt::format(", of {} takes {:.2f} % less time", other.model.vocab, (1 - ms(*s) / ms(now_)) * 100);
     told_.push_back(
-        {0, fmt::format("vocab {} is padded to {}, a multiple of 128 x tp {}: one of {} costs no more{}",
-                        words, rows, p_.tp, rows, cost)});
+        {0, fmt::format("vocab {} is padded to {}, a multiple of {} x tp {}: one of {} costs no more{}",
+                        words, rows, p_.vocab_multiple_used(), p_.tp, rows, cost)});
   }
 
   void batch() {
@@ -219,7 +235,7 @@ class Adviser {
   }
 
   void nodes() {
-    const std::int64_t inside = machine_.devices_per_node;
+    const std::int64_t inside = machine_.node.devices;
     if (p_.tp <= inside) return;
     std::string best;
     double gain = 0;
@@ -247,6 +263,13 @@ class Adviser {
     told_.push_back({gain, text});
   }
 
+  void loader() {
+    if (const auto better = better_loader(p_)) {
+      const auto gain = less_time(*better);
+      if (gain && *gain > kWorthTelling) told_.push_back({*gain, loader_text(p_, *better, *gain)});
+    }
+  }
+
   const Point& p_;
   const Simulation& now_;
   const Machine& machine_;
@@ -256,6 +279,14 @@ class Adviser {
 };
 
 }  // namespace
+
+std::optional<std::string> loader_decides(const Point& point, const Simulation& now, const Simulate& simulate, double least) {
+  const auto better = better_loader(point);
+  if (!better || !strategies::can_be(*better)) return std::nullopt;
+  const double gain = 1 - simulate(*better).result.iteration_ms->mean / now.result.iteration_ms->mean;
+  if (gain < least) return std::nullopt;
+  return loader_text(point, *better, gain);
+}
 
 std::vector<std::string> advise(const Point& point, const Simulation& now, const Machine& machine,
                                 const Simulate& simulate) {

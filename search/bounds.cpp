@@ -8,10 +8,10 @@
 #include <tuple>
 
 #include "engine/device/arena.h"
+#include "engine/point/fields.h"
 #include "engine/sim/cluster.h"
 #include "engine/sim/counting.h"
 #include "engine/sim/recorder.h"
-#include "engine/spec/fields.h"
 #include "search/recorded_stage.h"
 #include "search/small_model.h"
 #include "strategies/schedule.h"
@@ -144,7 +144,7 @@ struct Bounds::Memo {
       const Point p = small_model(point, layers, stages, dense);
       if (!strategies::can_be(p)) return std::nullopt;
       const auto recording = sim::record(
-          strategies::make_plan(p), machine.devices_per_node, [&] { return costs_of(as, machine, framework); },
+          strategies::make_plan(p), machine.node.devices, [&] { return costs_of(as, machine, framework); },
           &links, stage, sim::Steps::first);
       if (!recording) return std::nullopt;
       const auto& classes = recording->classes.classes;

@@ -6,10 +6,10 @@
 #include <optional>
 #include <set>
 
+#include "engine/point/fields.h"
 #include "engine/sim/cluster.h"
 #include "engine/sim/replay.h"
 #include "engine/sim/replay_memory.h"
-#include "engine/spec/fields.h"
 #include "search/ideal_machine.h"
 #include "search/recorded_stage.h"
 #include "search/small_model.h"
@@ -172,7 +172,7 @@ struct CloseBounds::Memo {
     const Links links = links_of(p, machine);
     const HostTimes times = host_times(p, machine, framework);
     const auto recording = sim::record(
-        plan, machine.devices_per_node, [&] { return costs_of(p, machine, framework); }, &links, std::nullopt, sim::Steps::first);
+        plan, machine.node.devices, [&] { return costs_of(p, machine, framework); }, &links, std::nullopt, sim::Steps::first);
     if (!recording) return std::nullopt;
     ByEnds all;
     for (const auto& c : recording->classes.classes)
@@ -191,7 +191,7 @@ struct CloseBounds::Memo {
       const Plan plan = strategies::make_plan(p);
       const Links links = links_of(p, simple);
       const auto recording = sim::record(
-          plan, machine.devices_per_node, [&] { return costs_of(p, simple, framework); }, &links, 1, sim::Steps::first);
+          plan, machine.node.devices, [&] { return costs_of(p, simple, framework); }, &links, 1, sim::Steps::first);
       if (!recording) return std::nullopt;
       for (const auto& c : recording->classes.classes)
         if (c.stage == 1)
@@ -259,7 +259,7 @@ struct CloseBounds::Memo {
 
   // Whether the peers of a rank stand among nodes alike in every stage, and a stage is one rank's class.
   bool stands_for(const Point& p) const {
-    const std::int64_t ranks = p.tp * p.cp * p.dp, node = machine.devices_per_node;
+    const std::int64_t ranks = p.tp * p.cp * p.dp, node = machine.node.devices;
     const bool alike = node == 0 || ranks % node == 0 || node % ranks == 0;
     return alike && !machine.immediate && p.recompute_layers == 0 && p.replicas == Replicas::ranks;
   }

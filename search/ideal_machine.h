@@ -8,16 +8,16 @@ namespace mbench::search {
 
 // Of the time of an op or a collective nothing is left that does not grow evenly with its FLOPs and bytes.
 inline Machine ideal(Machine m) {
-  m.kernel_latency = m.collective_base = m.network_latency = 0;
-  m.launch = m.synchronize = m.graph_launch = m.graph_node = 0;
-  m.k_overhead = 0;
+  m.device.kernel_latency = m.node.collective_base = m.network.latency = 0;
+  m.host.launch = m.host.synchronize = m.host.graph_launch = m.host.graph_node = 0;
+  m.gemm.k_overhead = 0;
   double best = 0;
-  for (const GemmTile& t : m.tiles) best = std::max(best, t.efficiency);
-  m.tiles = {{1, 1, best}};
-  m.multiprocessors = 1;  // one wave a tile: the whole device at a time
-  m.communication_multiprocessors = 0;
-  for (Link& link : m.links) link.latency = 0;
-  m.host_path.latency = 0;
+  for (const GemmTile& t : m.gemm.tiles) best = std::max(best, t.efficiency);
+  m.gemm.tiles = {{1, 1, best}};
+  m.device.multiprocessors = 1;  // one wave a tile: the whole device at a time
+  m.device.communication_multiprocessors = 0;
+  for (Link& link : m.node.links) link.latency = 0;
+  m.node.pcie.latency = 0;
   return m;
 }
 

@@ -1,7 +1,7 @@
 #include "search/mesh_bounds.h"
 
-#include "engine/spec/fields.h"
-#include "engine/spec/point.h"
+#include "engine/point/fields.h"
+#include "engine/point/point.h"
 #include "search/ideal_machine.h"
 
 namespace mbench::search {

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "engine/plan/plan.h"
-#include "engine/spec/fields.h"
-#include "engine/spec/point.h"
+#include "engine/point/fields.h"
+#include "engine/point/point.h"
 
 namespace mbench::search {
 

@@ -6,9 +6,9 @@
 #include <set>
 
 #include "engine/base/json_reader.h"
-#include "engine/spec/abilities.h"
-#include "engine/spec/fields.h"
-#include "engine/spec/point_builder.h"
+#include "engine/point/abilities.h"
+#include "engine/point/fields.h"
+#include "engine/point/point_builder.h"
 #include "strategies/advice.h"
 #include "sweeps/options.h"
 
@@ -71,7 +71,7 @@ class Reader {
  public:
   explicit Reader(const SpaceOptions& options) : options_(options) {
     space_.path = options.path;
-    space_.file = parse_json(read_text_file(options.path), options.path);
+    space_.file = options.json ? *options.json : parse_json(read_text_file(options.path), options.path);
     top_ = options.path + ": $";
     if (!space_.file.is_object()) fail(ErrorKind::bad_input, top_, "wrong type, need the object of a spec");
     for (const std::string& text : options.set) set(text);

@@ -13,11 +13,12 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/framework/framework.h"
-#include "engine/spec/point.h"
+#include "engine/point/point.h"
 #include "strategies/strategies.h"
 
 namespace mbench::search {
@@ -26,6 +27,7 @@ struct SpaceOptions {
   std::string path;
   std::vector<std::string> set;  // "field=value", "field=any", "field=[...]"
   std::string device;            // of every point: --on
+  std::optional<nlohmann::ordered_json> json = {};  // what the file says, where it has another form than a spec
 };
 
 struct Space {

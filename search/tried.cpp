@@ -21,7 +21,7 @@ Tried simulated(const Point& point, const Place& place, bool may_fit) {
   }
   if (!t.fits) {
     Machine roomy = place.machine;
-    roomy.memory_bytes = roomy.host_memory_bytes = std::uint64_t{1} << 60;
+    roomy.device.memory_bytes = roomy.host.memory_bytes = std::uint64_t{1} << 60;
     Point unlimited = point;
     unlimited.memory_limit = 0;
     s = simulate_point(unlimited, plan, roomy, place.framework, devices, {.recordings = place.recordings});

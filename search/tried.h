@@ -1,8 +1,8 @@
 // A layout that was simulated, as `mbench sweep` would.
 #pragma once
+#include "engine/point/result.h"
 #include "engine/sim/machine.h"
 #include "engine/sim/recordings.h"
-#include "engine/spec/result.h"
 #include "search/close_bounds.h"
 
 namespace mbench::search {

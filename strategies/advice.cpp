@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "engine/base/error.h"
-#include "engine/spec/bundles.h"
-#include "engine/spec/point_builder.h"
+#include "engine/point/bundles.h"
+#include "engine/point/point_builder.h"
 
 namespace mbench::strategies {
 namespace {
@@ -177,14 +177,17 @@ std::vector<Step> openings(const Step& from, const Way& way) {
   return steps;
 }
 
-// Without changes that later ones made needless.
+// Without changes that others made needless: one that goes may free another that was looked at before.
 Remedy needed(const Point& point, Remedy remedy) {
-  for (std::size_t i = 0; i < remedy.size() && remedy.size() > 1;) {
-    Remedy fewer = remedy;
-    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
-    const auto other = with(point, fewer);
-    if (other && can_be(*other)) remedy = std::move(fewer);
-    else ++i;
+  for (bool again = true; again;) {
+    again = false;
+    for (std::size_t i = 0; i < remedy.size() && remedy.size() > 1;) {
+      Remedy fewer = remedy;
+      fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+      const auto other = with(point, fewer);
+      if (other && can_be(*other)) remedy = std::move(fewer), again = true;
+      else ++i;
+    }
   }
   return remedy;
 }

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "engine/framework/framework.h"
-#include "engine/spec/fields.h"
+#include "engine/point/fields.h"
 #include "strategies/strategies.h"
 
 namespace mbench::strategies {

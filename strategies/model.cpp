@@ -41,7 +41,7 @@ MaybeFault refuse(const Point& p) {
 
 void write(const Point& p, Plan& plan) {
   plan.model = p.model;
-  plan.vocab = p.model.padded_vocab(p.tp);
+  plan.vocab = p.model.padded_vocab(p.tp, p.vocab_multiple_used());
   plan.training = {.seq = p.seq,
                    .micro_batch = p.micro_batch,
                    .micro_batches = p.micro_batches(),
@@ -57,7 +57,7 @@ void write(const Point& p, Plan& plan) {
 
 Strategy model() {
   return {"model",
-          {"model", "seq", "seed", "dropout", "learning_rate", "lr_warmup", "weight_decay", "clip_grad"},
+          {"model", "vocab_multiple", "seq", "seed", "dropout", "learning_rate", "lr_warmup", "weight_decay", "clip_grad"},
           refuse,
           nullptr,
           write};

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/spec/outcome.h"
+#include "engine/point/outcome.h"
 
 namespace mbench::strategies {
 

@@ -1,7 +1,7 @@
 // Schedules of pipelines: in which order a stage runs its actions.
 #pragma once
 #include "engine/plan/schedule.h"
-#include "engine/spec/choices.h"
+#include "engine/point/choices.h"
 
 namespace mbench::strategies {
 

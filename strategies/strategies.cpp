@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
-#include "engine/spec/sizes.h"
+#include "engine/point/sizes.h"
 #include "strategies/advice.h"
 
 namespace mbench::strategies {

@@ -10,7 +10,7 @@
 
 #include "engine/base/text.h"
 #include "engine/plan/plan.h"
-#include "engine/spec/point.h"
+#include "engine/point/point.h"
 #include "strategies/refusal.h"
 
 namespace mbench::strategies {

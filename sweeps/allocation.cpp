@@ -1,6 +1,7 @@
 #include "sweeps/allocation.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstdlib>
 
@@ -39,6 +40,15 @@ Allocation of_hosts(std::string source, const std::vector<NodeSlots>& hosts) {
   return a;
 }
 
+// Words behind a host: Open MPI's, and Hydra's.
+constexpr std::string_view kKeys[] = {"slots", "max_slots", "max-slots", "username", "user", "user_name", "binding", "ifname"};
+
+// A name, or an address.
+bool names_host(std::string_view name) {
+  const auto is_part = [](unsigned char c) { return std::isalnum(c) || c == '.' || c == '-' || c == '_' || c == ':'; };
+  return !name.empty() && name.front() != '-' && std::all_of(name.begin(), name.end(), is_part);
+}
+
 }  // namespace
 
 std::vector<NodeSlots> read_hostfile(std::string_view text, const std::string& where) {
@@ -54,15 +64,20 @@ std::vector<NodeSlots> read_hostfile(std::string_view text, const std::string& w
     if (words.empty()) continue;
     std::string_view name = words[0];
     int slots = 0;
-    if (const std::size_t colon = name.rfind(':'); colon != std::string_view::npos) {  // MPICH
+    // MPICH; an IPv6 address has several colons.
+    if (const std::size_t colon = name.rfind(':'); colon != std::string_view::npos && name.find(':') == colon) {
       slots = number_of(name.substr(colon + 1));
       name = name.substr(0, colon);
     }
-    for (std::size_t i = 1; i < words.size(); ++i)
-      if (words[i].starts_with("slots=")) slots = number_of(words[i].substr(6));
-    // Grid Engine: "h1 4 all.q@h1 UNDEFINED"
-    if (words.size() > 1 && number_of(words[1]) > 0) slots = number_of(words[1]);
-    if (name.empty() || name.find('=') != std::string_view::npos || slots < 0)
+    const bool grid_engine = words.size() > 1 && number_of(words[1]) > 0;  // "h1 4 all.q@h1 UNDEFINED"
+    if (grid_engine) slots = number_of(words[1]);
+    bool known_words = true;
+    for (std::size_t i = 1; i < words.size() && !grid_engine; ++i) {
+      const std::string_view key = words[i].substr(0, words[i].find('='));
+      known_words = known_words && key.size() < words[i].size() && std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);
+      if (key == "slots") slots = number_of(words[i].substr(6));
+    }
+    if (!names_host(name) || slots < 0 || !known_words)
       fail(ErrorKind::bad_input, where, "line {} names no host, got \"{}\", need \"HOST slots=N\", \"HOST:N\" or \"HOST\"",
            number, line);
     const auto known = std::find_if(hosts.begin(), hosts.end(), [&](const NodeSlots& h) { return h.name == name; });

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/spec/fields.h"
-#include "engine/spec/tolerance.h"
+#include "engine/point/fields.h"
+#include "engine/point/tolerance.h"
 
 namespace mbench::sweeps {
 namespace {

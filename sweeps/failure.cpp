@@ -9,7 +9,7 @@
 #include <regex>
 
 #include "engine/base/text.h"
-#include "engine/spec/outcome.h"
+#include "engine/point/outcome.h"
 
 namespace mbench::sweeps {
 namespace {

@@ -3,9 +3,9 @@
 #include <string>
 #include <utility>
 
+#include "engine/point/hosts.h"
+#include "engine/point/outcome.h"
 #include "engine/process/process.h"
-#include "engine/spec/hosts.h"
-#include "engine/spec/outcome.h"
 #include "sweeps/launcher.h"
 
 namespace mbench::sweeps {

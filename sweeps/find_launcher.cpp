@@ -9,6 +9,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/process/process.h"
+#include "sweeps/host_lines.h"
 #include "sweeps/launcher.h"
 
 namespace mbench::sweeps {
@@ -194,6 +195,7 @@ Launcher find_launcher(const LauncherOptions& options) {
   }
   read_version(said_by({launcher.program, "--version"}), launcher);
   check_flavour(launcher, options);
+  put_hosts_in_own_words(launcher);
   // Inside a step (srun -n1 --pty bash) Open MPI takes the step's tasks, mostly one, for the slots of the node.
   if (launcher.flavour == MpiFlavour::open_mpi && launcher.allocated && is_set("SLURM_STEP_ID"))
     launcher.needed = {"--oversubscribe"};

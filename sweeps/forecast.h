@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "engine/spec/outcome.h"
+#include "engine/point/outcome.h"
 
 namespace mbench::sweeps {
 

@@ -8,8 +8,8 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/base/wait_policy.h"
-#include "engine/spec/point.h"
-#include "engine/spec/processes.h"
+#include "engine/point/point.h"
+#include "engine/point/processes.h"
 
 namespace mbench::sweeps {
 namespace {

@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,6 +40,7 @@ struct Launcher {
   bool allocated = false;
   bool root = false;
   std::string hostfile;                // for mpirun and mpiexec; empty: they know by themselves
+  std::shared_ptr<const std::string> own_hostfile;  // the same where it was written for this launcher (host_lines.h)
   std::vector<std::string> needed;     // options without which it starts nothing here: "--mpi=pmix", "--overlap"
   std::vector<std::string> more;       // --launcher-args
   std::vector<std::string> forwarded;  // names of variables of this process that every rank is given

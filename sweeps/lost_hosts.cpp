@@ -8,6 +8,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json_reader.h"
 #include "sweeps/allocation.h"
+#include "sweeps/host_lines.h"
 #include "sweeps/probe.h"
 
 namespace mbench::sweeps {
@@ -56,19 +57,17 @@ std::optional<Remaining> without_lost_hosts(const Launcher& launcher, const std:
   Remaining remaining;
   remaining.lost = hosts_named_in(told, names);
   if (remaining.lost.empty() || remaining.lost.size() == all.size() || answering(launcher, program, device)) return std::nullopt;
-  std::string lines;
+  std::vector<NodeSlots> left;
   Launcher shorter = launcher;
   shorter.nodes = 0;
   shorter.ranks_per_node = 0;
   for (const NodeSlots& host : all) {
     if (std::find(remaining.lost.begin(), remaining.lost.end(), host.name) != remaining.lost.end()) continue;
-    lines += host.name;
-    if (host.slots > 0) lines += (launcher.flavour == MpiFlavour::mpich ? ":" : " slots=") + std::to_string(host.slots);
-    lines += '\n';
+    left.push_back(host);
     if (shorter.nodes++ == 0 || host.slots < shorter.ranks_per_node) shorter.ranks_per_node = host.slots;
   }
   shorter.hostfile = (std::filesystem::path(folder) / "hosts.txt").string();
-  write_file_atomically(shorter.hostfile, lines);
+  write_file_atomically(shorter.hostfile, host_lines(left, launcher.flavour));
   const auto found = answering(shorter, program, device);
   if (!found) return std::nullopt;
   remaining.launcher = *found;

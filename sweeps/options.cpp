@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "engine/base/json_reader.h"
-#include "engine/spec/fields.h"
-#include "engine/spec/point_builder.h"
+#include "engine/point/fields.h"
+#include "engine/point/point_builder.h"
 
 namespace mbench::sweeps {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/spec/point.h"
+#include "engine/point/point.h"
 
 namespace mbench::sweeps {
 

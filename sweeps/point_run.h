@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 
+#include "engine/point/result.h"
 #include "engine/process/process.h"
-#include "engine/spec/result.h"
 #include "sweeps/launcher.h"
 #include "sweeps/probe.h"
 #include "sweeps/session_folder.h"

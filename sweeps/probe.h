@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/spec/hosts.h"
+#include "engine/point/hosts.h"
 #include "sweeps/launcher.h"
 
 namespace mbench {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/spec/result.h"
+#include "engine/point/result.h"
 #include "sweeps/point_run.h"
 
 namespace mbench::sweeps {

@@ -1,8 +1,8 @@
 #include "sweeps/published.h"
 
 #include "engine/base/error.h"
-#include "engine/spec/point_builder.h"
-#include "engine/spec/published.h"
+#include "engine/point/point_builder.h"
+#include "engine/point/published.h"
 
 namespace mbench::sweeps {
 

@@ -1,10 +1,10 @@
-// The published figures of a spec against the points it expands to (engine/spec/published.h has their shape).
+// The published figures of a spec against the points it expands to (engine/point/published.h has their shape).
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "engine/spec/point.h"
+#include "engine/point/point.h"
 
 namespace mbench::sweeps {
 

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/spec/hosts.h"
+#include "engine/point/hosts.h"
 
 namespace mbench::sweeps {
 

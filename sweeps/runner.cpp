@@ -236,9 +236,9 @@ class Sweep {
     return run_point(p, run);
   }
 
-  std::ptrdiff_t ended_points() const {
+  std::ptrdiff_t ended_points() {
     const auto& points = end_.file.points;
-    return std::count_if(points.begin(), points.end(), [](const PointResult& r) { return r.outcome != Outcome::partial; });
+    return std::count_if(points.begin(), points.end(), [&](const PointResult& r) { return r.outcome != Outcome::partial && store_.has(r.id); });
   }
 
   // What is kept of the point that was interrupted: "; 3 windows of the one that was cut off are kept too, and it runs again".

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "engine/spec/result_file.h"
+#include "engine/point/result_file.h"
 #include "sweeps/forecast.h"
 #include "sweeps/launcher.h"
 #include "sweeps/spec.h"

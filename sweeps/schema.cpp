@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/spec/fields.h"
+#include "engine/point/fields.h"
 
 namespace mbench::sweeps {
 namespace {
@@ -34,7 +34,7 @@ ordered_json published_schema() {
   ordered_json schema = {
       {"type", "object"},
       {"properties",
-       {{"source", text}, {"machine", text}, {"about", text}, {"rows", {{"type", "array"}, {"items", {{"type", "object"}}}}}}}};
+       {{"source", text}, {"machine", text}, {"about", text}, {"flags", {{"type", "array"}, {"items", text}}}, {"rows", {{"type", "array"}, {"items", {{"type", "object"}}}}}}}};
   schema["required"] = ordered_json::array({"source", "rows"});
   return schema;
 }

@@ -5,8 +5,8 @@
 #include <map>
 
 #include "engine/base/json_reader.h"
-#include "engine/spec/fields.h"
-#include "engine/spec/point_builder.h"
+#include "engine/point/fields.h"
+#include "engine/point/point_builder.h"
 #include "sweeps/options.h"
 #include "sweeps/published.h"
 
@@ -106,7 +106,7 @@ class Reader {
  public:
   explicit Reader(const SpecOptions& options) : options_(options) {
     spec_.path = results_file(options.path);
-    spec_.json = parse_json(read_text_file(spec_.path), spec_.path);
+    spec_.json = options.json ? *options.json : parse_json(read_text_file(spec_.path), spec_.path);
     top_ = spec_.path + ": $";
     take_out_of_results();
     if (!spec_.json.is_object()) fail(ErrorKind::bad_input, top_, "wrong type, need the object of a spec");

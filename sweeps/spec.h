@@ -1,6 +1,6 @@
 // A sweep's spec: read, changed by --set, expanded into points and narrowed by --filter.
 //
-// Top-level keys are the fields of a point, and name, sweep, tables and published (engine/spec/published.h).
+// Top-level keys are the fields of a point, and name, sweep, tables and published (engine/point/published.h).
 // `sweep` crosses its entries in the order written, the last one fastest; a comma-joined key zips its fields
 // ("tp,pp": [[4, 2], [8, 1]]). A field stands in one place only, and no two points may be the same.
 //
@@ -16,11 +16,12 @@
 // written, so that its id is the same everywhere; SpecPoint::data is what was found.
 #pragma once
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "engine/spec/point.h"
+#include "engine/point/point.h"
 
 namespace mbench::sweeps {
 
@@ -29,6 +30,7 @@ struct SpecOptions {
   std::vector<std::string> set;     // "field=value"
   std::vector<std::string> filter;  // "field=value"
   std::string device = "cpu";       // of every point: --on
+  std::optional<nlohmann::ordered_json> json = {};  // what the file says, where it has another form than a spec
 };
 
 struct SpecPoint {

@@ -18,6 +18,11 @@ bool holds_something(const fs::path& file) {
   return fs::is_regular_file(file, error) && fs::file_size(file, error) > 0;
 }
 
+// Steps or windows of a run that did not end.
+std::size_t measured_of(const PointResult& row) {
+  return row.soak ? row.soak->windows.size() : row.partial_ms.size();
+}
+
 // The results of single points: points/<id>.json, not <id>.point.json.
 std::vector<fs::path> point_results(const fs::path& out) {
   std::vector<fs::path> found;
@@ -88,7 +93,7 @@ std::string ResultStore::take_over_results() {
   for (const PointResult& row : older.points) {
     check_expanded(row.id);
     check_fields(row);
-    if (is_done(row.outcome)) insert(row);
+    take(row);
   }
   return "";
 }
@@ -126,9 +131,20 @@ bool ResultStore::adopt(PointResult result, const std::string& id) {
   if (point_id(result.point) != id) fail(ErrorKind::bad_input, id, "the fields are not that point's");
   result.id = id;
   check_losses(result, file_.points);
-  if (!is_done(result.outcome)) return false;
-  insert(result);
-  return true;
+  take(result);
+  return is_done(result.outcome);
+}
+
+// What was measured is not lost before there is more.
+void ResultStore::take(const PointResult& row) {
+  if (is_done(row.outcome)) {
+    insert(row);
+    again_.erase(row.id);
+  } else if (measured_of(row) > 0) {
+    const auto at = find_place(row.id);
+    if (at == file_.points.end() || at->id != row.id || measured_of(*at) < measured_of(row)) insert(row);
+    again_.insert(row.id);
+  }
 }
 
 void ResultStore::check_expanded(const std::string& id) const {
@@ -173,7 +189,7 @@ std::vector<PointResult>::iterator ResultStore::find_place(const std::string& id
 
 bool ResultStore::has(const std::string& id) {
   const auto at = find_place(id);
-  return at != file_.points.end() && at->id == id;
+  return at != file_.points.end() && at->id == id && !again_.contains(id);
 }
 
 void ResultStore::insert(const PointResult& result) {
@@ -190,7 +206,12 @@ void ResultStore::learn(const nlohmann::ordered_json& environment) {
 }
 
 void ResultStore::keep(const PointResult& result) {
-  insert(result);
+  if (again_.contains(result.id) && result.outcome == Outcome::partial) {
+    take(result);
+  } else {
+    insert(result);
+    again_.erase(result.id);
+  }
   in_folder([&] {
     write_file_atomically(point_file(out_, result.id, ".json"), dump_json(result_to_json(result)));
   });
@@ -199,6 +220,7 @@ void ResultStore::keep(const PointResult& result) {
 
 void ResultStore::keep_simulated(const PointResult& result) {
   insert(result);
+  again_.erase(result.id);
   if (schedule_.is_due(WriteSchedule::Clock::now())) write();
 }
 

@@ -4,13 +4,14 @@
 #pragma once
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "engine/base/folder_lock.h"
-#include "engine/spec/result_file.h"
+#include "engine/point/result_file.h"
 #include "sweeps/spec.h"
 #include "sweeps/write_schedule.h"
 
@@ -22,13 +23,14 @@ class ResultStore {
 
   // Makes the folder and takes its lock, so that no second sweep writes there. Without `resume` a folder that
   // holds results is refused. With it, done rows (ok, oom, infeasible, unsupported) are taken over, from
-  // results.json and, where it is missing, cut short or lacks them, from points/*.json; the notes say so.
+  // results.json and, where it is missing, cut short or lacks them, from points/*.json; the notes say so. Rows that are not done and hold
+  // steps or windows stay until their point has run again.
   // Refused: results of points the spec does not expand to, rows whose fields do not make their id, and
   // results measured on another processor.
   ResultStore(const std::string& out, const Spec& spec, nlohmann::ordered_json environment, bool resume,
               Render render);
 
-  bool has(const std::string& id);
+  bool has(const std::string& id);  // a row of this point that need not run again
   // Does what writes into the folder, which is made again if it was moved away or removed before or meanwhile. The
   // writers below do so themselves.
   template <class F>
@@ -41,7 +43,7 @@ class ResultStore {
       return what();
     }
   }
-  // Adds a row, or replaces the one of the same id, and writes everything. Error if the disk is full; the row
+  // Adds a row, or replaces the one of the same id, and writes everything. A partial one does not replace one taken over that has more. Error if the disk is full; the row
   // is kept in memory then, and the older files stand.
   void keep(const PointResult& result);
   // The same for a row that costs nothing to make again: on disk now and then, and with the next write().
@@ -69,6 +71,7 @@ class ResultStore {
   void check_environment(const nlohmann::ordered_json& older) const;
   std::vector<PointResult>::iterator find_place(const std::string& id);
   void insert(const PointResult& result);
+  void take(const PointResult& row);
 
   std::string out_;
   const Spec& spec_;
@@ -77,6 +80,7 @@ class ResultStore {
   std::unordered_map<std::string, std::size_t> place_;  // of every id, in the order in which the spec expands
   std::vector<std::string> notes_;
   std::optional<FolderLock> lock_;
+  std::set<std::string> again_;  // ids of rows taken over whose point runs again
   bool learnt_ = false;  // from ranks
   WriteSchedule schedule_{WriteSchedule::Clock::now()};
 };

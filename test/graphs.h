@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "engine/framework/framework.h"
-#include "engine/spec/point.h"
+#include "engine/point/point.h"
 
 namespace mbench {
 

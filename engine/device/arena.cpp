@@ -8,7 +8,7 @@ void Arena::fail_full(std::string_view what, std::string_view category, std::siz
   std::string full =
       fmt::format("out of memory at {} ({}), need {}, got {} in use and {} reserved of {}", what, category,
                   format_bytes(need), format_bytes(use_.total), format_bytes(committed_),
-                  limit_ ? "the limit of " + format_bytes(limit_) : std::string("what the device has"));
+                  limit_ ? "the limit of " + format_bytes(limit_) : raw_->bound());
   if (library_ > 0) full += fmt::format(", {} of it held outside the arena", format_bytes(library_));
   throw OutOfMemory(ErrorKind::out_of_memory, "memory", full);
 }

@@ -28,6 +28,8 @@ class RawMemory {
   // Makes the first `bytes` (a multiple of granule) usable; false if the device has no more.
   virtual bool commit(std::size_t bytes) = 0;
   virtual std::size_t granule() const = 0;
+  // What bounds it, for a message.
+  virtual std::string bound() const { return "what the device has"; }
 };
 
 // An allocation that did not fit: what was asked for, in which category, and how full the device was.

@@ -18,29 +18,6 @@ using nlohmann::ordered_json;
 
 constexpr double kMicrosecond = 1e-6, kMebibyte = 1048576;
 
-template <class Member>
-struct Named {
-  std::string_view name;
-  Member Keeps::* member;
-};
-constexpr Named<bool> kFlags[] = {
-    {"fused_attention", &Keeps::fused_attention},
-    {"stored_masks", &Keeps::stored_masks},
-    {"attention_mask", &Keeps::attention_mask},
-    {"global_buffer", &Keeps::global_buffer},
-    {"gradient_copy_in_f32", &Keeps::gradient_copy_in_f32},
-    {"fused_residual_grad", &Keeps::fused_residual_grad},
-    {"fused_epilogues", &Keeps::fused_epilogues},
-    {"zeroed_gradients", &Keeps::zeroed_gradients},
-    {"weights_within_experts", &Keeps::weights_within_experts},
-    {"grouped_experts", &Keeps::grouped_experts},
-    {"mask_in_batch", &Keeps::mask_in_batch},
-    {"unfused_rotary", &Keeps::unfused_rotary},
-    {"down_apart", &Keeps::down_apart},
-    {"forwarding_kernels", &Keeps::forwarding_kernels},
-    {"reads_expert_rows", &Keeps::reads_expert_rows},
-    {"filled_tensors", &Keeps::filled_tensors},
-};
 constexpr Choices<LogitsGradient, 5> kLogitsGradients = {{{"in_place", LogitsGradient::in_place},
                                                           {"exponentials_in_copy", LogitsGradient::exponentials_in_copy},
                                                           {"exponentials_apart", LogitsGradient::exponentials_apart},
@@ -57,8 +34,10 @@ constexpr Choices<AttentionKernels, 4> kAttentionKernels = {{{"FlashAttention-1"
 Keeps read_keeps(const json& value, const std::string& where) {
   ObjectReader reader(value, where);
   Keeps keeps;
-  for (const auto& [name, member] : kFlags)
+  for (const auto& [name, member] : kKeepsFlags)
     if (const json* flag = reader.find(std::string(name))) keeps.*member = read_bool(*flag, reader.path(std::string(name)));
+  if (const json* rows = reader.find("vocab_multiple"))
+    keeps.vocab_multiple = static_cast<int>(read_int(*rows, reader.path("vocab_multiple"), 1, 65536));
   if (const json* logits = reader.find("logits_gradient"))
     keeps.logits_gradient = read_choice(*logits, reader.path("logits_gradient"), kLogitsGradients);
   if (const json* weights = reader.find("weight_gradients"))

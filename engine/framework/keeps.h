@@ -2,6 +2,7 @@
 // published runs of that framework. Defaults are this engine's own way, which keeps least. A framework's file names members by their
 // names here (`keeps`).
 #pragma once
+#include <string_view>
 
 namespace mbench {
 
@@ -41,9 +42,36 @@ struct Keeps {
   bool down_apart = false;         // the framework has two products where latent attention goes down: queries', keys' / the engine's one
   bool forwarding_kernels = false;  // kernels that send tokens to ranks gather them, and those that send back sum / ops do, beside the exchange
   bool reads_expert_rows = false;   // the host waits for the rows of experts, though routing be balanced / not
+  bool deterministic_attention = true;  // gradients of fused attention are summed in one order / in whatever order parts arrive
+  int vocab_multiple = 128;  // tables of words have a multiple of so many rows on each rank of tp; 1: of the tp ranks alone
   bool filled_tensors = false;      // every new tensor is filled before it is written, in simulation / as it comes
 
   bool operator==(const Keeps&) const = default;
+};
+
+// What a framework's file calls each flag.
+struct KeepsFlag {
+  std::string_view name;
+  bool Keeps::* member;
+};
+inline constexpr KeepsFlag kKeepsFlags[] = {
+    {"fused_attention", &Keeps::fused_attention},
+    {"stored_masks", &Keeps::stored_masks},
+    {"attention_mask", &Keeps::attention_mask},
+    {"global_buffer", &Keeps::global_buffer},
+    {"gradient_copy_in_f32", &Keeps::gradient_copy_in_f32},
+    {"fused_residual_grad", &Keeps::fused_residual_grad},
+    {"fused_epilogues", &Keeps::fused_epilogues},
+    {"zeroed_gradients", &Keeps::zeroed_gradients},
+    {"weights_within_experts", &Keeps::weights_within_experts},
+    {"grouped_experts", &Keeps::grouped_experts},
+    {"mask_in_batch", &Keeps::mask_in_batch},
+    {"unfused_rotary", &Keeps::unfused_rotary},
+    {"down_apart", &Keeps::down_apart},
+    {"forwarding_kernels", &Keeps::forwarding_kernels},
+    {"reads_expert_rows", &Keeps::reads_expert_rows},
+    {"deterministic_attention", &Keeps::deterministic_attention},
+    {"filled_tensors", &Keeps::filled_tensors},
 };
 
 }  // namespace mbench

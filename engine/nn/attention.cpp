@@ -7,7 +7,7 @@
 #include "engine/ops/matrix.h"
 #include "engine/ops/rotary.h"
 #include "engine/ops/run.h"
-#include "engine/spec/statistics.h"
+#include "engine/point/statistics.h"
 
 namespace mbench {
 namespace {

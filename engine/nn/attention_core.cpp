@@ -122,7 +122,7 @@ class FusedCore final : public AttentionCore {
                 Saved& saved) const override {
     run(c.device, ops::AttentionGrad{shape(c, batch, site, n), heads_of(dcontext, n), parts.q, parts.k,
                                      parts.v, heads_of(saved.context, n), saved.lse, saved.probs, gradients.q,
-                                     gradients.k, gradients.v});
+                                     gradients.k, gradients.v, c.keeps().deterministic_attention});
     saved = {};
   }
 

@@ -163,7 +163,7 @@ class BlockAttention final : public AttentionCore {
                                all.heads(all.chunk(saved.context, b.queries), n.v_dim),
                                all.statistics(saved.lse, b.queries), Tensor(),
                                all.heads(b.first ? to : part_dq, n.qk_dim), all.keys_in(part_dkeys, length),
-                               all.values_in(part_dkeys, length)});
+                               all.values_in(part_dkeys, length), c.keeps().deterministic_attention});
         if (!b.first) run(c.device, ops::Add{to, part_dq, to});
         const Tensor sum = all.chunk(place, b.keys);
         run(c.device, ops::Add{sum, part_dkeys, sum});

@@ -320,36 +320,25 @@ ExpertExchange::Travelling ExpertExchange::start(Context& c, Tensor rows,
   return t;
 }
 
-ExpertExchange::Travelling ExpertExchange::to_experts(Context& c, Tensor rows, std::int64_t experts,
-                                                      const ExpertWay& way) const {
+ExpertExchange::Travelling ExpertExchange::send(Context& c, Tensor rows, std::int64_t experts, const ExpertWay& way,
+                                                Towards towards) const {
   Travelling t;
   if (ranks_ == 1) {
     t.out_ = std::move(rows);
-  } else if (way.sent.empty()) {
+    return t;
+  }
+  const bool equal = way.sent.empty(), back = towards == Towards::tokens;
+  // By rank while they travel, by expert where their experts are.
+  if (back) rows = equal ? swapped(c, rows, experts, ranks_) : in_order(c, rows, way.by_rank);
+  if (equal)
     t = start(c, std::move(rows));
-    t.ranks_ = ranks_;
-    t.experts_ = experts;
-  } else {
-    t = start(c, std::move(rows), way.sent, way.received);
+  else
+    t = start(c, std::move(rows), back ? way.received : way.sent, back ? way.sent : way.received);
+  if (back) return t;
+  if (equal)
+    t.ranks_ = ranks_, t.experts_ = experts;
+  else
     t.order_ = way.by_expert;
-  }
-  return t;
-}
-
-ExpertExchange::Travelling ExpertExchange::back(Context& c, Tensor rows, std::int64_t experts,
-                                                const ExpertWay& way) const {
-  Travelling t;
-  if (ranks_ == 1) {
-    t.out_ = std::move(rows);
-  } else if (way.sent.empty()) {
-    Tensor by_rank = swapped(c, rows, experts, ranks_);
-    rows.reset();
-    t = start(c, std::move(by_rank));
-  } else {
-    Tensor by_rank = in_order(c, rows, way.by_rank);
-    rows.reset();
-    t = start(c, std::move(by_rank), way.received, way.sent);
-  }
   return t;
 }
 

@@ -81,9 +81,9 @@ class ExpertExchange {
     std::int64_t ranks_ = 1, experts_ = 0;  // experts of a rank, where what arrives is to be sorted by expert
     Tensor order_;                          // or by what
   };
+  enum class Towards { experts, tokens };  // from the tokens' rank to that of their experts, or the same way back
   // `experts`: of this rank.
-  Travelling to_experts(Context& context, Tensor rows, std::int64_t experts, const ExpertWay& way) const;
-  Travelling back(Context& context, Tensor rows, std::int64_t experts, const ExpertWay& way) const;
+  Travelling send(Context& context, Tensor rows, std::int64_t experts, const ExpertWay& way, Towards towards) const;
 
  private:
   Travelling start(Context& context, Tensor rows) const;

@@ -4,7 +4,7 @@
 #include "engine/ops/copy.h"
 #include "engine/ops/copy_blocks.h"
 #include "engine/ops/run.h"
-#include "engine/spec/statistics.h"
+#include "engine/point/statistics.h"
 
 namespace mbench {
 

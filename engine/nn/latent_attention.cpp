@@ -10,7 +10,7 @@
 #include "engine/ops/rotary.h"
 #include "engine/ops/run.h"
 #include "engine/ops/sum_blocks.h"
-#include "engine/spec/statistics.h"
+#include "engine/point/statistics.h"
 
 namespace mbench {
 namespace {

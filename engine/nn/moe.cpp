@@ -14,6 +14,8 @@
 namespace mbench {
 namespace {
 
+using Towards = ExpertExchange::Towards;
+
 // Rows of an expert where all have the same number, for that many dispatched tokens; 0 where they follow the data.
 std::int64_t capacity_of(const RouterMode& mode, std::int64_t tokens, std::int64_t active,
                          std::int64_t experts) {
@@ -204,16 +206,16 @@ Tensor Moe::forward(Context& c, const MicroBatch& batch, Tensor x,
     rows = c.activation({saved.pairs.numel(), whole[2]}, "dispatched tokens");
     run(c.device, ops::Dispatch{tokens, saved.pairs, active_, rows});
   }
-  auto travelling = exchange_.to_experts(c, std::move(rows), experts_.count(), saved.way);
+  auto travelling = exchange_.send(c, std::move(rows), experts_.count(), saved.way, Towards::experts);
   ExpertExchange::Travelling weights;
   const bool within = c.keeps().weights_within_experts;
-  if (within) weights = exchange_.to_experts(c, weights_of_rows(c, saved), experts_.count(), saved.way);
+  if (within) weights = exchange_.send(c, weights_of_rows(c, saved), experts_.count(), saved.way, Towards::experts);
   Tensor shared;
   if (shared_) shared = shared_->forward(c, batch, std::move(x), saved.shared);
   x.reset();
   Tensor arrived = travelling.finish();
   Tensor made = experts_.forward(c, saved.sizes, std::move(arrived), within ? weights.finish() : Tensor(), saved.experts);
-  Tensor output = exchange_.back(c, std::move(made), experts_.count(), saved.way).finish();
+  Tensor output = exchange_.send(c, std::move(made), experts_.count(), saved.way, Towards::tokens).finish();
   Tensor sum = for_tokens(c, whole, saved, "combined outputs of experts");
   if (within) {
     run(c.device, ops::DispatchGrad{output, saved.rows, sum});
@@ -254,15 +256,15 @@ Tensor Moe::backward(Context& c, const MicroBatch& batch, Tensor dy,
   saved.weights.reset();
   saved.pairs.reset();
   if (visits_) dsum.reset();
-  auto travelling = exchange_.to_experts(c, std::move(doutput), experts_.count(), saved.way);
+  auto travelling = exchange_.send(c, std::move(doutput), experts_.count(), saved.way, Towards::experts);
   Tensor dshared;
   if (shared_) dshared = shared_->backward(c, batch, std::move(dy), saved.shared);
   dy.reset();
   Tensor dweights_of_rows;
   Tensor drows = experts_.backward(c, saved.sizes, travelling.finish(), saved.experts, dweights_of_rows);
-  drows = exchange_.back(c, std::move(drows), experts_.count(), saved.way).finish();
+  drows = exchange_.send(c, std::move(drows), experts_.count(), saved.way, Towards::tokens).finish();
   if (within) {
-    const Tensor back = exchange_.back(c, std::move(dweights_of_rows), experts_.count(), saved.way).finish();
+    const Tensor back = exchange_.send(c, std::move(dweights_of_rows), experts_.count(), saved.way, Towards::tokens).finish();
     const Shape pairs{dweights.numel(), 1};
     run(c.device, ops::DispatchGrad{back, saved.rows.view(pairs), dweights.view(pairs)});
   }

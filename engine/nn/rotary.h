@@ -4,7 +4,7 @@
 
 #include "engine/device/device.h"
 #include "engine/plan/sequence_share.h"
-#include "engine/spec/model_spec.h"
+#include "engine/point/model_spec.h"
 
 namespace mbench {
 

@@ -45,6 +45,7 @@ struct AttentionGrad {
   Tensor lse;
   Tensor probs;       // as kept by the forward, or empty
   Matrix dq, dk, dv;  // overwritten
+  bool deterministic = true;  // two runs give the same bits; else a device may add parts up in whatever order they arrive
   void check() const;
   Cost cost() const;
 };

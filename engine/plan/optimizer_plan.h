@@ -7,7 +7,7 @@
 
 #include "engine/base/dtype.h"
 #include "engine/base/shape.h"
-#include "engine/spec/choices.h"
+#include "engine/point/choices.h"
 
 namespace mbench {
 

@@ -15,10 +15,10 @@
 #include "engine/plan/schedule.h"
 #include "engine/plan/sequence_share.h"
 #include "engine/plan/state.h"
-#include "engine/spec/architecture.h"
-#include "engine/spec/choices.h"
-#include "engine/spec/regions.h"
-#include "engine/spec/router.h"
+#include "engine/point/architecture.h"
+#include "engine/point/choices.h"
+#include "engine/point/regions.h"
+#include "engine/point/router.h"
 
 namespace mbench {
 

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "engine/spec/choices.h"
+#include "engine/point/choices.h"
 
 namespace mbench {
 

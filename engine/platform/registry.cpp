@@ -20,7 +20,7 @@
 #include "engine/comm/threads/threads_world.h"
 #include "engine/platform/nvml/nvml.h"
 #include "engine/platform/nvml/sensors.h"
-#include "engine/spec/point.h"
+#include "engine/point/point.h"
 
 namespace mbench {
 namespace {

@@ -11,7 +11,7 @@
 #include "engine/comm/pulse.h"
 #include "engine/device/gpu.h"
 #include "engine/platform/timed_device.h"
-#include "engine/spec/choices.h"
+#include "engine/point/choices.h"
 
 namespace mbench {
 

@@ -1,7 +1,7 @@
 #include "engine/run/flops.h"
 
-#include "engine/spec/architecture.h"
-#include "engine/spec/point.h"
+#include "engine/point/architecture.h"
+#include "engine/point/point.h"
 
 namespace mbench {
 namespace {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "engine/spec/choices.h"
+#include "engine/point/choices.h"
 
 namespace mbench {
 

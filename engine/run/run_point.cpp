@@ -8,9 +8,9 @@
 #include <limits>
 
 #include "engine/comm/gather.h"
+#include "engine/point/metrics.h"
 #include "engine/run/flops.h"
 #include "engine/run/soak.h"
-#include "engine/spec/metrics.h"
 #include "engine/train/data.h"
 #include "engine/train/steady_state.h"
 #include "engine/train/trainer.h"
@@ -347,7 +347,7 @@ void sum_up(const Point& p, const std::vector<RankFigures>& ranks, const std::ve
       [](const RankFigures& a, const RankFigures& b) { return a.peak.total < b.peak.total; });
   r.memory_anatomy_mib = anatomy_of(fullest->peak);
   add_host_memory(ranks, r);
-  r.parameters = parameter_count(p.model, p.tp);
+  r.parameters = parameter_count(p.model, p.tp, p.vocab_multiple_used());
   add_router_load(ranks, r);
   if (p.device == "cpu" && !r.simulated)
     r.cpu_share_by_rank = of_ranks(ranks, std::mem_fn(&RankFigures::cpu_share));

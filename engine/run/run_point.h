@@ -9,7 +9,7 @@
 
 #include "engine/comm/group.h"
 #include "engine/plan/plan.h"
-#include "engine/spec/result.h"
+#include "engine/point/result.h"
 
 namespace mbench {
 

@@ -9,8 +9,8 @@
 
 #include "engine/comm/group.h"
 #include "engine/device/gauge.h"
-#include "engine/spec/soak.h"
-#include "engine/spec/statistics.h"
+#include "engine/point/soak.h"
+#include "engine/point/statistics.h"
 
 namespace mbench {
 

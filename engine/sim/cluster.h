@@ -19,6 +19,8 @@ struct Point;
 std::optional<std::string> why_lacking(const Point& point, const Machine& machine, const Framework& framework);
 // Bytes that the framework's libraries hold of a rank's allocator for good, for such a step.
 std::uint64_t library_memory(const Plan& plan, const Framework& framework);
+// Bytes that the engine's own fused attention takes outside the allocator, on a GPU, at most: the workspace of its gradient.
+std::uint64_t attention_workspace(const Point& point, const Machine& machine);
 // What the point's host pays for its calls.
 HostTimes host_times(const Point& point, const Machine& machine, const Framework& framework);
 // The machine's links, as far as the point's environment leaves them.

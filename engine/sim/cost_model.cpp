@@ -18,9 +18,9 @@ CostModel::CostModel(const Machine& machine, const Framework& framework, double 
       fills_(fills),
       tf32_(precision == Precision::tf32),
       precision_(precision),
-      bandwidth_(machine.memory_bandwidth * machine.memory_efficiency * share),
+      bandwidth_(machine.device.memory_bandwidth * machine.device.memory_efficiency * share),
       streaming_(bandwidth_ * framework.traffic_efficiency),
-      f32_flops_(machine.peak_flops[static_cast<std::size_t>(Precision::f32)] * share),
+      f32_flops_(machine.device.peak_flops[static_cast<std::size_t>(Precision::f32)] * share),
       attention_(framework.attention) {
   if (machine_.measured) std::tie(tables_, longer_) = machine_.measured->tables(ranks_on_node);
 }
@@ -33,27 +33,27 @@ Precision CostModel::units_of(DType dtype) const {
                            : dtype == DType::bf16 ? Precision::bf16
                            : tf32_                ? Precision::tf32
                                                   : Precision::f32;
-  return machine_.peak_flops[static_cast<std::size_t>(wanted)] > 0 ? wanted : Precision::f32;
+  return machine_.device.peak_flops[static_cast<std::size_t>(wanted)] > 0 ? wanted : Precision::f32;
 }
 
 double CostModel::sustained_flops(DType dtype) const {
   const auto i = static_cast<std::size_t>(units_of(dtype));
-  return machine_.peak_flops[i] * machine_.sustained[i] * share_ * machine_.power_share;
+  return machine_.device.peak_flops[i] * machine_.gemm.sustained[i] * share_ * machine_.device.power_share;
 }
 
 double CostModel::tiled(const ProductSize& s) const {
   const double m = static_cast<double>(s.m), n = static_cast<double>(s.n), k = static_cast<double>(s.k),
                batch = static_cast<double>(s.batch);
-  const double units = std::max(1.0, machine_.multiprocessors * share_);
-  const double unit_flops = sustained_flops(s.dtype) * (s.accumulates ? machine_.accumulating : 1) / units;
+  const double units = std::max(1.0, machine_.device.multiprocessors * share_);
+  const double unit_flops = sustained_flops(s.dtype) * (s.accumulates ? machine_.gemm.accumulating : 1) / units;
   double best = std::numeric_limits<double>::max();
-  for (const GemmTile& t : machine_.tiles) {
+  for (const GemmTile& t : machine_.gemm.tiles) {
     const double tiles = std::ceil(m / t.m) * std::ceil(n / t.n) * batch;
     for (double split = 1; split <= 16; split *= 2) {
-      if (split > 1 && (tiles * split > 2 * units || k / split < 2 * machine_.k_overhead)) break;
+      if (split > 1 && (tiles * split > 2 * units || k / split < 2 * machine_.gemm.k_overhead)) break;
       const double waves = std::ceil(tiles * split / units);
       double seconds =
-          waves * 2 * t.m * t.n * (k / split + machine_.k_overhead) / (unit_flops * t.efficiency);
+          waves * 2 * t.m * t.n * (k / split + machine_.gemm.k_overhead) / (unit_flops * t.efficiency);
       if (split > 1) seconds += traffic(2 * split * m * n * batch * 4);
       best = std::min(best, seconds);
     }
@@ -89,7 +89,7 @@ double CostModel::product_seconds(const ProductSize& size, const Cost& cost) {
   if (const auto measured = measured_product(size)) return *measured;
   const auto [it, fresh] = products_.try_emplace(size, 0);
   if (fresh) it->second = tiled(size);
-  return std::max(it->second, traffic(cost.bytes)) + machine_.kernel_latency;
+  return std::max(it->second, traffic(cost.bytes)) + machine_.device.kernel_latency;
 }
 
 double CostModel::epilogue_seconds(const Cost& cost) const {
@@ -101,22 +101,22 @@ double CostModel::attention_seconds(const AttentionSize& size, const Cost& cost,
   const AttentionSpeed* speed = m.attention_on(attention_);
   if (!speed) return std::numeric_limits<double>::infinity();  // a bound may ask; why_lacking() refuses the point
   const double reached = backward ? speed->backward * speed->by_shape.backward(size) : speed->forward * speed->by_shape.forward(size);
-  const double flops = m.peak_flops[static_cast<std::size_t>(units_of(dtype))] * share_ * m.power_share * reached;
-  return std::max(cost.flops / flops, traffic(cost.bytes)) + machine_.kernel_latency;
+  const double flops = m.device.peak_flops[static_cast<std::size_t>(units_of(dtype))] * share_ * m.device.power_share * reached;
+  return std::max(cost.flops / flops, traffic(cost.bytes)) + machine_.device.kernel_latency;
 }
 
 double CostModel::streaming_seconds(const Cost& cost) const {
-  return std::max(cost.bytes / streaming_, cost.flops / f32_flops_) + machine_.kernel_latency;
+  return std::max(cost.bytes / streaming_, cost.flops / f32_flops_) + machine_.device.kernel_latency;
 }
 
 double CostModel::host_seconds(const Cost& cost) const {
   if (machine_.immediate) return streaming_seconds(cost);
-  return cost.bytes * ranks_on_node_ / (machine_.host_memory_bandwidth * machine_.host_adam_efficiency);
+  return cost.bytes * ranks_on_node_ / (machine_.host.memory_bandwidth * machine_.host.adam_efficiency);
 }
 
 double CostModel::host_copy_seconds(double bytes) const {
   if (machine_.immediate) return streaming_seconds({0, 2 * bytes});
-  return bytes / std::min(machine_.host_copy_bandwidth, machine_.host_memory_bandwidth / ranks_on_node_);
+  return bytes / std::min(machine_.host.copy_bandwidth, machine_.host.memory_bandwidth / ranks_on_node_);
 }
 
 }  // namespace mbench::sim

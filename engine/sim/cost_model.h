@@ -48,7 +48,7 @@ class CostModel {
   double epilogue_seconds(const Cost& cost) const;
   double attention_seconds(const AttentionSize& size, const Cost& cost, DType dtype, bool backward) const;
   double streaming_seconds(const Cost& cost) const;
-  double fill_seconds(double bytes) const { return traffic(bytes) + machine_.kernel_latency; }
+  double fill_seconds(double bytes) const { return traffic(bytes) + machine_.device.kernel_latency; }
   bool fills() const { return fills_; }
   bool measures_ops() const { return tables_ && !tables_->ops.empty(); }
   // What tables say of an op of that name; nothing where they do not have it.
@@ -56,7 +56,7 @@ class CostModel {
   double host_seconds(const Cost& cost) const;
   double host_copy_seconds(double bytes) const;
   // Bytes of host memory that a rank may have; 0: no limit is known.
-  std::uint64_t host_memory() const { return machine_.host_memory_bytes / static_cast<std::uint64_t>(ranks_on_node_); }
+  std::uint64_t host_memory() const { return machine_.host.memory_bytes / static_cast<std::uint64_t>(ranks_on_node_); }
 
  private:
   struct Hash {

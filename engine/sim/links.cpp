@@ -51,7 +51,7 @@ double total(double base, const std::vector<Part>& parts) {
 }  // namespace
 
 Link Links::inside(int ranks) const {
-  return direct_ ? machine_.link(ranks) : machine_.host_path;
+  return direct_ ? machine_.link(ranks) : machine_.node.pcie;
 }
 
 Links::Reach Links::reach(const std::vector<int>& ranks) const {
@@ -80,9 +80,9 @@ double Links::all_reduce(double bytes, Reach r) const {
     const Part within = ring_gather(bytes, r.per_node, link.bandwidth, link.latency);
     parts.push_back({2 * within.latency, 2 * within.wire});
     parts.push_back(
-        reduce(bytes / r.per_node, r.nodes, machine_.network_bandwidth, machine_.network_latency));
+        reduce(bytes / r.per_node, r.nodes, machine_.network.bandwidth, machine_.network.latency));
   }
-  return total(machine_.collective_base, parts);
+  return total(machine_.node.collective_base, parts);
 }
 
 double Links::all_gather(double bytes, Reach r) const {
@@ -90,8 +90,8 @@ double Links::all_gather(double bytes, Reach r) const {
   std::vector<Part> parts{ring_gather(bytes, r.per_node, link.bandwidth, link.latency)};
   if (r.nodes > 1)
     parts.push_back(
-        ring_gather(bytes / r.per_node, r.nodes, machine_.network_bandwidth, machine_.network_latency));
-  return total(machine_.collective_base, parts);
+        ring_gather(bytes / r.per_node, r.nodes, machine_.network.bandwidth, machine_.network.latency));
+  return total(machine_.node.collective_base, parts);
 }
 
 double Links::all_to_all(double bytes, Reach r) const {
@@ -99,9 +99,9 @@ double Links::all_to_all(double bytes, Reach r) const {
   std::vector<Part> parts{
       pairwise(bytes, r.per_node, or_else(link.all_to_all_bandwidth, link.bandwidth), link.latency)};
   if (r.nodes > 1)
-    parts.push_back(pairwise(bytes, r.nodes, or_else(machine_.network_all_to_all, machine_.network_bandwidth),
-                             machine_.network_latency));
-  return total(machine_.collective_base, parts);
+    parts.push_back(pairwise(bytes, r.nodes, or_else(machine_.network.all_to_all, machine_.network.bandwidth),
+                             machine_.network.latency));
+  return total(machine_.node.collective_base, parts);
 }
 
 double Links::seconds(sim::Call call, double bytes, DType dtype, Reach r) const {
@@ -145,11 +145,11 @@ double Links::forwarded(double row_bytes, std::span<const std::int64_t> send_row
   std::vector<Part> parts{pairwise(row_bytes * largest_part(send_rows, receive_rows) * static_cast<double>(send_rows.size()), r.per_node,
                                    or_else(link.forwarding_bandwidth, all_to_all), link.latency)};
   if (r.nodes > 1) {
-    const double network = or_else(machine_.network_all_to_all, machine_.network_bandwidth);
-    parts.push_back(pairwise(row_bytes * static_cast<double>(node_rows), r.nodes, or_else(machine_.network_forwarding, network),
-                             machine_.network_latency));
+    const double network = or_else(machine_.network.all_to_all, machine_.network.bandwidth);
+    parts.push_back(pairwise(row_bytes * static_cast<double>(node_rows), r.nodes, or_else(machine_.network.forwarding, network),
+                             machine_.network.latency));
   }
-  return whole_ticks(total(machine_.collective_base, parts));
+  return whole_ticks(total(machine_.node.collective_base, parts));
 }
 
 // A chain through all ranks, as NCCL has no other way for it: what is on the wire flows in pieces, by as many networks' ports as
@@ -162,12 +162,12 @@ double Links::broadcast(double bytes, Reach r) const {
   std::vector<Part> parts;
   if (r.per_node > 1) parts.push_back({r.nodes * (r.per_node - 1) * link.latency, bytes / link.bandwidth});
   if (r.nodes > 1) {
-    const double devices = machine_.devices_per_node, bandwidth = r.per_node * machine_.network_bandwidth;
-    const double channels = std::max(1.0, kChannelsOfAdapter * machine_.network_adapters * r.per_node / devices);
+    const double devices = machine_.node.devices, bandwidth = r.per_node * machine_.network.bandwidth;
+    const double channels = std::max(1.0, kChannelsOfAdapter * machine_.network.adapters * r.per_node / devices);
     const double piece = std::min(kPiece, bytes / channels) * channels / bandwidth;
-    parts.push_back({(r.nodes - 1) * (machine_.network_latency + piece), bytes / bandwidth});
+    parts.push_back({(r.nodes - 1) * (machine_.network.latency + piece), bytes / bandwidth});
   }
-  return total(machine_.collective_base, parts);
+  return total(machine_.node.collective_base, parts);
 }
 
 double Links::shift(double bytes, Reach r) const {
@@ -180,10 +180,10 @@ double Links::message(double bytes, int from, int to) const {
 }
 
 double Links::neighbours(double bytes, bool across) const {
-  if (across) return machine_.collective_base + machine_.network_latency + bytes / machine_.network_bandwidth;
+  if (across) return machine_.node.collective_base + machine_.network.latency + bytes / machine_.network.bandwidth;
   const Link link = inside(2);
-  return machine_.collective_base + link.latency +
-         bytes / (direct_ ? machine_.p2p_bandwidth : link.bandwidth);
+  return machine_.node.collective_base + link.latency +
+         bytes / (direct_ ? machine_.node.p2p_bandwidth : link.bandwidth);
 }
 
 }  // namespace mbench

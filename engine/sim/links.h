@@ -80,7 +80,7 @@ class Links {
   double estimate(sim::Call call, double bytes, DType dtype, Reach r) const;
   Link inside(int ranks) const;
   double neighbours(double bytes, bool across_nodes) const;
-  int node_of(int rank) const { return rank / machine_.devices_per_node; }
+  int node_of(int rank) const { return rank / machine_.node.devices; }
   const Machine& machine_;
   bool direct_;
 };

@@ -76,19 +76,19 @@ double read_power(const json& value, const std::string& where) {
 void read_device(const json& value, const std::string& where, Machine& m) {
   Figures f(value, where);
   read_by_precision(f.object().require("peak_tflops", "the dense peaks by precision"), f.path("peak_tflops"),
-                    kTera, std::numeric_limits<double>::max(), m.peak_flops, &m.peak_sources);
-  m.memory_bytes = static_cast<std::uint64_t>(f.get("memory_mib", kMiB, kMostMiB));
-  m.memory_outside_allocator =
+                    kTera, std::numeric_limits<double>::max(), m.device.peak_flops, &m.device.peak_sources);
+  m.device.memory_bytes = static_cast<std::uint64_t>(f.get("memory_mib", kMiB, kMostMiB));
+  m.device.memory_outside_allocator =
       static_cast<std::uint64_t>(f.get("memory_outside_allocator_mib", kMiB, kMostMiB));
-  if (m.memory_outside_allocator >= m.memory_bytes)
+  if (m.device.memory_outside_allocator >= m.device.memory_bytes)
     fail(ErrorKind::bad_input, f.path("memory_outside_allocator_mib"),
-         "leaves nothing of the {} MiB, need less", m.memory_bytes >> 20);
-  m.memory_bandwidth = f.get("memory_gbps", kGiga);
-  m.memory_efficiency = f.share("memory_efficiency");
-  m.kernel_latency = f.get("kernel_latency_us", kMicro);
-  m.multiprocessors = f.whole("multiprocessors", 1 << 20);
-  m.communication_multiprocessors = f.get("communication_multiprocessors", 1, m.multiprocessors);
-  if (const json* power = f.object().find("power")) m.power_share = read_power(*power, f.path("power"));
+         "leaves nothing of the {} MiB, need less", m.device.memory_bytes >> 20);
+  m.device.memory_bandwidth = f.get("memory_gbps", kGiga);
+  m.device.memory_efficiency = f.share("memory_efficiency");
+  m.device.kernel_latency = f.get("kernel_latency_us", kMicro);
+  m.device.multiprocessors = f.whole("multiprocessors", 1 << 20);
+  m.device.communication_multiprocessors = f.get("communication_multiprocessors", 1, m.device.multiprocessors);
+  if (const json* power = f.object().find("power")) m.device.power_share = read_power(*power, f.path("power"));
   f.end();
 }
 
@@ -96,9 +96,9 @@ void read_gemm(const json& value, const std::string& where, Machine& m) {
   Figures f(value, where);
   read_by_precision(
       f.object().require("sustained", "the share of each peak that the largest products keep up"),
-      f.path("sustained"), 1, 1, m.sustained, nullptr);
+      f.path("sustained"), 1, 1, m.gemm.sustained, nullptr);
   for (int i = 0; i < kPrecisionCount; ++i)
-    if (m.peak_flops[i] > 0 && m.sustained[i] == 0)
+    if (m.device.peak_flops[i] > 0 && m.gemm.sustained[i] == 0)
       fail(ErrorKind::bad_input, f.path("sustained"),
            "missing {}, need one for each precision of peak_tflops", name_of(static_cast<Precision>(i)));
   const json& tiles = f.object().require("tiles", "an array of {\"m\", \"n\", \"efficiency\"}");
@@ -114,10 +114,10 @@ void read_gemm(const json& value, const std::string& where, Machine& m) {
     t.efficiency =
         read_figure(tile.require("efficiency", "a figure with its source"), tile.path("efficiency"), 1).value;
     tile.refuse_unknown();
-    m.tiles.push_back(t);
+    m.gemm.tiles.push_back(t);
   }
-  m.k_overhead = f.get("k_overhead");
-  m.accumulating = f.get_or("accumulating", 1, 1, 1);
+  m.gemm.k_overhead = f.get("k_overhead");
+  m.gemm.accumulating = f.get_or("accumulating", 1, 1, 1);
   f.end();
 }
 
@@ -178,26 +178,26 @@ LinkMatrix read_topology(const json& json, const std::string& where, int devices
 
 void read_node(const json& value, const std::string& where, Machine& m) {
   Figures f(value, where);
-  m.devices_per_node = f.whole("devices", 1024);
-  m.collective_base = f.get("collective_base_us", kMicro);
+  m.node.devices = f.whole("devices", 1024);
+  m.node.collective_base = f.get("collective_base_us", kMicro);
   const json& links = f.object().require("links", "an array of links");
   if (!links.is_array() || links.empty())
     fail(ErrorKind::bad_input, f.path("links"), "got {}, need an array of at least one link",
          short_json(links));
   for (std::size_t i = 0; i < links.size(); ++i) {
     const std::string path = fmt::format("{}[{}]", f.path("links"), i);
-    m.links.push_back(read_link(links[i], path, true));
-    if (i > 0 && m.links[i].ranks <= m.links[i - 1].ranks)
-      fail(ErrorKind::bad_input, path + ".ranks", "got {} after {}, need them ascending", m.links[i].ranks,
-           m.links[i - 1].ranks);
+    m.node.links.push_back(read_link(links[i], path, true));
+    if (i > 0 && m.node.links[i].ranks <= m.node.links[i - 1].ranks)
+      fail(ErrorKind::bad_input, path + ".ranks", "got {} after {}, need them ascending", m.node.links[i].ranks,
+           m.node.links[i - 1].ranks);
   }
-  if (m.links.back().ranks < m.devices_per_node)
+  if (m.node.links.back().ranks < m.node.devices)
     fail(ErrorKind::bad_input, f.path("links"), "the last is for {} ranks, need one for all {} devices",
-         m.links.back().ranks, m.devices_per_node);
-  m.p2p_bandwidth = f.get("p2p_gbps", kGiga);
+         m.node.links.back().ranks, m.node.devices);
+  m.node.p2p_bandwidth = f.get("p2p_gbps", kGiga);
   if (const json* topology = f.object().find("topology"))
-    m.topology = read_topology(*topology, f.path("topology"), m.devices_per_node);
-  m.host_path = read_link(f.object().require("pcie", "the path through the host"), f.path("pcie"), false);
+    m.node.topology = read_topology(*topology, f.path("topology"), m.node.devices);
+  m.node.pcie = read_link(f.object().require("pcie", "the path through the host"), f.path("pcie"), false);
   f.end();
 }
 
@@ -205,28 +205,29 @@ void read_node(const json& value, const std::string& where, Machine& m) {
 void read_host_memory(Figures& f, Machine& m) {
   constexpr const char* kKeys[] = {"memory_mib", "memory_gbps", "adam_efficiency", "copy_gbps"};
   if (std::none_of(std::begin(kKeys), std::end(kKeys), [&](const char* key) { return f.object().find(key); })) return;
-  m.host_memory_bytes = static_cast<std::uint64_t>(f.get("memory_mib", kMiB, kMostMiB));
-  m.host_memory_bandwidth = f.get("memory_gbps", kGiga);
-  m.host_adam_efficiency = f.share("adam_efficiency");
-  m.host_copy_bandwidth = f.get("copy_gbps", kGiga);
+  m.host.memory_bytes = static_cast<std::uint64_t>(f.get("memory_mib", kMiB, kMostMiB));
+  m.host.memory_bandwidth = f.get("memory_gbps", kGiga);
+  m.host.adam_efficiency = f.share("adam_efficiency");
+  m.host.copy_bandwidth = f.get("copy_gbps", kGiga);
 }
 
 }  // namespace
 
 const AttentionSpeed* Machine::attention_on(AttentionKernels kernels) const {
-  if (kernels == AttentionKernels::flash_attention_1) return flash_attention_1 ? &*flash_attention_1 : nullptr;
-  return kernels == AttentionKernels::flash_attention_2 && flash_attention_2 ? &*flash_attention_2 : &attention;
+  const auto &first = attention.flash_attention_1, &second = attention.flash_attention_2;
+  if (kernels == AttentionKernels::flash_attention_1) return first ? &*first : nullptr;
+  return kernels == AttentionKernels::flash_attention_2 && second ? &*second : &attention;
 }
 
 const Link& Machine::link(int ranks) const {
-  for (const Link& l : links)
+  for (const Link& l : node.links)
     if (l.ranks >= ranks) return l;
-  return links.back();
+  return node.links.back();
 }
 
 std::string Machine::peak_source(Precision precision) const {
   return fmt::format("{}, dense {}: {}", name, name_of(precision),
-                     peak_sources[static_cast<std::size_t>(precision)]);
+                     device.peak_sources[static_cast<std::size_t>(precision)]);
 }
 
 Machine machine_from_json(const ordered_json& root, const std::string& file) {
@@ -245,20 +246,20 @@ Machine machine_from_json(const ordered_json& root, const std::string& file) {
       const json* by_shape = f.object().find(key);
       return by_shape ? sim::AttentionRates::from_json(*by_shape, f.path(key)) : sim::AttentionRates();
     };
-    m.attention = {f.share("forward"), f.share("backward"), curves("by_shape")};
+    static_cast<AttentionSpeed&>(m.attention) = {f.share("forward"), f.share("backward"), curves("by_shape")};
     if (f.object().find("forward_flash_attention_2") || f.object().find("backward_flash_attention_2") || f.object().find("by_shape_flash_attention_2"))
-      m.flash_attention_2 = AttentionSpeed{f.share("forward_flash_attention_2"), f.share("backward_flash_attention_2"), curves("by_shape_flash_attention_2")};
+      m.attention.flash_attention_2 = AttentionSpeed{f.share("forward_flash_attention_2"), f.share("backward_flash_attention_2"), curves("by_shape_flash_attention_2")};
     if (f.object().find("forward_flash_attention_1") || f.object().find("backward_flash_attention_1"))
-      m.flash_attention_1 = AttentionSpeed{f.share("forward_flash_attention_1"), f.share("backward_flash_attention_1"), {}};
+      m.attention.flash_attention_1 = AttentionSpeed{f.share("forward_flash_attention_1"), f.share("backward_flash_attention_1"), {}};
     f.end();
   }
   {
     Figures f(top.require("host", "the host's figures"), top.path("host"));
-    m.launch = f.get("launch_us", kMicro);
-    m.synchronize = f.get("synchronize_us", kMicro);
-    m.graph_launch = f.get_or("graph_launch_us", m.launch, kMicro);
-    m.graph_node = f.get_or("graph_node_us", 0, kMicro);
-    m.host_speed = f.get("speed");
+    m.host.launch = f.get("launch_us", kMicro);
+    m.host.synchronize = f.get("synchronize_us", kMicro);
+    m.host.graph_launch = f.get_or("graph_launch_us", m.host.launch, kMicro);
+    m.host.graph_node = f.get_or("graph_node_us", 0, kMicro);
+    m.host.speed = f.get("speed");
     read_host_memory(f, m);
     f.end();
   }
@@ -267,11 +268,11 @@ Machine machine_from_json(const ordered_json& root, const std::string& file) {
     const std::string path = top.path("network");
     Figures f(top.require("network", "the network between nodes"), path);
     read_string(f.object().require("name", "what the network is"), f.path("name"));
-    m.network_bandwidth = f.get("gbps_per_device", kGiga);
-    m.network_all_to_all = f.get_or("all_to_all_gbps_per_device", 0, kGiga);
-    m.network_forwarding = f.get_or("forwarding_gbps_per_device", 0, kGiga);
-    m.network_latency = f.get("latency_us", kMicro);
-    m.network_adapters = f.get_or("adapters", m.devices_per_node);
+    m.network.bandwidth = f.get("gbps_per_device", kGiga);
+    m.network.all_to_all = f.get_or("all_to_all_gbps_per_device", 0, kGiga);
+    m.network.forwarding = f.get_or("forwarding_gbps_per_device", 0, kGiga);
+    m.network.latency = f.get("latency_us", kMicro);
+    m.network.adapters = f.get_or("adapters", m.node.devices);
     f.end();
   }
   if (const json* measured = top.find("measured"))

@@ -13,9 +13,9 @@
 
 #include "engine/base/link_matrix.h"
 #include "engine/framework/framework.h"
+#include "engine/point/choices.h"
 #include "engine/sim/attention_rates.h"
 #include "engine/sim/measured.h"
-#include "engine/spec/choices.h"
 
 namespace mbench {
 
@@ -43,59 +43,80 @@ struct AttentionSpeed {
   sim::AttentionRates by_shape;      // what other shapes reach of that
 };
 
-struct Machine {
-  std::string name, description;
-
+// The parts of a machine's file, each with the keys that it has there (machines/README.md).
+struct MachineDevice {
   std::array<double, kPrecisionCount> peak_flops{};  // dense, by Precision; 0: the device has none
-  std::string peak_source(Precision precision) const;
+  std::array<std::string, kPrecisionCount> peak_sources;
   std::uint64_t memory_bytes = 0;
   std::uint64_t memory_outside_allocator = 0;  // driver, libraries and communication buffers
   double memory_bandwidth = 0;                 // peak
   double memory_efficiency = 0;                // share of it that a large kernel reaches
   double kernel_latency = 0;                   // the least time of a kernel on the device
   double multiprocessors = 0;
-  double communication_multiprocessors = 0;  // of these, those that a collective takes from kernels beside it
+  double communication_multiprocessors = 0;  // of these, those that a collective takes from kernels that run with it
+  double power_share = 1;  // what the cap on a device's power leaves of the rates of GEMMs and attention
+};
 
-  std::array<double, kPrecisionCount> sustained{};  // share of the peak that the largest products keep up
+struct MachineGemm {
+  std::array<double, kPrecisionCount> sustained{};  // share of the peak that the largest GEMMs keep up
   std::vector<GemmTile> tiles;
-  double k_overhead = 0;  // of starting and ending a tile, as additional length of k
-  double accumulating = 1;  // rate of products that add to an f32 result, relative to others
-  double power_share = 1;   // what the cap on a device's power leaves of the rates of products and attention
-  AttentionSpeed attention;  // of the best kernels for the device
-  // Of older kernels, where they differ. FlashAttention-2 without figures of its own is the best; the first one then has none.
-  std::optional<AttentionSpeed> flash_attention_1, flash_attention_2;
+  double k_overhead = 0;    // of starting and ending a tile, as additional length of k
+  double accumulating = 1;  // rate of GEMMs that add to an f32 result, relative to others
+};
 
+// Of the best kernels for the device, and of older ones where they differ. FlashAttention-2 without figures of its own is the best; the
+// first one then has none.
+struct MachineAttention : AttentionSpeed {
+  std::optional<AttentionSpeed> flash_attention_1, flash_attention_2;
+};
+
+struct MachineHost {
   double launch = 0, synchronize = 0;
   double graph_launch = 0, graph_node = 0;  // a recorded step is given to the device at once: that, and for each op
-  double host_speed = 1;   // of one thread, relative to the reference host of the frameworks
+  double speed = 1;  // of one thread, relative to the reference host of the frameworks
   // Of a node's host memory: bytes, peak bandwidth, and the share of it that Adam on the host's processors reaches; and of
   // copies between it and a device, one way. 0: not known, and nothing can be offloaded to it.
-  std::uint64_t host_memory_bytes = 0;
-  double host_memory_bandwidth = 0, host_adam_efficiency = 0, host_copy_bandwidth = 0;
-  bool immediate = false;  // the device is the host: no streams, and the ranks of a node share it
+  std::uint64_t memory_bytes = 0;
+  double memory_bandwidth = 0, adam_efficiency = 0, copy_bandwidth = 0;
+};
 
-  int devices_per_node = 1;
+struct MachineNode {
+  int devices = 1;
   double collective_base = 0;
   std::vector<Link> links;  // by ranks, ascending
-  Link host_path;           // between devices whose direct path is switched off
+  Link pcie;                // between devices whose direct path is switched off
   double p2p_bandwidth = 0;
-  LinkMatrix topology;  // of the devices of a node, to be shown; empty where they are no devices apart
-  double network_bandwidth = 0, network_latency = 0;  // a device's share
-  double network_all_to_all = 0;                      // the same of all-to-all; 0: as the others
-  double network_forwarding = 0;                      // of kernels that send a token to each node once; 0: as all-to-all
-  double network_adapters = 1;                        // of a node
+  LinkMatrix topology;  // of the devices of a node, to be shown; empty where they are no separate devices
+};
 
-  std::array<std::string, kPrecisionCount> peak_sources;
+// A device's share, but for the adapters, which are a node's.
+struct MachineNetwork {
+  double bandwidth = 0, latency = 0;
+  double all_to_all = 0;  // bandwidth of all-to-all; 0: as the others
+  double forwarding = 0;  // of kernels that send a token to each node once; 0: as all-to-all
+  double adapters = 1;
+};
+
+struct Machine {
+  std::string name, description;
+  bool immediate = false;  // the device is the host: no streams, and the ranks of a node share it
+  MachineDevice device;
+  MachineGemm gemm;
+  MachineAttention attention;
+  MachineHost host;
+  MachineNode node;
+  MachineNetwork network;
   std::shared_ptr<const sim::Measured> measured;  // tables of this machine itself, or none
 
+  std::string peak_source(Precision precision) const;
   // Null where the file does not know those kernels.
   const AttentionSpeed* attention_on(AttentionKernels kernels) const;
   // The link of a group of so many devices of one node.
   const Link& link(int ranks) const;
   // Whether the file says what keeping state in host memory takes, or the device is the host.
-  bool knows_host_memory() const { return immediate || host_copy_bandwidth > 0; }
+  bool knows_host_memory() const { return immediate || host.copy_bandwidth > 0; }
   // Bytes that the allocator of one device can have.
-  std::uint64_t usable_memory() const { return memory_bytes - memory_outside_allocator; }
+  std::uint64_t usable_memory() const { return device.memory_bytes - device.memory_outside_allocator; }
 };
 
 // `where` is the file for messages. bad_input for a missing, unknown or impossible key, by JSON path.

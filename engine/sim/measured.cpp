@@ -9,8 +9,8 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json_reader.h"
+#include "engine/point/sizes.h"
 #include "engine/sim/axis.h"
-#include "engine/spec/sizes.h"
 
 namespace mbench::sim {
 namespace {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "engine/base/dtype.h"
-#include "engine/spec/choices.h"
+#include "engine/point/choices.h"
 
 namespace mbench::sim {
 

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "engine/spec/fields.h"
-#include "engine/spec/point.h"
+#include "engine/point/fields.h"
+#include "engine/point/point.h"
 
 namespace mbench::sim {
 namespace {

@@ -6,11 +6,11 @@
 #include <system_error>
 #include <thread>
 
+#include "engine/point/abilities.h"
 #include "engine/sim/cluster.h"
 #include "engine/sim/recordings.h"
 #include "engine/sim/replay.h"
 #include "engine/sim/replay_memory.h"
-#include "engine/spec/abilities.h"
 
 namespace mbench {
 namespace {
@@ -23,8 +23,12 @@ void check_possible(const Point& p, const Machine& machine, const Framework& fra
 }
 
 std::uint64_t memory_limit(const Point& p, const Machine& machine) {
-  const std::uint64_t all = machine.usable_memory();
-  return p.memory_limit == 0 ? all : std::min(all, p.memory_limit);
+  const std::uint64_t all = machine.usable_memory(), limit = p.memory_limit == 0 ? all : std::min(all, p.memory_limit);
+  const std::uint64_t workspace = attention_workspace(p, machine);
+  if (limit <= workspace)
+    fail(ErrorKind::out_of_memory, "sim", "{} of {} MiB for the workspace of attention flash's gradient, need more", workspace >> 20,
+         limit >> 20);
+  return limit - workspace;
 }
 
 // What a framework's libraries hold of the allocator's memory is not the engine's to give.
@@ -38,8 +42,8 @@ std::uint64_t limit_of_step(const Point& p, const Plan& plan, const Machine& mac
 }
 
 double peak_of(const Point& p, const Machine& machine) {
-  const double own = machine.peak_flops[static_cast<std::size_t>(p.precision)];
-  return own > 0 ? own : machine.peak_flops[static_cast<std::size_t>(Precision::f32)];
+  const double own = machine.device.peak_flops[static_cast<std::size_t>(p.precision)];
+  return own > 0 ? own : machine.device.peak_flops[static_cast<std::size_t>(Precision::f32)];
 }
 
 // What came of one stage.
@@ -158,8 +162,8 @@ bool fits_host(const Point& p, const Machine& machine, const Framework& framewor
 std::shared_ptr<const sim::Recording> recorded(const Point& p, const Plan& plan, const Machine& machine, const Framework& framework,
                                                const Links& links, sim::Recordings* recordings) {
   const sim::MakeCosts costs = [&] { return costs_of(p, machine, framework); };
-  if (recordings) return recordings->of(p, plan, machine.devices_per_node, costs, &links);
-  auto made = sim::record(plan, machine.devices_per_node, costs, &links);
+  if (recordings) return recordings->of(p, plan, machine.node.devices, costs, &links);
+  auto made = sim::record(plan, machine.node.devices, costs, &links);
   return made ? std::make_shared<const sim::Recording>(std::move(*made)) : nullptr;
 }
 
@@ -238,7 +242,7 @@ Simulation simulate_point(const Point& p, const Plan& plan, const Machine& machi
   std::optional<Simulation> simulation;
   if (options.replay && !options.trace) simulation = replay(p, plan, machine, framework, options.recordings);
   if (!simulation) simulation = run_all(p, plan, machine, framework, options.trace);
-  const double outside = static_cast<double>(machine.memory_outside_allocator >> 20);
+  const double outside = static_cast<double>(machine.device.memory_outside_allocator >> 20);
   if (const auto& reserved = simulation->result.reserved_memory_mib)
     simulation->result.device_memory_mib = *reserved + outside;
   if (const std::string missing = lacking(framework.can, p); !missing.empty() && simulation->result.reason.empty())

@@ -6,7 +6,7 @@
 #include "engine/ops/copy.h"
 #include "engine/ops/run.h"
 #include "engine/plan/optimizer_plan.h"
-#include "engine/spec/architecture.h"
+#include "engine/point/architecture.h"
 
 namespace mbench {
 namespace {

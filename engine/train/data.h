@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "engine/base/philox.h"
-#include "engine/spec/model_spec.h"
+#include "engine/point/model_spec.h"
 
 namespace mbench {
 

@@ -5,7 +5,7 @@
 
 #include "engine/base/atomic_file.h"
 #include "engine/base/json_reader.h"
-#include "engine/spec/metrics.h"
+#include "engine/point/metrics.h"
 #include "reports/gate/comparable.h"
 
 namespace mbench::reports {

@@ -317,7 +317,15 @@ Chosen choose_baseline(const std::string& folder, const ResultFile& now, bool me
 
 namespace {
 
-// Lets `change` have each selected file as it stands now, in the locked folder, and writes those of which it says so; their paths.
+void remove_file(const std::string& path) {
+  std::error_code error;
+  fs::remove(path, error);
+  if (error) fail(ErrorKind::bad_input, path, "cannot be removed: {}", error.message());
+  fs::remove(fs::path(path).parent_path(), error);  // of a machine without points; fails while there are some
+}
+
+// Lets `change` have each selected file as it stands now, in the locked folder, and writes those of which it says so; their paths. A
+// file without entries goes.
 std::vector<std::string> change_files(const std::vector<StoredBaseline>& selected, const std::function<bool(BaselineFile&)>& change) {
   std::vector<std::string> changed;
   std::map<fs::path, FolderLock> locks;
@@ -328,7 +336,8 @@ std::vector<std::string> change_files(const std::vector<StoredBaseline>& selecte
     if (!fs::exists(stored.path, none)) continue;  // someone else has removed it
     BaselineFile file = read_baseline_file(stored.path);
     if (!change(file)) continue;
-    write_baseline_file(stored.path, file);
+    if (file.history.empty()) remove_file(stored.path);
+    else write_baseline_file(stored.path, file);
     changed.push_back(stored.path);
   }
   return changed;
@@ -356,26 +365,11 @@ std::vector<std::string> unpin_entries(const std::vector<StoredBaseline>& select
 std::size_t remove_entries(const std::vector<StoredBaseline>& selected,
                            const std::function<bool(const BaselineEntry&)>& takes) {
   std::size_t removed = 0;
-  std::map<fs::path, FolderLock> locks;
-  for (const StoredBaseline& stored : selected) {
-    const fs::path folder = fs::path(stored.path).parent_path().parent_path();
-    if (!locks.contains(folder)) locks.emplace(folder, FolderLock::wait_for(folder.string()));
-    std::error_code none;
-    if (!fs::exists(stored.path, none)) continue;  // someone else has removed it
-    BaselineFile file = read_baseline_file(stored.path);
+  change_files(selected, [&](BaselineFile& file) {
     const std::size_t gone = std::erase_if(file.history, takes);
-    if (gone == 0) continue;
     removed += gone;
-    if (!file.history.empty()) {
-      write_baseline_file(stored.path, file);
-      continue;
-    }
-    std::error_code error;
-    fs::remove(stored.path, error);
-    if (error) fail(ErrorKind::bad_input, stored.path, "cannot be removed: {}", error.message());
-    fs::remove(fs::path(stored.path).parent_path(),
-               error);  // of a machine without points; fails while there are some
-  }
+    return gone > 0;
+  });
   return removed;
 }
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/spec/result.h"
+#include "engine/point/result.h"
 #include "reports/records/number_text.h"
 
 namespace mbench::reports {

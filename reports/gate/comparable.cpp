@@ -7,8 +7,8 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/spec/fields.h"
-#include "engine/spec/result_file.h"
+#include "engine/point/fields.h"
+#include "engine/point/result_file.h"
 #include "reports/records/record.h"
 
 namespace mbench::reports {

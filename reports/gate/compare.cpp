@@ -5,8 +5,8 @@
 #include <unordered_set>
 
 #include "engine/base/error.h"
-#include "engine/spec/result_file.h"
-#include "engine/spec/tolerance.h"
+#include "engine/point/result_file.h"
+#include "engine/point/tolerance.h"
 #include "reports/gate/comparable.h"
 #include "reports/gate/time_verdict.h"
 #include "reports/gate/turns_verdict.h"

@@ -4,7 +4,7 @@
 // Time is noisy: same, slower, faster or ambiguous by the rules in time_verdict.h, of the mean step as well as of
 // the median; ambiguous is never a regression. Memory has no noise: larger if new >= (1 + t) * baseline, smaller the other way round, same
 // between, any change told. Simulated times have none either and are judged like memory. Losses must agree
-// step by step within a relative tolerance by precision and step (engine/spec/tolerance.h);
+// step by step within a relative tolerance by precision and step (engine/point/tolerance.h);
 // a tenth of it in f32 where layout, CPU, compiler and libraries are the same;
 // beyond it the loss is "changed", which is a regression in either direction: a faster wrong step is no gain.
 // A point that was ok and no longer is has failed: a regression. So is one that only ran out of memory, or
@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/spec/result_fwd.h"
+#include "engine/point/result_fwd.h"
 #include "reports/gate/changed_parts.h"
 #include "reports/gate/verdict.h"
 #include "reports/records/mean_ratio.h"

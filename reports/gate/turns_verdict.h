@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/spec/result_fwd.h"
+#include "engine/point/result_fwd.h"
 #include "reports/gate/time_verdict.h"
 
 namespace mbench::reports {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/spec/result_file.h"
+#include "engine/point/result_file.h"
 #include "reports/plots/plot.h"
 #include "reports/tables/report.h"
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "engine/spec/result_file.h"
+#include "engine/point/result_file.h"
 #include "reports/page/html_table.h"
 #include "reports/page/html_text.h"
 #include "reports/page/reproduce.h"

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/spec/result_fwd.h"
+#include "engine/point/result_fwd.h"
 #include "reports/records/record.h"
 #include "reports/tables/table.h"
 

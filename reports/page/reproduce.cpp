@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cctype>
 
-#include "engine/spec/fields.h"
-#include "engine/spec/result_file.h"
+#include "engine/point/fields.h"
+#include "engine/point/result_file.h"
 
 namespace mbench::reports {
 namespace {

@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "engine/spec/outcome.h"
+#include "engine/point/outcome.h"
 #include "reports/records/outliers.h"
 #include "reports/tables/build_table.h"
 

@@ -10,8 +10,8 @@
 
 #include "engine/base/atomic_file.h"
 #include "engine/base/error.h"
+#include "engine/point/outcome.h"
 #include "engine/process/process.h"
-#include "engine/spec/outcome.h"
 #include "reports/plots/plot_script.h"
 
 namespace mbench::reports {

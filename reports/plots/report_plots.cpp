@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "engine/base/error.h"
-#include "engine/spec/result_file.h"
+#include "engine/point/result_file.h"
 #include "reports/plots/gnuplot.h"
 #include "reports/tables/markdown.h"
 #include "reports/tables/report_parts.h"

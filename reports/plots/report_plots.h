@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "engine/spec/result_fwd.h"
+#include "engine/point/result_fwd.h"
 #include "reports/plots/build_plot.h"
 #include "reports/plots/timeline.h"
 #include "reports/tables/report.h"

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "engine/spec/choices.h"
-#include "engine/spec/result.h"
+#include "engine/point/choices.h"
+#include "engine/point/result.h"
 
 namespace mbench::reports {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/spec/fields.h"
-#include "engine/spec/result_file.h"
+#include "engine/point/fields.h"
+#include "engine/point/result_file.h"
 #include "reports/records/bound.h"
 #include "reports/records/record_json.h"
 #include "reports/records/stragglers.h"
@@ -112,7 +112,7 @@ Record::Record(const PointResult& result, std::shared_ptr<const File> file)
                                                      : 0);
   // How many weights there are is known of a point that did not run, too.
   if (!result.parameters)
-    if (const auto count = known_parameter_count(model_, result.point.tp)) json_["parameters"] = *count;
+    if (const auto count = known_parameter_count(model_, result.point.tp, result.point.vocab_multiple_used())) json_["parameters"] = *count;
   // One sample has no spread; that the record's number says 0 is no measurement.
   if (result.iteration_ms && result.iteration_ms->samples.size() < 2)
     for (const char* metric : {"iteration_ms", "samples_per_s"})

@@ -2,7 +2,7 @@
 // JSON form. A name is a path of keys joined by dots: "tp", "iteration_ms.p95", "model.layers",
 // "env.NCCL_P2P_DISABLE". An object that has a mean stands for its mean ("iteration_ms" is
 // "iteration_ms.mean"); an array has "first", "last" and "size". Where the spec has published figures
-// (engine/spec/published.h) there are "published.<metric>" and "error.<metric>" too: (ours - published) /
+// (engine/point/published.h) there are "published.<metric>" and "error.<metric>" too: (ours - published) /
 // published.
 //
 // Beside these, what follows from them:
@@ -32,10 +32,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "engine/spec/model_spec.h"
-#include "engine/spec/outcome.h"
-#include "engine/spec/published.h"
-#include "engine/spec/result_fwd.h"
+#include "engine/point/model_spec.h"
+#include "engine/point/outcome.h"
+#include "engine/point/published.h"
+#include "engine/point/result_fwd.h"
 #include "reports/records/bound.h"
 
 namespace mbench::reports {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/spec/field_table.h"
+#include "engine/point/field_table.h"
 #include "reports/records/flags.h"
 #include "reports/records/soak_findings.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/spec/result.h"
+#include "engine/point/result.h"
 #include "reports/records/stragglers.h"
 
 namespace mbench::reports {

@@ -1,4 +1,4 @@
-// What happened to a soak over time, seen in its windows (engine/spec/soak.h). The statistics are those of the gate
+// What happened to a soak over time, seen in its windows (engine/point/soak.h). The statistics are those of the gate
 // (statistics.h); of fewer than 12 windows nothing is said.
 //   drift   the last third of the windows is slower than the first by 2 % or more, beyond doubt: the 99 % bootstrap interval of the ratio
 //           of the medians of their steps lies above 1.02, and the rank test agrees (p < 0.01), both widened where windows depend on
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/spec/soak.h"
+#include "engine/point/soak.h"
 
 namespace mbench::reports {
 

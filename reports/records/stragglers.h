@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/spec/result.h"
+#include "engine/point/result.h"
 
 namespace mbench::reports {
 

@@ -6,8 +6,8 @@
 #include <unordered_map>
 
 #include "engine/base/error.h"
-#include "engine/spec/fields.h"
-#include "engine/spec/outcome.h"
+#include "engine/point/fields.h"
+#include "engine/point/outcome.h"
 #include "reports/tables/place_records.h"
 #include "reports/tables/relate.h"
 

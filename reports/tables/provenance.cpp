@@ -7,9 +7,9 @@
 #include <set>
 
 #include "engine/base/text.h"
-#include "engine/spec/fields.h"
-#include "engine/spec/point_builder.h"
-#include "engine/spec/result_file.h"
+#include "engine/point/fields.h"
+#include "engine/point/point_builder.h"
+#include "engine/point/result_file.h"
 
 namespace mbench::reports {
 namespace {

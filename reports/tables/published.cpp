@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "engine/base/error.h"
-#include "engine/spec/bundles.h"
-#include "engine/spec/fields.h"
-#include "engine/spec/outcome.h"
+#include "engine/point/bundles.h"
+#include "engine/point/fields.h"
+#include "engine/point/outcome.h"
 #include "reports/tables/build_table.h"
 #include "reports/tables/builtin_tables.h"
 
@@ -126,7 +126,8 @@ TableDeclaration published_table(const Published& published, const std::vector<c
     declaration.columns.push_back(column("error", "error." + metric, "{error." + metric + "*100:+1} %"));
   }
   declaration.note = "Published: " + published.source + ". Error: (" + ours + " - published) / published." +
-                     (published.about.empty() ? "" : " " + published.about);
+                     (published.about.empty() ? "" : " " + published.about) +
+                     (published.flags.empty() ? "" : fmt::format(" Flags: {}.", fmt::join(published.flags, ", ")));
   return declaration;
 }
 

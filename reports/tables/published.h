@@ -1,5 +1,5 @@
 // The table `published | simulated (or measured) | error` of a spec that has published figures
-// (engine/spec/published.h), and what is said below it: how far off the figures are, and how many pairs of
+// (engine/point/published.h), and what is said below it: how far off the figures are, and how many pairs of
 // strategies stand in the published order. Doubted figures are printed but not counted.
 #pragma once
 #include <map>
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/spec/published.h"
+#include "engine/point/published.h"
 #include "reports/records/record.h"
 #include "reports/tables/builtin_tables.h"
 #include "reports/tables/table_declaration.h"

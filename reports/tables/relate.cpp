@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/spec/outcome.h"
+#include "engine/point/outcome.h"
 
 namespace mbench::reports {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/spec/result_fwd.h"
+#include "engine/point/result_fwd.h"
 
 namespace mbench::reports {
 

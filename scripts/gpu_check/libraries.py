@@ -63,6 +63,8 @@ def environment_of_pack(folder, environment, python):
     env["OPAL_PKGDATADIR"] = os.path.join(folder, "share/openmpi")
     env["PMIX_PKGDATADIR"] = os.path.join(folder, "share/pmix")
     env["OMPI_MCA_plm"] = "isolated"
+    env["OMPI_MCA_oob_tcp_if_include"] = "lo"  # a machine without a network may know no other name or interface
+    env["OMPI_MCA_btl"] = "self,vader"
     env["OMPI_MCA_btl_vader_single_copy_mechanism"] = "none"  # a container may forbid reading another process's memory
     env["PMIX_MCA_pcompress_base_silence_warning"] = "1"
     return env, missing

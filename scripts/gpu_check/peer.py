@@ -28,13 +28,17 @@ def order_of(best, all_sizes):
     return [best] + [sizes[i] for i in (at + 1, at - 1) if 0 <= i < len(sizes)]
 
 
-def measure(room, name, point, micro_batches, seconds, recipe="master"):
+def measure(room, name, point, micro_batches, seconds, recipe="master", attention="default", accumulate=1):
     """Its report for a point of mbench's, at these micro batches; nothing where it had no time for one."""
-    model, out = point["model"], os.path.join(room.out, "measured", f"peer-{name}-{recipe}.json")
+    kind = "-".join([name, recipe] + [attention] * (attention != "default") + [f"x{accumulate}"] * (accumulate > 1))
+    model, out = point["model"], os.path.join(room.out, "measured", f"peer-{kind}.json")
     os.makedirs(os.path.dirname(out), exist_ok=True)
     if os.path.exists(out):
         os.remove(out)
-    argv = [room.python, os.path.join(ROOT, "scripts/peer_torch.py"), "--recipe", recipe, "--device", room.device]
+    argv = [room.python, os.path.join(ROOT, "scripts/peer_torch.py"), "--recipe", recipe, "--device", room.device,
+            "--attention", attention, "--accumulate", str(accumulate), "--family", model["family"]]
+    if "kv_heads" in model:
+        argv += ["--kv-heads", str(model["kv_heads"])]
     for key in ("layers", "hidden", "heads", "ffn", "vocab", "positions"):
         argv += ["--" + key, str(model[key])]
     argv += ["--seq", str(point["seq"]), "--dropout", str(point["dropout"]), "--iterations", str(point["iterations"]),

@@ -1,4 +1,5 @@
-"""What a check writes: results.json and summary.md after every step, and what is kept of them.
+"""What a check writes: results.json and summary.md after every step, and what is kept of them. After every step too, all of it as one
+file, gpu-check.tar.gz: a machine that gives few files back, in no folders, gives that and summary.md.
 
 A step is {"step", "result", "seconds", "said", "when", "program", "details", "goals", "tables"}; its result is one of
   ok        it ran to its end and all that it looked at was right
@@ -11,9 +12,11 @@ import glob
 import json
 import os
 import shutil
+import tarfile
 import time
 
 SCHEMA = "mbench.gpu-check/1"
+ARCHIVE = "gpu-check.tar.gz"
 NO_MEASUREMENT = "no measurement"  # in a step's "program", where small models ran or no GPU did
 RESULTS = ("ok", "failed", "cut off", "not run")
 
@@ -31,8 +34,9 @@ def table(title, header, rows):
 
 
 class Record:
-    def __init__(self, out, order, keep_earlier):
-        self.out, self.order = out, order
+    def __init__(self, out, order, keep_earlier, deliver=None):
+        self.out, self.order, self.deliver = out, order, os.path.abspath(deliver or out)
+        os.makedirs(self.deliver, exist_ok=True)
         self.steps, self.earlier = {}, set()
         path = os.path.join(out, "results.json")
         if keep_earlier and os.path.exists(path):
@@ -54,6 +58,19 @@ class Record:
     def write(self):
         self.replace("results.json", json.dumps({"schema": SCHEMA, "steps": self.in_order()}, indent=1) + "\n")
         self.replace("summary.md", self.summary())
+        self.pack()
+
+    def pack(self):
+        """The archive, and the summary beside it."""
+        path = os.path.join(self.deliver, ARCHIVE)
+        ours = {os.path.abspath(p) for p in (path, path + ".part")}
+        with tarfile.open(path + ".part", "w:gz", compresslevel=6) as archive:
+            for name in sorted(os.listdir(self.out)):
+                if os.path.abspath(os.path.join(self.out, name)) not in ours:
+                    archive.add(os.path.join(self.out, name), arcname=os.path.join("gpu-check", name))
+        os.replace(path + ".part", path)
+        if self.deliver != os.path.abspath(self.out):
+            shutil.copy(os.path.join(self.out, "summary.md"), os.path.join(self.deliver, "summary.md"))
 
     def replace(self, name, text):
         path = os.path.join(self.out, name)

@@ -1,4 +1,5 @@
 """What the steps share: the programs, the time that is left, commands with a time limit, and sweeps."""
+import glob
 import json
 import os
 import re
@@ -11,8 +12,16 @@ from gpu_check import libraries
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SIMULATED = "H200-SXM5-141GB"  # whose allocator figure is held against the GPU's; it is the same on every machine
+TOOLKITS = ("/usr/local/cuda/bin", "/usr/local/cuda-*/bin")  # where compute-sanitizer and ncu are, if not in PATH
 POINT = 100  # seconds after which a point that is still running hangs
+PROBE = 10  # seconds within which mpirun must start two ranks
 GRACE = 12  # seconds that a command gets to write down what it has, once its time is up
+
+
+def toolkit_programs(environment):
+    """Folders of CUDA's tools."""
+    of_home = [os.path.join(environment[name], "bin") for name in ("CUDA_HOME", "CUDA_PATH") if environment.get(name)]
+    return of_home + [folder for pattern in TOOLKITS for folder in sorted(glob.glob(pattern))]
 
 
 class CutOff(Exception):
@@ -34,12 +43,68 @@ class Room:
         elif self.device == "cuda":  # cuDNN, which is loaded when it is first used, may be with PyTorch alone
             self.environment["LD_LIBRARY_PATH"] = ":".join(
                 filter(None, [os.environ.get("LD_LIBRARY_PATH"), *libraries.python_folders(self.python)]))
+        self.environment["PATH"] = ":".join([self.environment.get("PATH", "/usr/bin:/bin"), *toolkit_programs(self.environment)])
         self.environment["OMPI_ALLOW_RUN_AS_ROOT"] = self.environment["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
         if self.tiny:
             self.environment["OMP_WAIT_POLICY"] = "passive"  # threads of small models would only spin
-        self.launcher = "mpirun" if shutil.which("mpirun", path=self.environment.get("PATH")) else "local"
+        self.chosen_launcher, self.why_local = None, "no MPI launcher here"
+        self.watcher = None
         self.deadline = self.step_deadline = time.monotonic() + 86400
         self.cut, self.described = False, None  # whether the last sweep was cut off; what `mbench devices` said
+
+    @property
+    def launcher(self):
+        """mpirun where it starts two ranks, which is tried once; else local, and why_local says why."""
+        if self.chosen_launcher is None:
+            self.chosen_launcher = "mpirun" if self.can_start_ranks() else "local"
+        return self.chosen_launcher
+
+    @launcher.setter
+    def launcher(self, name):
+        self.chosen_launcher = name
+
+    def can_start_ranks(self):
+        mpirun = shutil.which("mpirun", path=self.environment.get("PATH"))
+        if not mpirun:
+            return False
+        environment = {**self.environment, "OMPI_MCA_rmaps_base_oversubscribe": "1",
+                       "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
+        try:
+            child = subprocess.Popen([mpirun, "-np", "2", "true"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                     errors="replace", env=environment, start_new_session=True)
+        except OSError as error:
+            self.why_local = f"{mpirun} does not start: {error}"
+            return False
+        try:
+            text, _ = child.communicate(timeout=PROBE)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.communicate()
+            self.why_local = f"{mpirun} did not start two ranks in {PROBE} s"
+            return False
+        if child.returncode != 0:
+            self.why_local = f"{mpirun} does not start two ranks: {' '.join(text.split())[-200:]}"
+        return child.returncode == 0
+
+    def watch(self):
+        """Logs clock, power and temperature once a second until unwatch(). It keeps the driver's state too, which without persistence
+        mode is made anew for every process that is the only one on a GPU."""
+        smi = shutil.which("nvidia-smi", path=self.environment.get("PATH"))
+        if self.device != "cuda" or not smi or self.watcher:
+            return
+        with open(os.path.join(self.out, "dmon.txt"), "a") as out:
+            self.watcher = subprocess.Popen([smi, "dmon", "-s", "pucm", "-d", "1", "-o", "T"], stdout=out, stderr=subprocess.STDOUT)
+
+    def unwatch(self):
+        if self.watcher:
+            self.watcher.terminate()
+            self.watcher.wait()
+            self.watcher = None
+
+    def gpu_gib(self):
+        """Memory of the first GPU as `mbench devices` has it; nothing without one."""
+        found = re.search(r", ([\d.]+) GiB", (self.gpus() or [""])[0])
+        return float(found.group(1)) if found else None
 
     def program(self, name):
         """A program's path, of a pack or of a build folder; nothing where it is not there."""

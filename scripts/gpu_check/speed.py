@@ -1,5 +1,6 @@
-"""The steps that measure: launch, mfu, strategies. A goal that is not met fails none of them; a point that is wrong does."""
+"""The steps that measure: smoke, pace, launch, mfu, strategies. A goal that is not met fails none of them; a point that is wrong does."""
 import json
+import math
 import os
 import re
 import time
@@ -9,8 +10,12 @@ from gpu_check.correctness import compare_with_simulator
 from gpu_check.room import CutOff
 
 GOAL_MFU, GOAL_RATIO, GOAL_LAUNCH_NS = 0.40, 1.1, 3000
-# The three models, and their share of the step's time: a larger one takes longer to start, in PyTorch above all.
-MODELS = (("gpt2-345m", 0.28), ("gpt-1.3b", 0.32), ("gpt-6.7b", 0.40))
+# The models, and their share of the step's time: a larger one takes longer to start, in PyTorch above all.
+SMALL = (("gpt2-345m", 0.26), ("gpt-1.3b", 0.28))
+LARGE_GIB = 115  # gpt-6.7b has 18 bytes for each of 6.7e9 weights, before any activation
+HEADER = ["model", "attention", "by", "recompute", "micro batch", "time (ms)", "tokens/s", "MFU", "peak (MiB)",
+          "with libraries (MiB)", "power (W)", "busy (%)", "clock (MHz)", "held down by"]
+ACCUMULATED = 8  # micro batches of the steps that published figures are of
 SECOND_RECIPE = 50  # seconds for PyTorch's other recipe
 OF_MBENCH = 0.45  # of a model's time, the rest is for PyTorch
 TINY = {"model": {"family": "gpt", "layers": 2, "hidden": 64, "heads": 4, "ffn": 256, "vocab": 250, "positions": 64},
@@ -46,6 +51,47 @@ def launch(room):
         record.table("Host time of whole steps of a tiny model, waits included", ["framework", "ops", "ns an op"], steps)]}
 
 
+def models_for(gib):
+    """By what the GPU holds; without one, as for a large one: what does not fit is an outcome."""
+    if gib is not None and gib < LARGE_GIB:
+        return (*SMALL, ("gpt-2.7b", 0.20), ("llama-3-8b-layers", 0.26))
+    return (*SMALL, ("gpt-6.7b", 0.46))
+
+
+def smoke(room):
+    """Whether a step of a real model runs at all, with flash attention or, where that does not, with core."""
+    changes = {**TINY, "sweep": {"micro_batch,global_batch": [[1, 1]]}} if room.tiny else {
+        "iterations": 5, "warmup": 2, "sweep": {"micro_batch,global_batch": [[8, 8]]}}
+    spec = {k: v for k, v in {**room.spec("mfu-gpt2-345m"), **changes}.items() if k != "tables"}
+    rows, wrong, p = [], [], None
+    for attention in ("flash", "core"):
+        p, = room.sweep(f"smoke/{attention}", {**spec, "attention": attention})
+        rows.append(["gpt2-345m", attention, "mbench", p["recompute"], p["micro_batch"], *figures(p)])
+        if p["outcome"] == "ok":
+            break
+        if p["outcome"] != "unsupported":
+            wrong.append(f"{attention}: {p['outcome']} ({p.get('reason') or ''})")
+    if p["outcome"] != "ok":
+        return "failed", "; ".join(wrong) or p.get("reason") or p["outcome"], {"details": {"wrong": wrong}}
+    guess, first = math.log(spec["model"]["vocab"]), p["losses"][0]
+    if abs(first - guess) > 0.1 * guess:
+        wrong.append(f"the first loss is {first:.2f}, a model that knows nothing has {guess:.2f}")
+    parts = {k: v for k, v in (p.get("time_anatomy_ms") or {}).items() if v}
+    said = (f"attention {p['attention']}, {p['iteration_ms']['median']:.1f} ms a step, loss {first:.2f} at first and {p['losses'][-1]:.2f} "
+            f"at last")
+    tables = [record.table("One step: does it run", HEADER, rows)]
+    if parts:
+        tables.append(record.table("What a step is spent on (ms)", list(parts), [[f"{v:.2f}" for v in parts.values()]]))
+    details = {"wrong": wrong, "time_anatomy_ms": parts}
+    return ("failed" if wrong else "ok"), "; ".join([said, *wrong]), {"details": details, "tables": tables}
+
+
+def pace(room):
+    """Two models at one micro batch each beside PyTorch: the first ratio that is known."""
+    models = [(SMALL[0][0], 0.45, [[16, 16]]), (SMALL[1][0], 0.55, [[8, 8]])]
+    return in_turn(room, models[:1] if room.tiny else models, peer.why_none(room), "pace")
+
+
 def best_of(points):
     ran = [p for p in points if p["outcome"] == "ok"]
     return max(ran, key=lambda p: p["tokens_per_s"]) if ran else None
@@ -53,18 +99,23 @@ def best_of(points):
 
 def figures(p):
     if p["outcome"] != "ok":
-        return [p["outcome"]] + [""] * 7
+        return [p["outcome"]] + [""] * 8
     mfu = "n/a" if p["mfu"] is None else f"{p['mfu'] * 100:.1f} %"
     whole = lambda key, times=1: "n/a" if p.get(key) is None else f"{p[key] * times:.0f}"
-    return [f"{p['iteration_ms']['median']:.2f}", f"{p['tokens_per_s']:.0f}", mfu, whole("peak_memory_mib"), whole("power_w"),
+    # What PyTorch's allocator handed out has its libraries' workspaces in it.
+    parts = [p.get("peak_memory_mib"), p.get("library_memory_mib")]
+    both = "n/a" if None in parts else f"{sum(parts):.0f}"
+    return [f"{p['iteration_ms']['median']:.2f}", f"{p['tokens_per_s']:.0f}", mfu, whole("peak_memory_mib"), both, whole("power_w"),
             whole("utilization", 100), whole("clock_mhz"), p.get("throttle_reasons") or "n/a"]
 
 
 class Model:
     """One model: mbench's points, their memory against the simulator, and PyTorch's."""
 
-    def __init__(self, room, name, until, why_no_peer):
+    def __init__(self, room, name, until, why_no_peer, sizes=None, step="mfu"):
+        """`sizes`: micro and global batches instead of the spec's."""
         self.room, self.name, self.until, self.why_no_peer = room, name, until, why_no_peer
+        self.sizes, self.step = sizes, step
         self.rows, self.wrong, self.goals, self.cut = [], [], [], False
         self.best = self.best_peer = None
         self.attention, self.where, self.why_no_flash = "flash", "", None
@@ -72,19 +123,20 @@ class Model:
     def left(self):
         return self.until - time.monotonic()
 
-    def sweep(self, spec, attention):
+    def sweep(self, spec, attention, kind=""):
         """Points of mbench in the first part of the model's time."""
         whole, begin = self.room.step_deadline, time.monotonic()
         self.room.step_deadline = min(whole, begin + max(30, self.left() * OF_MBENCH))
         try:
-            points = self.room.sweep(f"mfu/{self.name}-{attention}", {**spec, "attention": attention})
+            points = self.room.sweep(f"{self.step}/{self.name}-{attention}{kind}", {**spec, "attention": attention})
             self.cut = self.cut or self.room.cut
         except CutOff:
             points, self.cut = [], True
         finally:
             self.room.step_deadline = whole
         for p in points:
-            self.rows.append([self.name, attention, "mbench", p["recompute"], p["micro_batch"], *figures(p)])
+            size = f"{ACCUMULATED} x {p['micro_batch']}" if kind else p["micro_batch"]
+            self.rows.append([self.name, attention, "mbench", p["recompute"], size, *figures(p)])
             if p["outcome"] not in ("ok", "oom", "unsupported"):
                 self.wrong.append(f"{self.name} {attention} micro batch {p['micro_batch']}: {p['outcome']} "
                                   f"({p.get('reason') or ''})")
@@ -93,7 +145,7 @@ class Model:
     def check_memory(self, spec, attention, points):
         if not any(p["outcome"] == "ok" for p in points):
             return
-        _, different = compare_with_simulator(self.room, f"mfu/{self.name}-{attention}-simulated",
+        _, different = compare_with_simulator(self.room, f"{self.step}/{self.name}-{attention}-simulated",
                                               {**spec, "attention": attention}, points)
         self.wrong += different
 
@@ -102,6 +154,8 @@ class Model:
         if self.room.tiny:
             spec = {**spec, **TINY}
             spec.pop("tables")
+        elif self.sizes:
+            spec["sweep"] = {"micro_batch,global_batch": self.sizes}
         points = self.sweep(spec, "flash")
         if points and all(p["outcome"] == "unsupported" for p in points):
             self.attention, self.why_no_flash = "core", points[0]["reason"]
@@ -114,10 +168,26 @@ class Model:
             self.where = f" at micro batch {self.best['micro_batch']}" + (", the largest tried" if rising else "")
         if self.best:
             self.run_peer(spec)
-        if self.best and self.attention == "flash" and self.name == MODELS[0][0] and self.left() > 30:
+        if self.best and self.step == "mfu" and self.left() > 20:
+            self.accumulate(spec)
+        if self.best and self.step == "mfu" and self.attention == "flash" and self.name == SMALL[0][0] and self.left() > 30:
             b = self.best["micro_batch"]  # once, for comparison; it keeps more, and so a smaller one may be all that fits
             core = {**spec, "sweep": {"micro_batch,global_batch": [[m, m] for m in sorted({max(1, b // 4), max(1, b // 2)})]}}
             self.check_memory(core, "core", self.sweep(core, "core"))
+
+    def accumulate(self, spec):
+        """The best point with 8 micro batches a step, which the optimizer is shared by, and the faster PyTorch likewise."""
+        b = self.best["micro_batch"]
+        (key, swept), = spec["sweep"].items()
+        fields = key.split(",")
+        row = next(r for r in swept if r[fields.index("micro_batch")] == b and
+                   ("recompute" not in fields or r[fields.index("recompute")] == self.best["recompute"]))
+        row = [ACCUMULATED * b if f == "global_batch" else v for f, v in zip(fields, row)]
+        self.sweep({**spec, "iterations": 3, "warmup": 1, "sweep": {key: [row]}}, self.attention, f"-x{ACCUMULATED}")
+        if self.best_peer and self.left() > SECOND_RECIPE * 0.8:
+            point = {**self.best, "model": spec["model"], "iterations": 3, "warmup": 1}
+            self.take_peer(point, self.best_peer["recipe"], [self.best_peer["micro_batch"]], self.left(), self.best_peer["attention"],
+                           ACCUMULATED)
 
     def run_peer(self, spec):
         if self.why_no_peer:
@@ -129,24 +199,28 @@ class Model:
         # The recipe nearest to mbench's first; then the other usual one, where there is time for it, at what was best for
         # that: mbench is held against the faster.
         self.take_peer(point, "master", order, self.left() - (SECOND_RECIPE if self.left() > 3 * SECOND_RECIPE else 0))
-        if self.best_peer and self.left() > SECOND_RECIPE * 0.8:
-            self.take_peer(point, "autocast", [self.best_peer["micro_batch"]], self.left())
+        if self.best_peer and self.room.device == "cuda" and self.left() > SECOND_RECIPE * 0.6:
+            self.take_peer(point, "master", [self.best_peer["micro_batch"]], self.left() / (2 if self.step == "mfu" else 1), "cudnn")
+        if self.best_peer and self.step == "mfu" and self.left() > SECOND_RECIPE * 0.8:
+            self.take_peer(point, "autocast", [self.best_peer["micro_batch"]], self.left() / 2)
 
-    def take_peer(self, point, recipe, micro_batches, seconds):
-        report = peer.measure(self.room, self.name, point, micro_batches, seconds, recipe)
+    def take_peer(self, point, recipe, micro_batches, seconds, attention="default", accumulate=1):
+        report = peer.measure(self.room, self.name, point, micro_batches, seconds, recipe, attention, accumulate)
         if report is None:
-            self.cut = self.cut or recipe == "master"
+            self.cut = self.cut or (recipe, attention, accumulate) == ("master", "default", 1)
             return
         for r in report["points"]:
             row = {**r, "mfu": r.get("mfu"), "peak_memory_mib": r.get("peak_memory_mib")}
-            self.rows.append([self.name, "sdpa", f"{report['framework']} {recipe}", "none", r["micro_batch"], *figures(row)])
+            row["library_memory_mib"] = 0 if row["peak_memory_mib"] is not None else None  # they are in its peak
+            size = r["micro_batch"] if accumulate == 1 else f"{accumulate} x {r['micro_batch']}"
+            self.rows.append([self.name, f"sdpa {attention}", f"{report['framework']} {recipe}", "none", size, *figures(row)])
         best = peer.best_of(report)
-        if not best:
+        if not best or accumulate > 1:
             return
         if best["parameters"] != self.best["parameters"]:
             self.wrong.append(f"{self.name}: {self.best['parameters']} parameters, PyTorch's has {best['parameters']}")
         if not self.best_peer or best["tokens_per_s"] > self.best_peer["tokens_per_s"]:
-            self.best_peer = best
+            self.best_peer = {**best, "recipe": recipe, "attention": attention}
 
     def judge(self):
         """Goals; they are of flash attention in bf16 on a GPU."""
@@ -164,26 +238,28 @@ class Model:
 
 
 def mfu(room):
-    why = peer.why_none(room)
+    models = [(name, share, None) for name, share in models_for(room.gpu_gib())]
+    return in_turn(room, models[:1] if room.tiny else models, peer.why_none(room), "mfu")
+
+
+def in_turn(room, models, why, step):
+    """Models, each in its share of the time that is left."""
     rows, wrong, goals, said, cut = [], [], [], [], False
-    models = MODELS[:1] if room.tiny else MODELS
-    for i, (name, share) in enumerate(models):
-        rest = sum(s for _, s in models[i:])
+    for i, (name, share, sizes) in enumerate(models):
+        rest = sum(s for _, s, _ in models[i:])
         if room.left() < (20 if room.tiny else 45):
             cut = True
             said.append(f"{name} no time left")
             continue
-        model = Model(room, name, time.monotonic() + room.left() * share / rest, why)
+        model = Model(room, name, time.monotonic() + room.left() * share / rest, why, sizes, step)
         model.run()
         said.append(model.judge())
         rows, wrong, goals = rows + model.rows, wrong + model.wrong, goals + model.goals
         cut = cut or model.cut
     result = "failed" if wrong else "cut off" if cut or not rows else "ok"
-    header = ["model", "attention", "by", "recompute", "micro batch", "time (ms)", "tokens/s", "MFU", "peak (MiB)", "power (W)",
-              "busy (%)", "clock (MHz)", "held down by"]
     return result, "; ".join([*said, *wrong[:5]]), {
         "goals": goals, "details": {"wrong": wrong, "rows": rows},
-        "tables": [record.table("Model FLOPs utilisation: bf16, seq 2048, one GPU", header, rows)]}
+        "tables": [record.table("Model FLOPs utilisation: bf16, one GPU", HEADER, rows)]}
 
 
 def strategies(room):

@@ -19,39 +19,40 @@ const std::map<std::string, std::set<std::string>> kArrows = {
     {"engine/base", {}},
     {"engine/process", {"engine/base"}},
     {"engine/framework", {"engine/base"}},
-    {"engine/spec", {"engine/framework", "engine/base"}},
+    {"engine/point", {"engine/framework", "engine/base"}},
     {"engine/device", {"engine/base"}},
     {"engine/ops", {"engine/device", "engine/base"}},
     {"engine/backend", {"engine/ops", "engine/device", "engine/base"}},
     {"engine/comm", {"engine/device", "engine/base"}},
-    {"engine/plan", {"engine/framework", "engine/spec", "engine/base"}},
+    {"engine/plan", {"engine/framework", "engine/point", "engine/base"}},
     {"engine/nn",
-     {"engine/ops", "engine/comm", "engine/plan", "engine/device", "engine/spec", "engine/base"}},
+     {"engine/ops", "engine/comm", "engine/plan", "engine/device", "engine/point", "engine/base"}},
     {"engine/model",
-     {"engine/nn", "engine/ops", "engine/comm", "engine/plan", "engine/device", "engine/spec",
+     {"engine/nn", "engine/ops", "engine/comm", "engine/plan", "engine/device", "engine/point",
       "engine/base"}},
     {"engine/train",
-     {"engine/model", "engine/nn", "engine/ops", "engine/comm", "engine/plan", "engine/device", "engine/spec",
+     {"engine/model", "engine/nn", "engine/ops", "engine/comm", "engine/plan", "engine/device", "engine/point",
       "engine/base"}},
     {"engine/run",
-     {"engine/train", "engine/comm", "engine/plan", "engine/device", "engine/spec", "engine/base"}},
+     {"engine/train", "engine/comm", "engine/plan", "engine/device", "engine/point", "engine/base"}},
     {"engine/sim",
      {"engine/run", "engine/train", "engine/ops", "engine/comm", "engine/plan", "engine/device",
-      "engine/framework", "engine/spec", "engine/base"}},
-    {"engine/platform", {"engine/comm", "engine/ops", "engine/device", "engine/spec", "engine/base"}},
-    {"strategies", {"engine/plan", "engine/framework", "engine/spec", "engine/base"}},
-    {"sweeps", {"engine/process", "engine/spec", "engine/base"}},
-    {"reports/records", {"engine/spec", "engine/base"}},
-    {"reports/tables", {"reports/records", "engine/spec", "engine/base"}},
-    {"reports/plots", {"reports/tables", "reports/records", "engine/process", "engine/spec", "engine/base"}},
-    {"reports/page", {"reports/plots", "reports/tables", "reports/records", "engine/spec", "engine/base"}},
-    {"reports/gate", {"reports/tables", "reports/records", "engine/spec", "engine/base"}},
+      "engine/framework", "engine/point", "engine/base"}},
+    {"engine/platform", {"engine/comm", "engine/ops", "engine/device", "engine/point", "engine/base"}},
+    {"strategies", {"engine/plan", "engine/framework", "engine/point", "engine/base"}},
+    {"sweeps", {"engine/process", "engine/point", "engine/base"}},
+    {"reports/records", {"engine/point", "engine/base"}},
+    {"reports/tables", {"reports/records", "engine/point", "engine/base"}},
+    {"reports/plots", {"reports/tables", "reports/records", "engine/process", "engine/point", "engine/base"}},
+    {"reports/page", {"reports/plots", "reports/tables", "reports/records", "engine/point", "engine/base"}},
+    {"reports/gate", {"reports/tables", "reports/records", "engine/point", "engine/base"}},
     {"reports/baselines",
-     {"reports/gate", "reports/plots", "reports/tables", "reports/records", "engine/spec", "engine/base"}},
-    {"search", {"strategies", "sweeps", "engine/sim", "engine/device", "engine/plan", "engine/framework", "engine/spec", "engine/base"}},
-    {"check", {"engine/sim", "engine/comm", "engine/ops", "engine/plan", "engine/device", "engine/spec", "engine/base", "reports/gate",
+     {"reports/gate", "reports/plots", "reports/tables", "reports/records", "engine/point", "engine/base"}},
+    {"search", {"strategies", "sweeps", "engine/sim", "engine/device", "engine/plan", "engine/framework", "engine/point", "engine/base"}},
+    {"check", {"engine/sim", "engine/comm", "engine/ops", "engine/plan", "engine/device", "engine/point", "engine/base", "reports/gate",
                "reports/tables"}},
-    {"cli", {"strategies", "sweeps", "search", "check", "reports", "engine"}},
+    {"formats", {"engine/point", "engine/framework", "engine/base"}},
+    {"cli", {"strategies", "sweeps", "search", "check", "formats", "reports", "engine"}},
 };
 
 // Each folder below these is one implementation of an interface; it knows no other, and only the registry
@@ -68,6 +69,7 @@ const std::map<std::string, std::set<std::string>> kForeign = {
     {"CLI/CLI.hpp", {"cli"}},
     {"utf8proc.h", {"reports/tables"}},
     {"simdjson.h", {"engine/base"}},
+    {"toml++/toml.h", {"formats/torchtitan"}},
 };
 
 bool is_below(const std::string& path, const std::string& folder) {
@@ -127,7 +129,7 @@ const std::vector<Source>& sources() {
   static const std::vector<Source> all = [] {
     std::vector<Source> found;
     const fs::path root = MBENCH_SOURCE_DIR;
-    for (const char* top : {"engine", "strategies", "sweeps", "search", "check", "reports", "cli"}) {
+    for (const char* top : {"engine", "strategies", "sweeps", "search", "check", "formats", "reports", "cli"}) {
       if (!fs::exists(root / top)) continue;
       for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
         const std::string extension = entry.path().extension().string();
@@ -171,7 +173,7 @@ TEST_CASE("the rules themselves: what they allow and what they refuse") {
   CHECK(why_forbidden("engine/comm/group.cpp", "engine/comm/mpi/mpi_world.h") != "");
   CHECK(why_forbidden("cli/run.cpp", "engine/comm/mpi/mpi_world.h") != "");
   CHECK(why_forbidden("engine/train/trainer.cpp", "strategies/strategies.h") != "");
-  CHECK(why_forbidden("engine/spec/point.cpp", "engine/ops/ops.h") != "");
+  CHECK(why_forbidden("engine/point/point.cpp", "engine/ops/ops.h") != "");
   CHECK(why_forbidden("engine/ops/matmul.cpp", "engine/nn/linear.h") != "");
   CHECK(why_forbidden("sweeps/runner.cpp", "engine/plan/plan.h") != "");
   CHECK(why_forbidden("reports/tables/report.cpp", "sweeps/store.h") != "");
@@ -183,6 +185,8 @@ TEST_CASE("the rules themselves: what they allow and what they refuse") {
   CHECK(why_forbidden("search/search.cpp", "engine/sim/simulate.h") == "");
   CHECK(why_forbidden("search/search.cpp", "reports/tables/report.h") != "");
   CHECK(why_forbidden("sweeps/runner.cpp", "search/search.h") != "");
+  CHECK(why_forbidden("sweeps/spec.cpp", "formats/formats.h") != "");
+  CHECK(why_forbidden("formats/formats.cpp", "strategies/strategies.h") != "");
   CHECK(why_forbidden("engine/novel/thing.cpp", "engine/base/error.h") != "");
   CHECK(why_foreign_forbidden("engine/train/trainer.cpp", "mpi.h") != "");
   CHECK(why_foreign_forbidden("engine/comm/mpi/mpi_world.h", "mpi.h") == "");

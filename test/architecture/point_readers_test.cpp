@@ -15,10 +15,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const std::string kPoint = "engine/spec/point.h";
+const std::string kPoint = "engine/point/point.h";
 // The point, the types that have one as a member, and what reads some of these.
 const std::regex kHolders(
-    R"(\b(Point|PointBuilder|PointResult|PointOutcome|ResultFile|SpecPoint|Spec|Simulation|Space|Tried|Layout|Sample|BaselineEntry|BaselineFile)\b|point_of\(|point_to_json|\bread_spec|read_result_file|read_baseline|layouts\(\)|random_layouts)");
+    R"(\b(Point|PointBuilder|PointResult|PointOutcome|ResultFile|SpecPoint|Spec|Simulation|Space|Tried|Layout|Sample|BaselineEntry|BaselineFile)\b|point_of\(|point_to_json|point_from_json|\bread_spec|read_result_file|read_baseline|layouts\(\)|random_layouts)");
 
 struct Source {
   std::string text;
@@ -29,7 +29,7 @@ std::map<std::string, Source> read_sources() {
   const fs::path root = MBENCH_SOURCE_DIR;
   const std::regex include(R"re(#include "([^"]+)")re");
   std::map<std::string, Source> all;
-  for (const char* top : {"engine", "strategies", "sweeps", "search", "check", "reports", "cli", "bench", "test"})
+  for (const char* top : {"engine", "strategies", "sweeps", "search", "check", "formats", "reports", "cli", "bench", "test"})
     for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
       const std::string extension = entry.path().extension().string();
       if (extension != ".h" && extension != ".cpp") continue;

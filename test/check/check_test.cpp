@@ -163,7 +163,7 @@ TEST_CASE("check: a machine file says what is expected, which ranks of one proce
   expect(h, gpu);
   const auto bf16 = static_cast<std::size_t>(Precision::bf16);
   REQUIRE(h.figures[0].of[2].expected);
-  CHECK(*h.figures[0].of[2].expected == Approx(gpu.peak_flops[bf16] * gpu.sustained[bf16] * 1e-12));
+  CHECK(*h.figures[0].of[2].expected == Approx(gpu.device.peak_flops[bf16] * gpu.gemm.sustained[bf16] * 1e-12));
   // Of large buffers, the slowest link's bus bandwidth: two hosts, so the network's.
   REQUIRE(h.figures[1].of[0].expected);
   CHECK(*h.figures[1].of[0].expected > 0);

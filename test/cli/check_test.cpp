@@ -3,7 +3,7 @@
 #include <regex>
 
 #include "check/figures.h"
-#include "engine/spec/result_file.h"
+#include "engine/point/result_file.h"
 #include "test/catch.h"
 #include "test/cli/room.h"
 

@@ -3,8 +3,8 @@
 #include <filesystem>
 
 #include "engine/base/json_reader.h"
+#include "engine/point/result_file.h"
 #include "engine/process/process_tree.h"
-#include "engine/spec/result_file.h"
 #include "test/catch.h"
 #include "test/cli/room.h"
 

@@ -63,6 +63,15 @@ TEST_CASE("a host file is asked before the sweep, and its ranks are placed by it
   CHECK(row.at("variables").at("UCX_TLS") == "tcp");
   const Run dry = room.shell("UCX_TLS=tcp $M sweep one.json --hostfile hosts.txt --launcher-args '--mca btl vader,self' --dry-run");
   CHECK_THAT(dry.out, Contains("--hostfile hosts.txt") && Contains("-x UCX_TLS") && Contains("--mca btl vader,self "));
+  // As MPICH writes it, which Open MPI does not read.
+  room.put("colon.txt", "localhost:2\n");
+  const Run colon = room.shell("$M sweep one.json --out colon --hostfile colon.txt --launcher-args '--mca btl vader,self'");
+  INFO(colon.err);
+  CHECK(colon.code == 0);
+  room.put("inventory.ini", "[gpus]\nnode1 ansible_host=10.0.0.1\n");
+  const Run inventory = room.shell("$M sweep one.json --hostfile inventory.ini");
+  CHECK(inventory.code == 2);
+  CHECK_THAT(inventory.err, Contains("[inventory.ini] line 1 names no host, got \"[gpus]\""));
   const Run refused = room.shell("$M sweep one.json --hostfile nowhere.txt");
   CHECK(refused.code == 2);
   CHECK_THAT(refused.err, Contains("nowhere.txt"));
@@ -82,7 +91,7 @@ TEST_CASE("ranks_per_node that cannot be is a row that says so") {
   CHECK_THAT(direct.err, Contains("has 2 ranks, need 1: the launcher has placed them otherwise"));
   const Run simulated = room.shell("$M sweep one.json --out sim --on sim:2xH100-SXM5-80GB");
   CHECK(simulated.code == 2);
-  CHECK_THAT(simulated.err, Contains("[ranks_per_node]") && Contains("machine.devices_per_node"));
+  CHECK_THAT(simulated.err, Contains("[ranks_per_node]") && Contains("machine.node.devices"));
 }
 
 TEST_CASE("a launcher that is none, or of another MPI, is refused before anything runs") {

@@ -1,8 +1,8 @@
 // The table of faults, of the commands beside sweep and run: search, check, calibrate, and what a sweep writes or shares by an option.
 #include <filesystem>
 
+#include "engine/point/outcome.h"
 #include "engine/process/process_tree.h"
-#include "engine/spec/outcome.h"
 #include "test/catch.h"
 #include "test/cli/faults.h"
 #include "test/cli/long_sweep.h"

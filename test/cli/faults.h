@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/point/result_file.h"
 #include "engine/process/process_tree.h"
-#include "engine/spec/result_file.h"
 #include "test/catch.h"
 #include "test/cli/room.h"
 

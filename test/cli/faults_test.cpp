@@ -2,7 +2,7 @@
 // words that it must end with. What is done to a sweep's own rows stands in test/sweeps/.
 #include <algorithm>
 
-#include "engine/spec/result.h"
+#include "engine/point/result.h"
 #include "test/catch.h"
 #include "test/cli/faults.h"
 #include "test/cli/long_sweep.h"

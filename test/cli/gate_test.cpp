@@ -5,7 +5,7 @@
 #include <random>
 
 #include "engine/base/json_reader.h"
-#include "engine/spec/result_file.h"
+#include "engine/point/result_file.h"
 #include "test/catch.h"
 #include "test/cli/room.h"
 #include "test/support/sanitizer.h"

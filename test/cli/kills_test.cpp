@@ -1,7 +1,7 @@
 // The table of faults, where programs are killed, stopped or told to end: the sweep, its launcher, its ranks. What was measured is
 // kept, rows say what happened, and no rank goes on.
+#include "engine/point/outcome.h"
 #include "engine/process/process_tree.h"
-#include "engine/spec/outcome.h"
 #include "test/catch.h"
 #include "test/cli/faults.h"
 #include "test/cli/long_sweep.h"

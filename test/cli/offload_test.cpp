@@ -1,6 +1,6 @@
 // Offloading, from the command line.
+#include "engine/point/result_file.h"
 #include "engine/process/process_tree.h"
-#include "engine/spec/result_file.h"
 #include "test/catch.h"
 #include "test/cli/room.h"
 

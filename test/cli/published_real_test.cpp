@@ -2,7 +2,7 @@
 // the less memory the more it shares out, in the published order.
 #include <map>
 
-#include "engine/spec/result_file.h"
+#include "engine/point/result_file.h"
 #include "test/catch.h"
 #include "test/cli/room.h"
 

@@ -10,8 +10,8 @@
 #include <cstdlib>
 #include <map>
 
-#include "engine/spec/published.h"
-#include "engine/spec/result_file.h"
+#include "engine/point/published.h"
+#include "engine/point/result_file.h"
 #include "test/catch.h"
 #include "test/cli/room.h"
 #include "test/support/sanitizer.h"

@@ -6,8 +6,8 @@
 #include <map>
 #include <random>
 
+#include "engine/point/result.h"
 #include "engine/process/process_tree.h"
-#include "engine/spec/result.h"
 #include "test/catch.h"
 #include "test/cli/faults.h"
 #include "test/cli/long_sweep.h"

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "engine/base/json_reader.h"
-#include "engine/spec/result_file.h"
+#include "engine/point/result_file.h"
 #include "test/catch.h"
 #include "test/support/temporary_folder.h"
 

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "engine/base/json_reader.h"
-#include "engine/spec/result.h"
+#include "engine/point/result.h"
 #include "test/catch.h"
 #include "test/cli/room.h"
 

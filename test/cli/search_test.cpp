@@ -1,7 +1,7 @@
 // mbench search from its command line, and figures of a machine as fields.
 #include <algorithm>
 
-#include "engine/spec/result_file.h"
+#include "engine/point/result_file.h"
 #include "test/catch.h"
 #include "test/cli/room.h"
 

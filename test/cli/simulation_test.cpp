@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include "engine/spec/result_file.h"
+#include "engine/point/result_file.h"
 #include "test/catch.h"
 #include "test/cli/room.h"
 

@@ -1,7 +1,7 @@
 // mbench sweep --soak and --metrics: the built binary, from its command line.
 #include <nlohmann/json.hpp>
 
-#include "engine/spec/result_file.h"
+#include "engine/point/result_file.h"
 #include "test/catch.h"
 #include "test/cli/room.h"
 #include "test/support/open_metrics.h"

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "engine/spec/outcome.h"
+#include "engine/point/outcome.h"
 #include "test/catch.h"
 #include "test/cli/faults.h"
 #include "test/support/sanitizer.h"

@@ -2,7 +2,7 @@
 #include <filesystem>
 
 #include "engine/base/json_reader.h"
-#include "engine/spec/result_file.h"
+#include "engine/point/result_file.h"
 #include "test/catch.h"
 #include "test/cli/room.h"
 

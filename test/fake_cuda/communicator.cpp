@@ -8,6 +8,7 @@
 
 #include "engine/base/half.h"
 #include "test/fake_cuda/capture.h"
+#include "test/fake_cuda/memory.h"
 #include "test/fake_cuda/settings.h"
 
 namespace fake_cuda {
@@ -89,6 +90,10 @@ Communicator::Communicator(std::string name, int rank, int size, int device, boo
       sent_(static_cast<std::size_t>(size)),
       received_(static_cast<std::size_t>(size)) {}
 
+Communicator::~Communicator() {
+  Memory::get().give(buffers_);
+}
+
 ncclResult_t Communicator::meet() {
   if (met_) return ncclSuccess;
   if (settings().init_hangs && rank_ == 0 && size_ > 1) return ncclInProgress;
@@ -109,6 +114,13 @@ ncclResult_t Communicator::meet() {
       return ncclInvalidUsage;
     }
     devices.push_back(theirs.device);
+  }
+  if (size_ > 1) {
+    if (!Memory::get().take(settings().communicator)) {
+      complain("ncclCommInitRank", "the GPU has no room for its buffers");
+      return ncclUnhandledCudaError;
+    }
+    buffers_ = settings().communicator;
   }
   met_ = true;
   return ncclSuccess;

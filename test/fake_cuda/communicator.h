@@ -38,6 +38,9 @@ std::size_t size_of(ncclDataType_t type);
 class Communicator {
  public:
   Communicator(std::string name, int rank, int size, int device, bool blocking);
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
 
   const std::string& name() const { return name_; }
   int rank() const { return rank_; }
@@ -73,6 +76,7 @@ class Communicator {
   bool blocking_;
   Meeting meeting_;
   bool met_ = false, announced_ = false;
+  std::size_t buffers_ = 0;  // bytes of the GPU
   std::atomic<bool> aborted_{false};
   std::atomic<ncclResult_t> failed_{ncclSuccess};
   std::atomic<std::uint64_t> given_{0}, ended_{0};

@@ -3,6 +3,8 @@
 #include <cublasLt.h>
 
 #include <cstring>
+#include <mutex>
+#include <set>
 #include <string>
 #include <type_traits>
 
@@ -26,8 +28,8 @@ struct Algorithm {
   std::uint64_t magic = 0;
   Order order;
   std::uint32_t alignment = 0;  // bytes that every address must be a multiple of
-  std::uint64_t workspace = 0;
-  std::uint64_t problem = 0;
+  std::uint64_t kind = 0;     // of problems that it can serve where a check of theirs says so
+  std::uint64_t problem = 0;  // that it was found for
 };
 
 template <class Value, class Opaque>
@@ -65,15 +67,40 @@ std::uint64_t hash(std::initializer_list<std::uint64_t> words) {
   return h;
 }
 
-// What an algorithm may depend on.
-std::uint64_t problem_of(const Product& p) {
+// What an algorithm may depend on: types and operations, and sizes.
+std::uint64_t kind_of(const Product& p) {
   const Description& e = p.description;
-  std::uint64_t h = hash({p.m(), p.n(), p.k(), e.compute, e.op_a, e.op_b, e.epilogue});
-  for (const Layout* l : {&p.a, &p.b, &p.c, &p.d})
-    h = hash({h, l->type, l->rows, l->cols, static_cast<std::uint64_t>(l->ld),
-              static_cast<std::uint64_t>(l->batch)});
+  std::uint64_t h = hash({e.compute, e.op_a, e.op_b, e.epilogue});
+  for (const Layout* l : {&p.a, &p.b, &p.c, &p.d}) h = hash({h, l->type, static_cast<std::uint64_t>(l->batch)});
   return h;
 }
+std::uint64_t problem_of(const Product& p) {
+  std::uint64_t h = hash({kind_of(p), p.m(), p.n(), p.k()});
+  for (const Layout* l : {&p.a, &p.b, &p.c, &p.d})
+    h = hash({h, l->rows, l->cols, static_cast<std::uint64_t>(l->ld)});
+  return h;
+}
+
+// Algorithms and the problems that a check has found them fit for beside the one that they were found for.
+struct Checked {
+  std::mutex mutex;
+  std::set<std::pair<std::uint64_t, std::uint64_t>> pairs;  // kind of algorithm, problem
+};
+Checked& checked() {
+  static Checked& all = *new Checked;
+  return all;
+}
+std::uint64_t name_of(const Algorithm& a) {
+  return hash({a.kind, static_cast<std::uint64_t>(a.order.slices), a.order.chunk, a.alignment});
+}
+
+// Of sums of parts of k, which are added in f32.
+std::uint64_t workspace_of(const Order& order, const Product& p) {
+  if (order.slices == 1) return 0;
+  return static_cast<std::uint64_t>(order.slices) * sizeof(float) * p.m() * p.n() *
+         static_cast<std::uint64_t>(p.d.batch);
+}
+constexpr std::uint64_t kLeastSplit = 64;  // terms
 
 bool known_epilogue(std::uint32_t e) {
   switch (e) {
@@ -366,12 +393,13 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   const auto& pref = inside<Preference>(preference);
   const std::uint32_t least =
       std::min(std::min(pref.align_a, pref.align_b), std::min(pref.align_c, pref.align_d));
-  const auto offer = [&](const Order& order, std::uint32_t alignment, std::uint64_t workspace) {
+  const auto offer = [&](const Order& order, std::uint32_t alignment) {
+    const std::uint64_t workspace = workspace_of(order, p);
     if (*found >= std::min(wanted, settings().algorithms) || workspace > pref.workspace || least < alignment)
       return;
     cublasLtMatmulHeuristicResult_t& r = results[(*found)++];
     r = {};
-    const Algorithm algorithm{kMagic, order, alignment, workspace, problem_of(p)};
+    const Algorithm algorithm{kMagic, order, alignment, kind_of(p), problem_of(p)};
     static_assert(sizeof algorithm <= sizeof r.algo.data);
     std::memcpy(r.algo.data, &algorithm, sizeof algorithm);
     r.workspaceSize = workspace;
@@ -379,13 +407,34 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     r.wavesCount = 1;
   };
   if (wide(p.a) && wide(p.b) && wide(p.c) && wide(p.d)) {
-    offer({1, 32}, 16, 0);
-    offer({1, 0}, 16, 0);
+    offer({1, 32}, 16);
+    offer({1, 0}, 16);
   }
-  const bool splits = (pref.reductions & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) != 0 && p.k() >= 64;
-  if (splits) offer({4, 0}, 4, 4 * sizeof(float) * p.m() * p.n() * static_cast<std::uint64_t>(p.d.batch));
-  offer({1, 64}, 2, 0);
+  const bool splits = (pref.reductions & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) != 0 && p.k() >= kLeastSplit;
+  if (splits) offer({4, 0}, 4);
+  offer({1, 64}, 2);
   return *found > 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
+// Whether an algorithm that was found for another problem serves this one too.
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
+                                       cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                       const cublasLtMatmulAlgo_t* algo, cublasLtMatmulHeuristicResult_t* result) {
+  if (!Alive<cublasLtContext>::get().has(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;
+  const Product p = problem(desc, a, b, c, d);
+  if (const cublasStatus_t bad = check_problem(p); bad != CUBLAS_STATUS_SUCCESS) return bad;
+  Algorithm algorithm;
+  std::memcpy(&algorithm, algo->data, sizeof algorithm);
+  if (algorithm.magic != kMagic || algorithm.kind != kind_of(p)) return CUBLAS_STATUS_INVALID_VALUE;
+  if (algorithm.order.slices > 1 && p.k() < kLeastSplit) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (algorithm.alignment >= 16 && !(wide(p.a) && wide(p.b) && wide(p.c) && wide(p.d)))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  result->workspaceSize = workspace_of(algorithm.order, p);
+  result->wavesCount = 1;
+  result->state = CUBLAS_STATUS_SUCCESS;
+  const std::lock_guard lock(checked().mutex);
+  checked().pairs.insert({name_of(algorithm), problem_of(p)});
+  return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void* alpha,
@@ -406,12 +455,17 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     return no(CUBLAS_STATUS_NOT_SUPPORTED, "a search for the algorithm in every call is not emulated");
   Algorithm algorithm;
   std::memcpy(&algorithm, algo->data, sizeof algorithm);
-  if (algorithm.magic != kMagic || algorithm.problem != problem_of(p))
-    return no(CUBLAS_STATUS_NOT_SUPPORTED, "the algorithm was found for another problem");
+  {
+    const std::lock_guard lock(checked().mutex);
+    if (algorithm.magic != kMagic || (algorithm.problem != problem_of(p) &&
+                                      !checked().pairs.contains({name_of(algorithm), problem_of(p)})))
+      return no(CUBLAS_STATUS_NOT_SUPPORTED, "the algorithm was found for another problem, and not checked for this one");
+  }
   for (const void* at : {A, B, C, static_cast<const void*>(D)})
     if (!aligned(at, algorithm.alignment))
       return no(CUBLAS_STATUS_NOT_SUPPORTED, "a matrix is not aligned as the algorithm needs");
-  if (algorithm.workspace > workspace_bytes)
+  const std::uint64_t used = workspace_of(algorithm.order, p);
+  if (used > workspace_bytes)
     return no(CUBLAS_STATUS_INVALID_VALUE, "workspace too small for the algorithm");
   if (workspace_bytes > 0 &&
       (!aligned(workspace, 256) || Memory::get().kind_of(workspace, workspace_bytes) != Kind::device))
@@ -421,7 +475,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   if (p.beta != 0 && C == D && (p.c.ld != p.d.ld || p.c.stride != p.d.stride))
     return no(CUBLAS_STATUS_INVALID_VALUE, "C and D are one memory in two layouts");
   p.order = algorithm.order;
-  Engine::get().enqueue(queue, [p, workspace, used = algorithm.workspace] {
+  Engine::get().enqueue(queue, [p, workspace, used] {
     if (used > 0) std::memset(workspace, 0xFF, used);
     compute(p);
     return Step::done;

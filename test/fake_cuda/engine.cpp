@@ -37,9 +37,11 @@ Engine& Engine::get() {
   return engine;
 }
 
-std::shared_ptr<Queue> Engine::new_queue() {
+std::shared_ptr<Queue> Engine::new_queue(bool of_a_stream) {
   const std::lock_guard lock(mutex_);
-  return queues_.emplace_back(std::make_shared<Queue>());
+  const auto queue = queues_.emplace_back(std::make_shared<Queue>());
+  if (of_a_stream) queue->connection = streams_++ % settings().connections;
+  return queue;
 }
 
 void Engine::enqueue(const std::shared_ptr<Queue>& queue, Work work) {
@@ -48,6 +50,7 @@ void Engine::enqueue(const std::shared_ptr<Queue>& queue, Work work) {
   const std::lock_guard lock(mutex_);
   if (fault_ != cudaSuccess) return;
   queue->works.push_back(std::move(work));
+  queue->turns.push_back(given_++);
   last_given_ = now();
   if (!started_) {
     started_ = true;
@@ -102,6 +105,15 @@ bool Engine::patient() const {
   return lazy_ && waiting_ == 0 && t - last_asked_ > 2 * kPatience && t - last_given_ < kPatience;
 }
 
+// A head that waits holds up what was given to its hardware queue later, by whichever stream.
+bool Engine::is_next_of_its_connection(const Queue& queue) const {
+  if (queue.connection < 0) return true;
+  for (const auto& other : queues_)
+    if (other->connection == queue.connection && !other->turns.empty() && other->turns.front() < queue.turns.front())
+      return false;
+  return true;
+}
+
 // A queue whose head has not been found blocked in this round.
 std::shared_ptr<Queue> Engine::choose() {
   std::vector<std::shared_ptr<Queue>> ready;
@@ -110,7 +122,7 @@ std::shared_ptr<Queue> Engine::choose() {
       it = queues_.erase(it);
       continue;
     }
-    if (!(*it)->works.empty() && !(*it)->blocked) ready.push_back(*it);
+    if (!(*it)->works.empty() && !(*it)->blocked && is_next_of_its_connection(**it)) ready.push_back(*it);
     ++it;
   }
   if (ready.empty()) return nullptr;
@@ -123,7 +135,7 @@ void Engine::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
     if (fault_ != cudaSuccess) {
-      for (const auto& q : queues_) q->works.clear();
+      for (const auto& q : queues_) q->works.clear(), q->turns.clear();
       changed_.notify_all();
       changed_.wait(lock);
       continue;
@@ -153,7 +165,7 @@ void Engine::run() {
       queue->blocked = true;
       continue;
     }
-    if (!queue->works.empty()) queue->works.pop_front();
+    if (!queue->works.empty()) queue->works.pop_front(), queue->turns.pop_front();
     for (const auto& q : queues_) q->blocked = false;  // it may have waited for this
     changed_.notify_all();
   }

@@ -24,6 +24,8 @@ class Capture;  // capture.h
 
 struct Queue {
   std::deque<Work> works;  // the first may be running
+  std::deque<std::uint64_t> turns;  // of each: how many were given to the GPU before it
+  int connection = -1;              // hardware queue, whose works begin in the order of their turns; -1: one of its own
   bool blocked = false;    // when last looked at
   std::shared_ptr<Capture> capture;  // where what is enqueued goes instead; asked by the host alone
 };
@@ -42,7 +44,8 @@ class Engine {
  public:
   static Engine& get();
 
-  std::shared_ptr<Queue> new_queue();
+  // `of_a_stream`: it shares one of the hardware queues, of which there are CUDA_DEVICE_MAX_CONNECTIONS.
+  std::shared_ptr<Queue> new_queue(bool of_a_stream = false);
   void enqueue(const std::shared_ptr<Queue>& queue, Work work);
   // Whether it is empty. The answer "no" may take a moment, in which the GPU gets on.
   bool idle(const std::shared_ptr<Queue>& queue);
@@ -59,6 +62,7 @@ class Engine {
   void run();
   bool patient() const;
   std::shared_ptr<Queue> choose();
+  bool is_next_of_its_connection(const Queue& queue) const;
   template <class Condition>
   void wait(const Condition& condition);
 
@@ -70,6 +74,8 @@ class Engine {
   bool lazy_ = false;
   int favour_ = 0;  // 0: none, 1: the oldest stream, 2: the newest
   bool started_ = false;
+  int streams_ = 0;
+  std::uint64_t given_ = 0;
   int waiting_ = 0;        // threads of the host
   double last_asked_ = 0;  // when the host last looked
   double last_given_ = 0;  // when it last enqueued

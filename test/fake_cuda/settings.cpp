@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -10,16 +11,21 @@ namespace fake_cuda {
 namespace {
 
 template <class T>
-void read(const char* name, T& value, std::uint64_t unit = 1) {
-  const char* text = std::getenv((std::string("FAKE_CUDA_") + name).c_str());
+void read_variable(const std::string& name, T& value, std::uint64_t unit = 1) {
+  const char* text = std::getenv(name.c_str());
   if (!text || !*text) return;
   char* end = nullptr;
   const unsigned long long number = std::strtoull(text, &end, 10);
   if (*end) {
-    std::fprintf(stderr, "fake GPU: FAKE_CUDA_%s, got \"%s\", need a number\n", name, text);
+    std::fprintf(stderr, "fake GPU: %s, got \"%s\", need a number\n", name.c_str(), text);
     std::abort();
   }
   value = static_cast<T>(number * unit);
+}
+
+template <class T>
+void read(const char* name, T& value, std::uint64_t unit = 1) {
+  read_variable(std::string("FAKE_CUDA_") + name, value, unit);
 }
 
 Settings load() {
@@ -35,6 +41,9 @@ Settings load() {
   read("ABSENT_FROM", s.absent_from);
   read("FAILING_COLLECTIVE", s.failing_collective);
   read("INIT_HANGS", s.init_hangs);
+  read("COMMUNICATOR_MIB", s.communicator, 1 << 20);
+  read_variable("CUDA_DEVICE_MAX_CONNECTIONS", s.connections);
+  s.connections = std::clamp(s.connections, 1, 32);
   return s;
 }
 

@@ -172,7 +172,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, i
     return refused(cudaErrorInvalidValue, "cudaStreamCreate",
                    "streams that wait for the default one are not emulated");
   static_cast<void>(priority);  // any is taken, and clamped to the range
-  *stream = Alive<CUstream_st>::get().add(new CUstream_st{Engine::get().new_queue(), current_device()});
+  *stream = Alive<CUstream_st>::get().add(new CUstream_st{Engine::get().new_queue(true), current_device()});
   return returned(cudaSuccess);
 }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {

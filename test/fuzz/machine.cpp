@@ -11,6 +11,6 @@ void mbench::fuzz::read(const std::string& text) {
     return;
   }
   const Machine m = machine_from_json(json, "m.json");
-  require(m.usable_memory() > 0 && m.devices_per_node > 0, "a machine that reads has memory and devices");
-  for (int ranks = 1; ranks <= m.devices_per_node; ++ranks) require(m.link(ranks).bandwidth > 0, "links of all devices");
+  require(m.usable_memory() > 0 && m.node.devices > 0, "a machine that reads has memory and devices");
+  for (int ranks = 1; ranks <= m.node.devices; ++ranks) require(m.link(ranks).bandwidth > 0, "links of all devices");
 }

@@ -1,5 +1,5 @@
 // A results.json: what reads is rendered as a report.
-#include "engine/spec/result_file.h"
+#include "engine/point/result_file.h"
 #include "reports/tables/report.h"
 #include "test/fuzz/target.h"
 

@@ -42,6 +42,35 @@ TEST_CASE("the same products on a device opened anew give the same bits") {
   for (int again = 0; again < 2; ++again) CHECK(pass() == first);
 }
 
+// Zeros say nothing about algorithms, so that no choice is made by the time the step is recorded.
+TEST_CASE("a product whose algorithm is not chosen yet can be recorded, and gives the same bits") {
+  const auto gpu = open_device("cuda", 0);
+  Tensors t(*gpu);
+  const Sizes z{512, 256, 512};
+  const Tensor x = t.in({z.m, z.k}, DType::bf16), w = t.in({z.n, z.k}, DType::bf16), y = t.out({z.m, z.n}, DType::bf16);
+  const Matmul product{Matrix(x), Matrix(w).t(), Matrix(y)};
+  run(*gpu, product);
+  std::vector<std::byte> values(x.bytes()), want(y.bytes()), got(y.bytes());
+  gpu->read(x, values);
+  gpu->read(y, want);
+  const auto other = open_device("cuda", 0);  // which has made no choice
+  Tensors fresh(*other);
+  const Tensor x2 = fresh.in({z.m, z.k}, DType::bf16), w2 = fresh.in({z.n, z.k}, DType::bf16),
+               y2 = fresh.out({z.m, z.n}, DType::bf16);
+  const Matmul again{Matrix(x2), Matrix(w2).t(), Matrix(y2)};
+  run(*other, ops::Fill{x2, 0});
+  run(*other, again);
+  other->write(x2, values);
+  const auto step = other->record([&] { run(*other, again); });
+  other->synchronize();
+  other->read(y2, got);
+  CHECK(got == want);
+  run(*other, ops::Fill{y2, 0});
+  step->replay();
+  other->read(y2, got);
+  CHECK(got == want);
+}
+
 TEST_CASE("tf32 rounds the operands of f32 products, and of no others") {
   const auto at = [](Precision precision, DType type) {
     const auto gpu = open_device("cuda", 0, precision);

@@ -51,6 +51,7 @@ class Twin {
  public:
   Twin() : cpu_(open_device("cpu", 0)), gpu_(open_device("cuda", 0)) {}
 
+  Device& gpu() { return *gpu_; }
   void compare(const std::string& label, const Work& work, double looser = 1,
                const Tensors::Placing& placing = {}) {
     INFO(label << ", " << placing.shift << " elements in, result " << placing.variant);

@@ -12,13 +12,13 @@
 #include <set>
 
 #include "engine/comm/gather.h"
+#include "engine/point/fields.h"
+#include "engine/point/point_builder.h"
+#include "engine/point/tolerance.h"
 #include "engine/sim/cluster.h"
 #include "engine/sim/counting.h"
 #include "engine/sim/recordings.h"
 #include "engine/sim/simulate.h"
-#include "engine/spec/fields.h"
-#include "engine/spec/point_builder.h"
-#include "engine/spec/tolerance.h"
 #include "engine/train/data.h"
 #include "engine/train/trainer.h"
 #include "test/catch.h"
@@ -153,7 +153,7 @@ Forecast forecast(Point point, const Machine& machine, const std::string& framew
   return out;
 }
 
-// Of each precision the share of the limits of engine/spec/tolerance.cpp that these small models are held to, losses and norms. Losses are
+// Of each precision the share of the limits of engine/point/tolerance.cpp that these small models are held to, losses and norms. Losses are
 // held closer: the second and third follow from gradients. Seen of 500 layouts of two seeds: two thirds of these at most, in f32 a
 // third. Norms of a step of few samples are far apart at times: 6.9e-3 in bf16 with gradients in bf16, 5.6e-2 in FP8 of one sample.
 struct Share {

@@ -2,9 +2,9 @@
 #pragma once
 #include "engine/comm/mpi/mpi_world.h"
 #include "engine/platform/registry.h"
+#include "engine/point/processes.h"
+#include "engine/point/result.h"
 #include "engine/run/run_point.h"
-#include "engine/spec/processes.h"
-#include "engine/spec/result.h"
 #include "strategies/strategies.h"
 
 namespace mbench::test {

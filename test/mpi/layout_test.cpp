@@ -1,7 +1,7 @@
 // Every layout trains the same model: losses and gradient norms of five steps equal the serial run's.
 #include <map>
 
-#include "engine/spec/tolerance.h"
+#include "engine/point/tolerance.h"
 #include "test/catch.h"
 #include "test/graphs.h"
 #include "test/mpi/layout_run.h"
@@ -12,7 +12,7 @@ using namespace mbench::test;
 
 namespace {
 
-// A sweep holds any layouts of any model to the table of engine/spec/tolerance.cpp; these few of two small models are
+// A sweep holds any layouts of any model to the table of engine/point/tolerance.cpp; these few of two small models are
 // held to a fifth of it, and norms in f32 to a tenth, 1e-5. Seen among them: losses 8e-8 apart in f32, 9e-5 in bf16, 6e-6
 // in fp16; norms 8e-7, 1.4e-3, 2e-4.
 constexpr double kShareOfTable = 0.2, kShareOfNorms = 0.1;

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/json_reader.h"
-#include "engine/spec/fields.h"
+#include "engine/point/fields.h"
 
 namespace mbench::test {
 namespace {

@@ -96,19 +96,26 @@ const Cases<ops::EmbeddingGrad> embedding_grad(reference, [](CaseList<ops::Embed
     const Within within{.cpu = {sum == DType::f32 ? 1e-4 : error},
                         .kernel = {sum == DType::f32 ? 1e-5 : error, 1e-6},
                         .gpu = 4};
-    const std::string name = fmt::format("{} into {}", label(type, {z.ids, z.width}), name_of(sum));
+    const std::string name = fmt::format("{} into {} [{}, {}]", label(type, {z.ids, z.width}), name_of(sum), z.rows, z.width);
     const auto made = [=](Tensors& t) { return make_grad(t, z, type, sum); };
     emulated ? cases.add(name, made, within) : cases.unemulated(name, made, within);
   };
   for (const DType type : kFloatTypes)
     for (const DType sum : sum_types(type)) {
       for (const std::int64_t n : kWidths)
-        for (const std::int64_t ids : {1, 40}) add(type, sum, {ids, 50, 30, 5, n}, true);
-      if (type != DType::f16) add(type, sum, {600, 50, 30, 5, 33}, true);
+        for (const std::int64_t ids : {1, 40}) {
+          add(type, sum, {ids, 50, 30, 5, n}, true);  // a small table
+          add(type, sum, {ids, 100, 70, 5, n}, true);
+        }
+      if (type != DType::f16) {
+        add(type, sum, {600, 100, 70, 5, 33}, true);
+        for (const std::int64_t n : {33, 256}) add(type, sum, {600, 2, 2, 0, n}, true);  // token types
+      }
       for (const std::int64_t n : {3, 300}) add(type, sum, {200, 13, 9, 2, n}, false);
       for (const std::int64_t n : {8, 1024}) add(type, sum, {350, 100, 60, 20, n}, false);
     }
   cases.timed("hidden", [](Tensors& t) { return make_grad(t, kBench, DType::f32, DType::f32); });
+  cases.timed("token types", [](Tensors& t) { return make_grad(t, {kBenchTokens, 2, 2, 0, kBenchWidth}, DType::f32, DType::f32); });
   cases.huge("hidden", [](Tensors& t) { return make_grad(t, kHugeSizes, DType::bf16, DType::f32); });
 });
 

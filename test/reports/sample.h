@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/spec/result_file.h"
+#include "engine/point/result_file.h"
 
 namespace mbench::reports::sample {
 

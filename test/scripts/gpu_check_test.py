@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import unittest
@@ -15,6 +16,7 @@ import unittest
 SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../scripts")
 sys.path.insert(0, SCRIPTS)
 from gpu_check import correctness, libraries, peer, record, speed  # noqa: E402
+from gpu_check import room as room_module  # noqa: E402
 from gpu_check.room import CutOff, Room  # noqa: E402
 
 PROGRAMS = None
@@ -198,15 +200,15 @@ class Goals(InFolder):
         self.assertEqual(self.judge(0.41, 112, 100, tiny=True), [None, None])
 
     def run_model(self, answers, name="gpt-1.3b"):
-        model = speed.Model(FakeRoom(self.folder, answers.get), name, time.monotonic() + 100, "none here")
+        model = speed.Model(FakeRoom(self.folder, lambda step: answers.get(step, [])), name, time.monotonic() + 100, "none here")
         model.run()
         model.judge()
         return model
 
     def test_flash_that_is_not_built_in_is_measured_as_core_and_never_passed_off(self):
-        speedy = row(mfu=0.5, tokens_per_s=9, iteration_ms={"median": 1})
+        speedy = row(mfu=0.5, tokens_per_s=9, micro_batch=8, iteration_ms={"median": 1})
         model = self.run_model({"mfu/gpt-1.3b-flash": [row(outcome="unsupported", attention="flash", reason="no cuDNN")],
-                                "mfu/gpt-1.3b-core": [speedy], "mfu/gpt-1.3b-core-simulated": [row()]})
+                                "mfu/gpt-1.3b-core": [speedy], "mfu/gpt-1.3b-core-simulated": [row(micro_batch=8)]})
         self.assertEqual([g["met"] for g in model.goals], [None, None])
         self.assertIn("attention core, since flash is unsupported: no cuDNN", model.goals[0]["got"])
         self.assertEqual([r[1:3] + r[5:6] for r in model.rows], [["flash", "mbench", "unsupported"], ["core", "mbench", "1.00"]])
@@ -223,6 +225,64 @@ class Goals(InFolder):
         self.assertEqual(len(self.run_model(answers).wrong), 3)  # of those that ran
         answers["mfu/gpt-1.3b-flash"] = [row(outcome="wrong", reason="NaN", attention="flash")]
         self.assertIn("NaN", self.run_model(answers).wrong[0])
+
+    def test_a_gpu_gets_the_models_that_it_holds(self):
+        names = lambda gib: [name for name, _ in speed.models_for(gib)]
+        self.assertEqual(names(79.1), ["gpt2-345m", "gpt-1.3b", "gpt-2.7b", "llama-3-8b-layers"])
+        self.assertEqual(names(139.8), ["gpt2-345m", "gpt-1.3b", "gpt-6.7b"])
+        for gib in (79.1, 139.8):
+            self.assertAlmostEqual(sum(share for _, share in speed.models_for(gib)), 1)
+            for name in names(gib):
+                spec = self.room().spec("mfu-" + name)
+                m, states = spec["model"], 18  # bytes a weight
+                attention = 2 * m["hidden"] ** 2 * (1 + m.get("kv_heads", m["heads"]) / m["heads"])
+                weights = m["layers"] * (attention + (3 if m["family"] == "llama" else 2) * m["hidden"] * m["ffn"])
+                weights += m["hidden"] * m["vocab"] * (2 if m["family"] == "llama" else 1)
+                self.assertLess(states * weights, 0.85 * gib * 2**30, name)
+        room = self.room()
+        room.described = 0, "cuda      0 NVIDIA H100 80GB HBM3, 79.11 GiB, compute capability 9.0"
+        self.assertEqual(room.gpu_gib(), 79.11)
+
+    def smoke(self, **answers):
+        answers = {name: [row(model={"vocab": 50257}, iteration_ms={"median": 1}, tokens_per_s=1, mfu=None, **p)]
+                   for name, p in answers.items()}
+        return speed.smoke(FakeRoom(self.folder, lambda name: answers[name.split("/")[1]]))
+
+    def test_the_first_step_must_run_and_know_nothing(self):
+        self.assertEqual(self.smoke(flash={"attention": "flash", "losses": [10.8, 10.5]})[0], "ok")
+        result, said, _ = self.smoke(flash={"losses": [4.0, 3.9]})
+        self.assertEqual(result, "failed")
+        self.assertIn("the first loss is 4.00, a model that knows nothing has 10.82", said)
+        result, said, _ = self.smoke(flash={"outcome": "unsupported", "reason": "no cuDNN"}, core={"losses": [10.9, 10.4]})
+        self.assertEqual((result, said[:14]), ("ok", "attention core"))
+        result, said, _ = self.smoke(flash={"outcome": "crashed", "reason": "illegal address"}, core={"losses": [10.9, 10.4]})
+        self.assertEqual(result, "failed")
+        self.assertIn("illegal address", said)
+
+    def test_memory_beside_pytorchs_has_the_libraries_in_it(self):
+        p = row(iteration_ms={"median": 1}, tokens_per_s=1, mfu=None, peak_memory_mib=100, library_memory_mib=30)
+        self.assertEqual(speed.figures(p)[3:5], ["100", "130"])
+        self.assertEqual(len(speed.figures(p)), len(speed.figures(row(outcome="oom"))))
+        self.assertEqual(len(speed.figures(p)) + 5, len(speed.HEADER))
+
+    def test_the_peer_is_the_faster_of_its_attentions(self):
+        asked, rates = [], {"default": 100, "cudnn": 130}
+
+        def measure(room, name, point, micro_batches, seconds, recipe, attention, accumulate):
+            asked.append((recipe, attention, accumulate))
+            return {"framework": "PyTorch", "points": [row(tokens_per_s=rates[attention], iteration_ms={"median": 1}, mfu=None)]}
+
+        best = row(mfu=0.5, tokens_per_s=120, micro_batch=8, attention="flash", iteration_ms={"median": 1})
+        room = FakeRoom(self.folder, lambda name: [best])
+        model = speed.Model(room, "gpt-1.3b", time.monotonic() + 1000, None, [[8, 8]])
+        kept, speed.peer.measure = speed.peer.measure, measure
+        try:
+            model.run()
+        finally:
+            speed.peer.measure = kept
+        self.assertEqual(asked, [("master", "default", 1), ("master", "cudnn", 1), ("autocast", "default", 1), ("master", "cudnn", 8)])
+        self.assertEqual((model.best_peer["attention"], model.best_peer["tokens_per_s"]), ("cudnn", 130))
+        self.assertIn(["gpt-1.3b", "flash", "mbench", "none", "8 x 8"], [r[:5] for r in model.rows])
 
     def test_the_peer_begins_at_the_best_micro_batch(self):
         self.assertEqual(peer.order_of(8, {4, 16, 8, 32}), [8, 16, 4])
@@ -259,6 +319,50 @@ class Time(InFolder):
         self.assertEqual(self.room().run([os.path.join(self.folder, "nothing")])[0], 127)
 
 
+class Launchers(InFolder):
+    def launcher(self, text):
+        script(self.folder, "mpirun", text)
+        room = self.room()
+        room.environment["PATH"] = self.folder + ":" + os.environ["PATH"]
+        return room.launcher, room.why_local
+
+    def test_a_launcher_is_tried_before_it_is_believed(self):
+        self.assertEqual(self.launcher('[ "$*" = "-np 2 true" ] && exit 0; exit 1')[0], "mpirun")
+        name, why = self.launcher("echo no route to host; exit 1")
+        self.assertEqual(name, "local")
+        self.assertIn("no route to host", why)
+
+    def test_a_launcher_that_hangs_is_given_up(self):
+        kept, room_module.PROBE = room_module.PROBE, 0.3
+        try:
+            name, why = self.launcher("sleep 60")
+        finally:
+            room_module.PROBE = kept
+        self.assertEqual(name, "local")
+        self.assertIn("did not start two ranks", why)
+
+    def test_the_toolkits_programs_are_looked_for_beside_path(self):
+        os.makedirs(os.path.join(self.folder, "bin"))
+        os.environ["CUDA_HOME"] = self.folder
+        try:
+            self.assertIn(os.path.join(self.folder, "bin"), self.room().environment["PATH"].split(":"))
+        finally:
+            del os.environ["CUDA_HOME"]
+
+    def test_the_driver_is_kept_and_watched_while_steps_run(self):
+        script(self.folder, "nvidia-smi", "echo $* at work; exec sleep 60")
+        room = self.room()
+        room.environment["PATH"] = self.folder + ":" + os.environ["PATH"]
+        room.watch()
+        watcher = room.watcher
+        time.sleep(0.2)
+        self.assertIsNone(watcher.poll())
+        room.unwatch()
+        self.assertIsNotNone(watcher.poll())
+        with open(os.path.join(self.folder, "dmon.txt")) as file:
+            self.assertIn("dmon -s pucm -d 1 -o T at work", file.read())
+
+
 class Libraries(InFolder):
     def test_the_first_folder_that_has_a_library_is_taken(self):
         for name in ("a/libx.so.1", "b/libx.so.1", "b/liby.so.2"):
@@ -292,6 +396,24 @@ class Records(InFolder):
         afresh = record.Record(self.folder, ["a", "b"], keep_earlier=False)
         afresh.put(self.step("b"))
         self.assertEqual(len(afresh.in_order()), 1)
+
+    def test_all_of_it_is_one_archive_beside_the_summary_after_every_step(self):
+        there = os.path.join(self.folder, "there")
+        out = os.path.join(self.folder, "out")
+        os.makedirs(os.path.join(out, "mfu/x"))
+        with open(os.path.join(out, "mfu/x/results.json"), "w") as file:
+            file.write("{}")
+        for deliver in (there, None):
+            r = record.Record(out, ["a", "b"], keep_earlier=False, deliver=deliver)
+            for name in ("a", "b"):
+                r.put(self.step(name))
+                with tarfile.open(os.path.join(deliver or out, "gpu-check.tar.gz")) as archive:
+                    names = archive.getnames()
+                    told = json.load(archive.extractfile("gpu-check/results.json"))
+                self.assertEqual(told["steps"][-1]["step"], name)
+                self.assertIn("gpu-check/mfu/x/results.json", names)
+                self.assertNotIn("gpu-check/gpu-check.tar.gz", names)
+        self.assertEqual(sorted(os.listdir(there)), ["gpu-check.tar.gz", "summary.md"])
 
     def test_exit_codes(self):
         r = record.Record(self.folder, ["a", "b", "c"], False)
@@ -343,7 +465,7 @@ class WholeRuns(InFolder):
     def test_small_models_on_the_cpu(self):
         code, steps, text = self.check("--device", "cpu", "--tiny")
         self.assertEqual({n: s["result"] for n, s in steps.items()}, {
-            "devices": "ok", "ops": "not run", "layouts": "ok", "memory": "ok", "repeat": "ok", "launch": "ok", "mfu": "ok",
+            "devices": "ok", "smoke": "ok", "pace": "ok", "ops": "not run", "layouts": "ok", "memory": "ok", "repeat": "ok", "launch": "ok", "mfu": "ok",
             "strategies": "ok", "sanitizer": "not run"}, text)
         self.assertEqual(code, 3)
         self.assertNotIn(True, [g["met"] for s in steps.values() for g in s["goals"]])  # no goal is met without a GPU
@@ -355,7 +477,7 @@ class WholeRuns(InFolder):
     def test_without_time_every_step_is_a_row(self):
         code, steps, _ = self.check("--device", "cpu", "--tiny", "--minutes", "0.5")
         self.assertEqual(code, 3)
-        self.assertEqual(len(steps), 9)
+        self.assertEqual(len(steps), 11)
         self.assertIn("no time left", {s["said"] for s in steps.values()})
 
     def test_a_machine_without_a_gpu_fails(self):

@@ -69,7 +69,7 @@ class Recipe(unittest.TestCase):
         required = re.findall(r"^find_package\((\w+) REQUIRED", (ROOT / "CMakeLists.txt").read_text(), re.M)
         for name in set(required) - {"OpenMP", "Threads"}:
             self.assertIn(spack_names.get(name, name), depends)
-        self.assertTrue({"openblas", "utf8proc", "onednn"} <= depends)
+        self.assertTrue({"openblas", "utf8proc", "onednn", "tomlplusplus"} <= depends)
 
 
 if __name__ == "__main__":

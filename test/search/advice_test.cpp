@@ -147,3 +147,19 @@ TEST_CASE("tensor parallelism that leaves the node is told with what it costs to
               simulate(point({{"tp", 16}, {"dp", 1}, {"micro_batch", 4}})).result.iteration_ms->mean;
   CHECK(less > 0.05);
 }
+
+TEST_CASE("a loader that decides the step is told with the workers that cure it") {
+  const json bert = {{"model", {{"family", "bert"}, {"layers", 8}, {"hidden", 1024}, {"heads", 16}, {"vocab", 30522}, {"positions", 512}}},
+                     {"seq", 512},       {"micro_batch", 16},           {"global_batch", 256}, {"pp", 4},  {"tp", 1},
+                     {"dp", 1},          {"framework", "megatron-2022"}, {"precision", "fp16"}, {"device", "sim:8xA100-SXM4-80GB"}};
+  const Point p = point(bert);
+  const Simulation now = simulate(p);
+  const auto text = search::loader_decides(p, now, simulate);
+  REQUIRE(text);
+  CHECK_THAT(*text, Contains("masked words are chosen within the step: loader_workers 2 takes"));
+  line_with(search::advise(p, now, find_machine("A100-SXM4-80GB", "test"), simulate), *text);
+  Point enough = p;
+  enough.loader_workers = 64;
+  CHECK_FALSE(search::loader_decides(enough, simulate(enough), simulate));
+  CHECK_FALSE(search::loader_decides(point(), simulate(point()), simulate));  // words that follow each other take none
+}

@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "engine/base/error.h"
-#include "engine/spec/fields.h"
+#include "engine/point/fields.h"
 #include "strategies/strategies.h"
 #include "test/catch.h"
 

@@ -1,6 +1,6 @@
 // What the strategies write into a Plan.
 #include "engine/base/error.h"
-#include "engine/spec/point.h"
+#include "engine/point/point.h"
 #include "strategies/strategies.h"
 #include "test/catch.h"
 

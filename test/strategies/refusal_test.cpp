@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/platform/registry.h"
-#include "engine/spec/fields.h"
+#include "engine/point/fields.h"
 #include "strategies/strategies.h"
 #include "sweeps/options.h"
 #include "sweeps/spec.h"

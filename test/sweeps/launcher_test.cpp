@@ -1,4 +1,4 @@
-#include "engine/spec/outcome.h"
+#include "engine/point/outcome.h"
 #include "sweeps/launcher.h"
 
 #include "sweeps/failure.h"

@@ -1,7 +1,7 @@
 // The launchers themselves: stand-ins that say what they were started with, in a folder that comes first in PATH.
 #include <cstdlib>
 
-#include "engine/spec/outcome.h"
+#include "engine/point/outcome.h"
 #include "sweeps/failure.h"
 #include "sweeps/probe.h"
 #include "test/sweeps/fixture.h"

@@ -1,5 +1,8 @@
 // Where ranks go: what batch systems and host files say, and what launchers are told.
+#include <filesystem>
+
 #include "sweeps/allocation.h"
+#include "sweeps/host_lines.h"
 #include "sweeps/launcher.h"
 #include "test/sweeps/fixture.h"
 
@@ -55,6 +58,43 @@ TEST_CASE("host files of Open MPI, MPICH, PBS and Grid Engine are read") {
   CHECK_THAT(message_of([] { read_hostfile("h1\nslots=2\n", "hosts.txt"); }),
              Contains("[hosts.txt] line 2 names no host, got \"slots=2\""));
   CHECK_THAT(message_of([] { read_hostfile("h1:two\n", "f"); }), Contains("line 1 names no host"));
+  CHECK(read_hostfile("fd00::12\n10.0.0.1:4\n", "f") == Nodes{{"fd00::12", 0}, {"10.0.0.1", 4}});
+  CHECK(read_hostfile("h1 slots=2 max_slots=4\n", "f") == Nodes{{"h1", 2}});
+}
+
+TEST_CASE("a file that is no host file is refused by its line") {
+  const auto refused = [](const char* text) { return message_of([=] { read_hostfile(text, "inventory"); }); };
+  CHECK_THAT(refused("[gpus]\nh1\n"), Contains("[inventory] line 1 names no host, got \"[gpus]\""));
+  CHECK_THAT(refused("h1\nh2 ansible_host=10.0.0.2\n"), Contains("line 2 names no host, got \"h2 ansible_host=10.0.0.2\""));
+  CHECK_THAT(refused("all:\n  hosts:\n"), Contains("line 1 names no host"));
+  CHECK_THAT(refused("{\"hosts\": [\"h1\"]}"), Contains("line 1 names no host"));
+  CHECK_THAT(refused("h1 and h2\n"), Contains("line 1 names no host"));
+}
+
+TEST_CASE("a launcher is given the host file in its own words") {
+  CHECK(reads_host_lines("# all\nh1 slots=2\nh2\n\n", MpiFlavour::open_mpi));
+  CHECK_FALSE(reads_host_lines("h1\nh2:2\n", MpiFlavour::open_mpi));
+  CHECK_FALSE(reads_host_lines("h1 4 all.q@h1 UNDEFINED\n", MpiFlavour::open_mpi));
+  CHECK(reads_host_lines("h1:2\nh2", MpiFlavour::mpich));
+  CHECK_FALSE(reads_host_lines("h1 slots=2\n", MpiFlavour::mpich));
+  CHECK(host_lines({{"h1", 2}, {"h2", 0}}, MpiFlavour::open_mpi) == "h1 slots=2\nh2\n");
+  CHECK(host_lines({{"h1", 2}, {"h2", 0}}, MpiFlavour::mpich) == "h1:2\nh2\n");
+  const Folder folder;
+  put(folder / "hosts", "h1:2\nh2:2\n");
+  std::string own;
+  {
+    Launcher launcher;
+    launcher.hostfile = folder / "hosts";
+    put_hosts_in_own_words(launcher);
+    own = launcher.hostfile;
+    CHECK(own != folder / "hosts");
+    CHECK(read_text_file(own) == "h1 slots=2\nh2 slots=2\n");
+  }
+  CHECK_FALSE(std::filesystem::exists(own));
+  Launcher hydra;
+  hydra.flavour = MpiFlavour::mpich, hydra.hostfile = folder / "hosts";
+  put_hosts_in_own_words(hydra);
+  CHECK(hydra.hostfile == folder / "hosts");
 }
 
 TEST_CASE("Slurm's tasks of each node are read") {

@@ -1,5 +1,5 @@
 // The published figures of a spec: what is read, what is refused, and the specs that come with mbench.
-#include "engine/spec/published.h"
+#include "engine/point/published.h"
 
 #include "test/sweeps/fixture.h"
 
@@ -87,6 +87,9 @@ TEST_CASE("what is wrong with published figures is said with its path") {
   CHECK_THAT(whole(R"({"source": "x", "machine": "cpu"})"), Contains("$.published] \"rows\" is missing"));
   CHECK_THAT(whole(R"({"source": "x", "machine": "cpu", "rows": [], "row": 1})"),
              Contains("$.published.row] unknown key") && Contains("did you mean \"rows\"?"));
+  CHECK_THAT(whole(R"({"source": "x", "machine": "cpu", "flags": "--bf16", "rows": []})"),
+             Contains("$.published.flags] got \"--bf16\", need an array of flags"));
+  CHECK_THAT(whole(R"({"source": "x", "machine": "cpu", "flags": [""], "rows": []})"), Contains("$.published.flags[0]] is empty"));
   CHECK_THAT(rows("[]"), Contains("$.published.rows] got [], need an array of at least one row"));
   CHECK_THAT(rows("{}"), Contains("$.published.rows] got {}"));
   CHECK_THAT(rows("[3]"), Contains("$.published.rows[0]] wrong type, got 3"));

@@ -36,6 +36,37 @@ TEST_CASE("an interrupted sweep keeps what is done, says how to go on, and does"
   CHECK(r.progress.str().find("[1/4]") == std::string::npos);
 }
 
+TEST_CASE("what a point had measured when it was cut off stays until it has run again") {
+  Runner r;
+  const Spec spec = r.spec(R"({"MODE": "ok"}, {"MODE": "ok", "A": "1"})");
+  r.run(spec);
+  const std::string path = r.options.out + "/results.json", script = read_text_file(r.options.program);
+  const ResultFile whole = read_result_file(path);
+  for (const Outcome outcome : {Outcome::partial, Outcome::crashed}) {
+    ResultFile cut = whole;
+    PointResult& row = cut.points[1];
+    row = PointResult();
+    row.point = whole.points[1].point, row.id = whole.points[1].id;
+    row.outcome = outcome, row.reason = "cut off", row.partial_ms = {3, 2, 4};
+    write_result_file(path, cut);
+    std::filesystem::remove(r.options.out + "/points/" + row.id + ".json");
+    r.options.resume = true;
+    r.progress.str("");
+    put(r.options.program, "#!/bin/sh\nkill -INT $PPID\nsleep 30\n");
+    CHECK(r.run(spec).interrupted);
+    const ResultFile kept = read_result_file(path);
+    REQUIRE(kept.points.size() == 2);
+    CHECK(kept.points[1].outcome == outcome);
+    CHECK(kept.points[1].partial_ms == std::vector<double>{3, 2, 4});
+    CHECK_THAT(r.progress.str(), Contains("Interrupted: 1 of 2 points are done and kept"));
+    put(r.options.program, script);
+    const SweepEnd again = r.run(spec);
+    REQUIRE(again.file.points.size() == 2);
+    CHECK(again.file.points[1].outcome == Outcome::ok);
+    CHECK(again.file.points[1].partial_ms.empty());
+  }
+}
+
 TEST_CASE("a results file that is cut short is rebuilt from the points") {
   Runner r;
   const Spec spec = r.spec(R"({"MODE": "ok"}, {"MODE": "ok", "A": "1"}, {"MODE": "ok", "A": "2"})");

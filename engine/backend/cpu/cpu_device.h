@@ -18,6 +18,7 @@ class HostMemory final : public RawMemory {
   HostMemory& operator=(const HostMemory&) = delete;
   bool commit(std::size_t bytes) override;  // prefaults; false rather than driving the machine out of memory
   std::size_t granule() const override { return std::size_t{2} << 20; }
+  std::string bound() const override;  // the machine's memory, or what the job may have of it
 
  private:
   std::byte* mapping_ = nullptr;  // what mmap gave; base_ is its first huge-page boundary

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "engine/backend/cpu/cpu_device.h"
+#include "engine/base/machine_memory.h"
 #include "engine/base/text.h"
 
 namespace mbench::cpu {
@@ -20,56 +21,6 @@ constexpr std::size_t kHuge = std::size_t{2} << 20;
 constexpr std::size_t kPiece = std::size_t{256} << 20;
 // Left to everybody else, so that the system is never driven to kill a process.
 constexpr std::size_t kReserve = std::size_t{256} << 20;
-
-// The number in a file that holds just one; `otherwise` if there is no such file or it says "max".
-std::size_t number_in(const std::string& path, std::size_t otherwise) {
-  std::ifstream in(path);
-  std::size_t n = 0;
-  return in >> n ? n : otherwise;
-}
-
-// A field of /proc/meminfo or memory.stat: "name[:] value".
-std::size_t field_of(const std::string& path, const std::string& name, std::size_t otherwise) {
-  std::ifstream in(path);
-  for (std::string line; std::getline(in, line);)
-    if (line.compare(0, name.size(), name) == 0 && line.size() > name.size() &&
-        (line[name.size()] == ':' || line[name.size()] == ' '))
-      return std::stoull(line.substr(name.size() + 1));
-  return otherwise;
-}
-
-// What the control group (v1 or v2) that limits this process still allows, page cache counted as free.
-std::size_t left_in_group() {
-  constexpr std::size_t unlimited = ~std::size_t{0};
-  std::size_t left = unlimited;
-  std::ifstream groups("/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
-    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const bool v2 = controllers.empty(), v1 = controllers.find("memory") != std::string::npos;
-    if (!v2 && !v1) continue;
-    // A limit may stand on the group itself or on any above it; in a container the path is the outer one.
-    const std::string root = v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
-    for (std::string path = line.substr(second + 1);;) {
-      const std::string folder = root + path + "/";
-      const std::size_t limit = number_in(folder + (v2 ? "memory.max" : "memory.limit_in_bytes"), unlimited);
-      const std::size_t used = number_in(folder + (v2 ? "memory.current" : "memory.usage_in_bytes"), 0);
-      const std::size_t cache =
-          field_of(folder + "memory.stat", v2 ? "inactive_file" : "total_inactive_file", 0);
-      const std::size_t held = used - std::min(used, cache);
-      if (limit != unlimited) left = std::min(left, limit - std::min(limit, held));
-      if (path.empty() || path == "/") break;
-      path.erase(path.rfind('/'));
-    }
-  }
-  return left;
-}
-
-std::size_t left_on_machine() {
-  const std::size_t kib = field_of("/proc/meminfo", "MemAvailable", ~std::size_t{0} >> 10);
-  return std::min(kib << 10, left_in_group());
-}
 
 // Left below a limit on address space or data for what comes later: OpenBLAS takes 128 MiB for each product that runs and
 // asks again for ever where it gets none; threads have their stacks.
@@ -133,7 +84,7 @@ bool HostMemory::commit(std::size_t bytes) {
   while (committed_ < bytes) {
     const std::size_t piece = std::min(kPiece, bytes - committed_);
     std::byte* start = base_ + committed_;
-    if (left_on_machine() < bytes - committed_ + kReserve ||
+    if (available_memory() < bytes - committed_ + kReserve ||
         mprotect(start, piece, PROT_READ | PROT_WRITE) != 0) {
       // Nothing of a request that cannot be met is kept.
       madvise(base_ + before, committed_ - before, MADV_DONTNEED);
@@ -147,6 +98,12 @@ bool HostMemory::commit(std::size_t bytes) {
     committed_ += piece;
   }
   return true;
+}
+
+std::string HostMemory::bound() const {
+  const auto group = group_memory();
+  return fmt::format("{}, {} left", group ? text_of(*group) : format_bytes(physical_memory()) + " of this machine",
+                     format_bytes(available_memory()));
 }
 
 }  // namespace mbench::cpu

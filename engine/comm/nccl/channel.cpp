@@ -7,6 +7,9 @@
 namespace mbench {
 namespace {
 
+// Blocks of a kernel of a line: it is one of many, and each has buffers for every block.
+constexpr int kLineBlocks = 4;
+
 ncclConfig_t non_blocking() {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
@@ -16,7 +19,6 @@ ncclConfig_t non_blocking() {
 // Null where this rank is in no part. The child's address is filled in when the parent has settled.
 ncclComm_t split(Watch& watch, ncclComm_t parent, const std::string& name, int color, int key) {
   ncclConfig_t config = non_blocking();
-  config.splitShare = 1;
   ncclComm_t child = nullptr;
   const std::string what = fmt::format("making group {}", name);
   watch.settle(parent, ncclCommSplit(parent, color, key, &child, &config), what);
@@ -31,29 +33,46 @@ ncclComm_t split(Watch& watch, ncclComm_t parent, const std::string& name, int c
 Channel::Channel(std::shared_ptr<Watch> watch, const std::string& name, const ncclUniqueId& id, int rank,
                  int size)
     : watch_(std::move(watch)) {
-  watch_->settle(comm_, join(name, id, rank, size), fmt::format("making group {}", name));
+  uncounted_ = watch_->uncounted();
+  const ncclResult_t code = join(name, id, rank, size);  // first: it sets comm_
+  watch_->settle(comm_, code, fmt::format("making group {}", name));
   open_stream(name);
+  charge();
 }
 
 std::unique_ptr<Channel> Channel::begin(std::shared_ptr<Watch> watch, const std::string& name,
                                         const ncclUniqueId& id, int rank, int size) {
   std::unique_ptr<Channel> channel(new Channel(std::move(watch)));
-  const ncclResult_t code = channel->join(name, id, rank, size);
+  channel->uncounted_ = channel->watch_->uncounted();
+  const ncclResult_t code = channel->join(name, id, rank, size, kLineBlocks);
   channel->watch_->done(channel->comm_, code, fmt::format("making group {}", name));
   channel->open_stream(name);
   return channel;
 }
 
-ncclResult_t Channel::join(const std::string& name, const ncclUniqueId& id, int rank, int size) {
+ncclResult_t Channel::join(const std::string& name, const ncclUniqueId& id, int rank, int size, int blocks) {
   ncclConfig_t config = non_blocking();
+  if (blocks > 0) config.maxCTAs = blocks;
   const ncclResult_t code = ncclCommInitRankConfig(&comm_, size, id, rank, &config);
   if (comm_) watch_->add(comm_, name);
   return code;
 }
 
 Channel::Channel(Channel& parent, const std::string& name, int color, int key) : watch_(parent.watch_) {
+  uncounted_ = watch_->uncounted();
   comm_ = split(*watch_, parent.comm_, name, color, key);
   open_stream(name);
+  charge();
+}
+
+bool Channel::made() {
+  if (!watch_->done(comm_, ncclInProgress, "making a channel")) return false;
+  charge();
+  return true;
+}
+
+void Channel::charge() {
+  watch_->charge(uncounted_, "buffers of NCCL");
 }
 
 void Channel::stay_out_of_split(Channel& parent, const std::string& name) {

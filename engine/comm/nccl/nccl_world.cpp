@@ -249,7 +249,7 @@ class NcclWorld final : public World {
         mail_(mail),
         host_device_(host_device),
         device_(device),
-        watch_(std::make_shared<Watch>(deadline)),
+        watch_(std::make_shared<Watch>(deadline, device.memory())),
         lines_(watch_) {
     device.while_waiting([watch = watch_](double waited) { watch->check(waited); });
     device.after_replay([watch = watch_, &device] {

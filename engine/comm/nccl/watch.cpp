@@ -14,13 +14,20 @@ namespace {
 constexpr std::uint64_t kSpins = 1000;
 constexpr std::chrono::microseconds kNap{100};
 constexpr std::chrono::seconds kAbortTime{10};
+// NCCL does not tell a GPU that is full from other errors of CUDA: it is one where less than this is free.
+constexpr std::size_t kFull = std::size_t{256} << 20;
+
+bool is_full() {
+  std::size_t free = 0, total = 0;
+  return cudaMemGetInfo(&free, &total) == cudaSuccess && free < kFull;
+}
 
 }  // namespace
 
 void need_cuda(cudaError_t code, std::string_view where) {
   if (code != cudaSuccess)
-    fail(ErrorKind::internal, where, "CUDA call failed, got {} ({})", cudaGetErrorName(code),
-         cudaGetErrorString(code));
+    fail(code == cudaErrorMemoryAllocation ? ErrorKind::out_of_memory : ErrorKind::internal, where,
+         "CUDA call failed, got {} ({})", cudaGetErrorName(code), cudaGetErrorString(code));
 }
 
 void need_nccl(ncclResult_t code, std::string_view where, std::string_view call) {
@@ -28,6 +35,8 @@ void need_nccl(ncclResult_t code, std::string_view where, std::string_view call)
     fail(ErrorKind::internal, where, "{} failed, got {}: {}", call, ncclGetErrorString(code),
          ncclGetLastError(nullptr));
 }
+
+Watch::Watch(double deadline, Allocator& memory) : deadline_(deadline), memory_(memory) {}
 
 Watch::~Watch() {
   under_way_.clear();
@@ -77,8 +86,24 @@ bool Watch::done(ncclComm_t comm, ncclResult_t code, std::string_view what) {
 
 void Watch::failed(ncclComm_t comm, ncclResult_t code, std::string_view what) {
   const std::string told = ncclGetLastError(comm);
+  const bool full = code == ncclUnhandledCudaError && is_full();
   abort();
-  fail(ErrorKind::internal, what, "NCCL failed, got {}: {}", ncclGetErrorString(code), told);
+  fail(full ? ErrorKind::out_of_memory : ErrorKind::internal, what, "NCCL failed{}, got {}: {}",
+       full ? " on a GPU that is full" : "", ncclGetErrorString(code), told);
+}
+
+std::size_t Watch::uncounted() const {
+  std::size_t free = 0, total = 0;
+  need_cuda(cudaMemGetInfo(&free, &total), "nccl");
+  const std::size_t counted = memory_.reserved() + memory_.library(), used = total - free;
+  return used > counted ? used - counted : 0;
+}
+
+void Watch::charge(std::size_t before, std::string_view what) {
+  const std::size_t now = uncounted();
+  if (now <= before) return;
+  memory_.change_library(buffers_, buffers_ + now - before, what);
+  buffers_ += now - before;
 }
 
 void Watch::check_wait(double waited, std::string_view what) {

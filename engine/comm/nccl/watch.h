@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/device/allocator.h"
+
 namespace mbench {
 
 void need_cuda(cudaError_t code, std::string_view where);
@@ -22,7 +24,8 @@ using SharedEvent = std::shared_ptr<CUevent_st>;
 
 class Watch {
  public:
-  explicit Watch(double deadline) : deadline_(deadline) {}
+  // What NCCL takes of the GPU's memory is charged to `memory`, the device's.
+  Watch(double deadline, Allocator& memory);
   ~Watch();
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
@@ -43,6 +46,10 @@ class Watch {
   SharedEvent mark(cudaStream_t stream);
   // Records on the stream that `what` ends there.
   SharedEvent ends(cudaStream_t stream, std::string what);
+  // Bytes of the GPU that are neither the arena's nor charged to anybody: what a library takes shows as a difference.
+  std::size_t uncounted() const;
+  // Charges what has come to be uncounted since it was `before`.
+  void charge(std::size_t before, std::string_view what);
   // Throws if a communicator has failed, or if the host has waited longer than the deadline and something has
   // not ended. Every communicator is aborted then: none of them can be used or destroyed in order any more.
   void check(double waited);
@@ -63,6 +70,8 @@ class Watch {
   [[noreturn]] void failed(ncclComm_t comm, ncclResult_t code, std::string_view what);
 
   double deadline_;
+  Allocator& memory_;
+  std::size_t buffers_ = 0;  // charged to it; not given back, for the device may end before
   bool aborted_ = false;
   std::function<void()> meanwhile_;
   std::vector<Comm> comms_;

@@ -6,7 +6,7 @@
 #include "engine/base/controls.h"
 #include "engine/base/json_reader.h"
 #include "engine/base/text.h"
-#include "engine/spec/result_file.h"
+#include "engine/point/result_file.h"
 #include "test/catch.h"
 #include "test/support/temporary_folder.h"
 

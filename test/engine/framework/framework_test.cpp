@@ -5,7 +5,8 @@
 #include <set>
 
 #include "engine/base/json_reader.h"
-#include "engine/spec/framework_spec.h"
+#include "engine/point/framework_spec.h"
+#include "engine/point/model_spec.h"
 #include "test/catch.h"
 
 using namespace mbench;
@@ -69,6 +70,8 @@ TEST_CASE("every built-in framework reads, is named as its file, and says what e
 
 TEST_CASE("the engine's own framework keeps what Keeps says by default") {
   CHECK(find_framework("mbench", "test").keeps == Keeps());
+  CHECK(find_framework("mbench", "test").keeps.vocab_multiple == ModelSpec::kVocabMultiple);
+  CHECK(find_framework("torchtitan", "test").keeps.vocab_multiple == 1);
   CHECK(find_framework("megatron-2022", "test").keeps.attention_mask);
   CHECK(find_framework("megatron-core", "test").keeps.weight_gradients == WeightGradients::placeholder);
 }

@@ -1,13 +1,13 @@
 // The engine trains as PyTorch does: the same weights and tokens (both are drawn from counters), the same
 // losses, gradient norms and first gradients. PyTorch's numbers are in float64, some by way of Hugging Face
 // transformers (scripts/make_fixtures.py); the tolerances are what f32 rounding needs, well below what any wrong
-// term, scale or mask would move. They are not those of engine/spec/tolerance.h, which are for two runs of this
+// term, scale or mask would move. They are not those of engine/point/tolerance.h, which are for two runs of this
 // engine: here one side is another program in float64, and gradients are compared by parameter.
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "engine/spec/point.h"
+#include "engine/point/point.h"
 #include "test/catch.h"
 #include "test/engine/train/serial_run.h"
 #include "test/graphs.h"

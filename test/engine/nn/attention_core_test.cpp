@@ -1,6 +1,6 @@
 #include "engine/nn/attention_core.h"
 
-#include "engine/spec/statistics.h"
+#include "engine/point/statistics.h"
 #include "test/engine/nn/module_test.h"
 
 using namespace mbench;

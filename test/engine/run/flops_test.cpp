@@ -1,7 +1,7 @@
 // The FLOPs of a step: numbers worked out by hand, and what the engine's meter really counted.
 #include "engine/run/flops.h"
 
-#include "engine/spec/model_spec.h"
+#include "engine/point/model_spec.h"
 #include "test/catch.h"
 #include "test/engine/train/serial_run.h"
 #include "test/graphs.h"

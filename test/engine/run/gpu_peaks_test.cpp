@@ -20,7 +20,7 @@ TEST_CASE("peaks of GPUs are those of the machines to simulate") {
          {Precision::f32, Precision::tf32, Precision::bf16, Precision::fp16, Precision::fp8}) {
       INFO(gpu << " " << name_of(p));
       const auto peak = gpu_peak(gpu, p);
-      const double expected = m.peak_flops[static_cast<std::size_t>(p)];
+      const double expected = m.device.peak_flops[static_cast<std::size_t>(p)];
       CHECK(peak.has_value() == (expected > 0));
       if (peak) CHECK(peak->flops == Approx(expected));
       if (peak) CHECK(peak->source.find("dense") != std::string::npos);

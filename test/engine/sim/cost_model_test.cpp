@@ -4,8 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "engine/point/point.h"
 #include "engine/sim/cluster.h"
-#include "engine/spec/point.h"
 #include "test/catch.h"
 #include "test/graphs.h"
 
@@ -26,16 +26,16 @@ std::size_t at(Precision p) {
 // One tile of efficiency 1, so that every formula is short. No bf16 units.
 Machine round_machine() {
   Machine m;
-  m.peak_flops[at(Precision::fp16)] = kFlops;
-  m.sustained[at(Precision::fp16)] = kSustained;
-  m.peak_flops[at(Precision::f32)] = kFlops / 8;
-  m.sustained[at(Precision::f32)] = 1;
-  m.memory_bandwidth = 2 * kBandwidth;
-  m.memory_efficiency = 0.5;
-  m.kernel_latency = kLatency;
-  m.multiprocessors = kUnits;
-  m.tiles = {{kTile, kTile, 1}};
-  m.k_overhead = kOverhead;
+  m.device.peak_flops[at(Precision::fp16)] = kFlops;
+  m.gemm.sustained[at(Precision::fp16)] = kSustained;
+  m.device.peak_flops[at(Precision::f32)] = kFlops / 8;
+  m.gemm.sustained[at(Precision::f32)] = 1;
+  m.device.memory_bandwidth = 2 * kBandwidth;
+  m.device.memory_efficiency = 0.5;
+  m.device.kernel_latency = kLatency;
+  m.device.multiprocessors = kUnits;
+  m.gemm.tiles = {{kTile, kTile, 1}};
+  m.gemm.k_overhead = kOverhead;
   m.attention = {0.5, 0.25, {}};
   return m;
 }
@@ -60,7 +60,7 @@ double product(const Machine& machine, const ProductSize& s) {
 constexpr ProductSize kThin{1, 65536, 65536, 1, DType::f16};
 Machine eager_to_compute() {
   Machine m = round_machine();
-  m.peak_flops[at(Precision::fp16)] = 100 * kFlops;
+  m.device.peak_flops[at(Precision::fp16)] = 100 * kFlops;
   return m;
 }
 
@@ -102,7 +102,7 @@ TEST_CASE("a ragged edge costs a whole tile") {
 
 TEST_CASE("a product of a batch fills waves with all its members") {
   Machine machine = round_machine();
-  machine.memory_bandwidth *= 10;  // or single tiles would be bound by it
+  machine.device.memory_bandwidth *= 10;  // or single tiles would be bound by it
   CHECK(product(machine, {kTile, kTile, 512, kUnits, DType::f16}) == Approx(wave(512) + kLatency));
   CHECK(product(machine, {kTile, kTile, 512, 3 * kUnits, DType::f16}) == Approx(3 * wave(512) + kLatency));
 }
@@ -128,7 +128,7 @@ TEST_CASE("splitting along k helps a product of few tiles that is tall in k, and
 
 TEST_CASE("the best tile of the machine counts") {
   Machine machine = round_machine();
-  machine.tiles.push_back({32, 32, 0.5});
+  machine.gemm.tiles.push_back({32, 32, 0.5});
   const ProductSize small{32, 32, 128, 1, DType::f16}, large{80 * kTile, 80 * kTile, 8192, 1, DType::f16};
   CHECK(product(machine, small) < product(round_machine(), small));
   CHECK(product(machine, large) == product(round_machine(), large));
@@ -159,7 +159,7 @@ TEST_CASE(
 
 TEST_CASE("attention of a framework that runs FlashAttention-2 takes that one's shares of the peak") {
   Machine machine = round_machine();
-  machine.flash_attention_2 = AttentionSpeed{0.4, 0.2, {}};
+  machine.attention.flash_attention_2 = AttentionSpeed{0.4, 0.2, {}};
   Framework framework = plain_framework();
   framework.attention = AttentionKernels::flash_attention_2;
   CostModel model(machine, framework, 1);
@@ -175,7 +175,7 @@ TEST_CASE("attention of a framework that runs FlashAttention-2 takes that one's 
 
 TEST_CASE("attention of a framework that runs the first FlashAttention takes that one's shares, and a machine without them is refused") {
   Machine machine = round_machine();
-  machine.flash_attention_1 = AttentionSpeed{0.25, 0.125, {}};
+  machine.attention.flash_attention_1 = AttentionSpeed{0.25, 0.125, {}};
   Framework framework = plain_framework();
   framework.attention = AttentionKernels::flash_attention_1;
   CostModel model(machine, framework, 1);
@@ -184,7 +184,7 @@ TEST_CASE("attention of a framework that runs the first FlashAttention takes tha
   Point point;
   point.attention = AttentionKind::flash;
   CHECK_FALSE(why_lacking(point, machine, framework));
-  machine.flash_attention_1.reset();
+  machine.attention.flash_attention_1.reset();
   CHECK_THAT(why_lacking(point, machine, framework).value(), Catch::Contains("forward_flash_attention_1"));
   point.attention = AttentionKind::core;  // of the engine's own way it is one op all the same
   CHECK(why_lacking(point, machine, framework));
@@ -255,8 +255,8 @@ TEST_CASE("a rank that has a share of the device has that share of every rate") 
 
 TEST_CASE("products of f32 run on the units for tf32 where the point says so") {
   Machine m = round_machine();
-  m.peak_flops[at(Precision::tf32)] = kFlops / 2;
-  m.sustained[at(Precision::tf32)] = kSustained;
+  m.device.peak_flops[at(Precision::tf32)] = kFlops / 2;
+  m.gemm.sustained[at(Precision::tf32)] = kSustained;
   ProductSize f32{80 * kTile, 80 * kTile, 8192, 1, DType::f32}, f16 = f32;
   f16.dtype = DType::f16;
   const Cost cost{1, 1, true};
@@ -282,13 +282,13 @@ TEST_CASE("an epilogue is arithmetic on a GPU, and ops of its own where the libr
 TEST_CASE("host memory: a copy takes the link or a rank's share of the memory, an update that share") {
   Machine m = find_machine("V100-SXM2-16GB", "test");
   const Framework f = find_framework("mbench", "test");
-  m.host_copy_bandwidth = 12e9, m.host_memory_bandwidth = 100e9, m.host_adam_efficiency = 0.5;
+  m.host.copy_bandwidth = 12e9, m.host.memory_bandwidth = 100e9, m.host.adam_efficiency = 0.5;
   const sim::CostModel alone(m, f, 1, Precision::fp16, 1), full(m, f, 1, Precision::fp16, 10);
   CHECK(alone.host_copy_seconds(24e9) == Approx(2));
   CHECK(full.host_copy_seconds(24e9) == Approx(2.4));
   CHECK(alone.host_seconds({0, 50e9}) == Approx(1));
   CHECK(full.host_seconds({0, 50e9}) == Approx(10));
-  CHECK(full.host_memory() == m.host_memory_bytes / 10);
+  CHECK(full.host_memory() == m.host.memory_bytes / 10);
   m.immediate = true;
   const sim::CostModel cpu(m, f, 1);
   CHECK(cpu.host_copy_seconds(1e9) == cpu.streaming_seconds({0, 2e9}));

@@ -1,8 +1,8 @@
 // What a framework's host does besides launching ops: where it is charged, and how often.
 #include <tuple>
 
+#include "engine/point/architecture.h"
 #include "engine/sim/cluster.h"
-#include "engine/spec/architecture.h"
 #include "test/catch.h"
 #include "test/engine/sim/simulated_run.h"
 #include "test/graphs.h"
@@ -43,7 +43,7 @@ long long times(const Point& p, HostWork what) {
   Framework framework = ideal_framework();
   const double without = seconds(p, framework);
   framework.host.work[what] = 1;  // of the reference host
-  return std::llround((seconds(p, framework) - without) * ideal_machine().host_speed);
+  return std::llround((seconds(p, framework) - without) * ideal_machine().host.speed);
 }
 
 }  // namespace

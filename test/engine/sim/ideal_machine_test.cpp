@@ -115,7 +115,7 @@ TEST_CASE("gradients are reduced while the backward goes on") {
   Machine machine = ideal_machine();
   const double alone = step_ms(simulated(p, machine, ideal_framework()));
   p.dp = 8, p.global_batch = 8;
-  machine.links.back().bandwidth = 100e9;
+  machine.node.links.back().bandwidth = 100e9;
   const double bytes = 2.0 * 1.75 * 16 * 12 * 2048 * 2048;  // fp16 gradients, two passes of a ring of 8
   const double together = step_ms(simulated(p, machine, ideal_framework()));
   CHECK(together > alone);
@@ -129,7 +129,7 @@ TEST_CASE("what sharded state sends runs beside the products, but for the ends o
   // A layer's weights take half as long as its forward.
   Machine machine = ideal_machine();
   const double layer = 12.0 * 2048 * 2048 * 2, gather_ms = 0.5;
-  for (Link& link : machine.links) link.bandwidth = layer / 2 / (gather_ms * 1e-3);
+  for (Link& link : machine.node.links) link.bandwidth = layer / 2 / (gather_ms * 1e-3);
   for (const Zero zero : {Zero::stage_1, Zero::stage_2, Zero::stage_3}) {
     INFO("zero " << name_of(zero));
     p.zero = zero;

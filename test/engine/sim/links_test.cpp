@@ -15,23 +15,23 @@ constexpr double kGiB = 1073741824;
 
 Machine round_machine() {
   Machine m;
-  m.devices_per_node = 8;
-  m.collective_base = kBase;
-  m.links = {{"pair", 2, kPairBus, kStep}, {"all", 8, kBus, kStep}};
-  m.host_path = {"", 0, kHostBus, kHostStep};
-  m.p2p_bandwidth = kP2p;
-  m.network_bandwidth = kNetwork;
-  m.network_latency = kHop;
-  m.network_adapters = 8;
+  m.node.devices = 8;
+  m.node.collective_base = kBase;
+  m.node.links = {{"pair", 2, kPairBus, kStep}, {"all", 8, kBus, kStep}};
+  m.node.pcie = {"", 0, kHostBus, kHostStep};
+  m.node.p2p_bandwidth = kP2p;
+  m.network.bandwidth = kNetwork;
+  m.network.latency = kHop;
+  m.network.adapters = 8;
   return m;
 }
 
 // Switches that add up, and another rate of all-to-all.
 Machine switched_machine() {
   Machine m = round_machine();
-  m.links[1].all_reduce_bandwidth = 2 * kBus;
-  m.links[1].all_to_all_bandwidth = kBus / 2;
-  m.network_all_to_all = kNetwork / 4;
+  m.node.links[1].all_reduce_bandwidth = 2 * kBus;
+  m.node.links[1].all_to_all_bandwidth = kBus / 2;
+  m.network.all_to_all = kNetwork / 4;
   return m;
 }
 
@@ -100,7 +100,7 @@ TEST_CASE("a broadcast sends all bytes down the ring") {
         Approx(kBase + 4 * 7 * kStep + 3 * (kHop + 1000 / (kNetwork / 2)) + 16000 / (8 * kNetwork)));
   // Devices that share an adapter share its channels: each is twice as fast, and a piece on it half as long.
   Machine shared = round_machine();
-  shared.network_adapters = 4;
+  shared.network.adapters = 4;
   CHECK(Links(shared, true).broadcast(kGiB, {8, 4}) ==
         Approx(kBase + 4 * 7 * kStep + 3 * (kHop + piece / 2) + kGiB / std::min(kBus, 8 * kNetwork)));
 }
@@ -115,7 +115,7 @@ TEST_CASE("across nodes the slowest level's bandwidth counts and every level's l
         Approx(kBase + 7 * kStep + 3 * kHop + 0.75 * kGiB / 8 / kNetwork));
   // With a network as fast as that, the node's link is the slower part.
   Machine fast = round_machine();
-  fast.network_bandwidth = 1000e9;
+  fast.network.bandwidth = 1000e9;
   const Links links(fast, true);
   CHECK(links.all_reduce(kGiB, {8, 4}) == Approx(kBase + 2 * 7 * kStep + 2 * 3 * kHop + inside));
 }
@@ -169,8 +169,8 @@ TEST_CASE("rows that are forwarded: within a node as all-to-all, across nodes on
   CHECK(plain.forwarded(kRow, more, more, 32, {8, 4}) == Approx(kBase + 7 * kStep + 3 * kHop + 4 * kAll * 7 / 8 / kBus));
   CHECK(switched.forwarded(kRow, eight, eight, 800, {8, 1}) == Approx(kBase + 7 * kStep + kAll * 7 / 8 / (kBus / 2)));
   Machine kernels = switched_machine();
-  kernels.links[1].forwarding_bandwidth = kBus * 3 / 4;
-  kernels.network_forwarding = kNetwork / 2;
+  kernels.node.links[1].forwarding_bandwidth = kBus * 3 / 4;
+  kernels.network.forwarding = kNetwork / 2;
   const Links forwarding(kernels, true);
   CHECK(forwarding.forwarded(kRow, eight, eight, 800, {8, 1}) == Approx(kBase + 7 * kStep + kAll * 7 / 8 / (kBus * 3 / 4)));
   CHECK(forwarding.forwarded(kRow, more, more, 1600, {8, 4}) == Approx(kBase + 7 * kStep + 3 * kHop + 0.75 * 1600 * kRow / (kNetwork / 2)));

@@ -60,33 +60,33 @@ TEST_CASE("every built-in machine reads and is named as its file") {
     CHECK(m.name == name);
     CHECK_FALSE(m.description.empty());
     CHECK(m.usable_memory() > 0);
-    CHECK(m.usable_memory() < m.memory_bytes);
-    CHECK(m.peak_flops[static_cast<std::size_t>(Precision::f32)] > 0);
-    CHECK(m.links.back().ranks >= m.devices_per_node);
+    CHECK(m.usable_memory() < m.device.memory_bytes);
+    CHECK(m.device.peak_flops[static_cast<std::size_t>(Precision::f32)] > 0);
+    CHECK(m.node.links.back().ranks >= m.node.devices);
     CHECK(m.knows_host_memory());
     for (int i = 0; i < kPrecisionCount; ++i)
-      CHECK((m.sustained[static_cast<std::size_t>(i)] > 0) ==
-            (m.peak_flops[static_cast<std::size_t>(i)] > 0));
+      CHECK((m.gemm.sustained[static_cast<std::size_t>(i)] > 0) ==
+            (m.device.peak_flops[static_cast<std::size_t>(i)] > 0));
   }
 }
 
 TEST_CASE("figures come in plain units: FLOP/s, bytes and seconds") {
   const Machine m = find_machine("V100-SXM2-16GB", "test");
-  CHECK(m.peak_flops[static_cast<std::size_t>(Precision::fp16)] == Approx(125e12));
-  CHECK(m.peak_flops[static_cast<std::size_t>(Precision::bf16)] == 0);
-  CHECK(m.memory_bandwidth == Approx(900e9));
-  CHECK(m.memory_bytes == std::uint64_t{16152} << 20);
-  CHECK(m.kernel_latency > 1e-7);
-  CHECK(m.kernel_latency < 1e-5);
+  CHECK(m.device.peak_flops[static_cast<std::size_t>(Precision::fp16)] == Approx(125e12));
+  CHECK(m.device.peak_flops[static_cast<std::size_t>(Precision::bf16)] == 0);
+  CHECK(m.device.memory_bandwidth == Approx(900e9));
+  CHECK(m.device.memory_bytes == std::uint64_t{16152} << 20);
+  CHECK(m.device.kernel_latency > 1e-7);
+  CHECK(m.device.kernel_latency < 1e-5);
   CHECK_THAT(m.peak_source(Precision::fp16), Contains("V100-SXM2-16GB, dense fp16: NVIDIA"));
-  CHECK(m.link(1).ranks == m.links.front().ranks);
-  CHECK(m.link(m.links.front().ranks + 1).ranks == m.links[1].ranks);
+  CHECK(m.link(1).ranks == m.node.links.front().ranks);
+  CHECK(m.link(m.node.links.front().ranks + 1).ranks == m.node.links[1].ranks);
   CHECK(m.link(8).ranks == 8);
 }
 
 TEST_CASE("host memory has all its figures or none") {
   ordered_json json = file_of("machines/V100-SXM2-16GB.json");
-  CHECK(machine_from_json(json, "x").host_copy_bandwidth == Approx(12e9));
+  CHECK(machine_from_json(json, "x").host.copy_bandwidth == Approx(12e9));
   json["host"].erase("adam_efficiency");
   CHECK_THAT(refusal([&] { machine_from_json(json, "x"); }), Contains("[x: $.host] \"adam_efficiency\" is missing"));
   for (const char* key : {"memory_mib", "memory_gbps", "copy_gbps"}) json["host"].erase(key);
@@ -170,15 +170,15 @@ TEST_CASE("a node's matrix of links is one word for all, or rows that agree with
   for (const std::string& name : machine_names()) {
     INFO(name);
     const Machine m = find_machine(name, "test");
-    CHECK(m.topology.empty() == m.immediate);  // every machine of GPUs has one
+    CHECK(m.node.topology.empty() == m.immediate);  // every machine of GPUs has one
     if (m.immediate) continue;
-    REQUIRE(m.topology.size() == static_cast<std::size_t>(m.devices_per_node));
-    for (std::size_t i = 0; i < m.topology.size(); ++i)
-      for (std::size_t j = 0; j < m.topology.size(); ++j)
-        CHECK((i == j ? m.topology[i][j] == "X" : names_a_link(m.topology[i][j])));
+    REQUIRE(m.node.topology.size() == static_cast<std::size_t>(m.node.devices));
+    for (std::size_t i = 0; i < m.node.topology.size(); ++i)
+      for (std::size_t j = 0; j < m.node.topology.size(); ++j)
+        CHECK((i == j ? m.node.topology[i][j] == "X" : names_a_link(m.node.topology[i][j])));
   }
   // Six links a V100, whichever it is.
-  for (const auto& row : find_machine("V100-SXM2-16GB", "test").topology) {
+  for (const auto& row : find_machine("V100-SXM2-16GB", "test").node.topology) {
     int links = 0;
     for (const std::string& word : row)
       if (word.starts_with("NV")) links += word[2] - '0';
@@ -239,11 +239,11 @@ TEST_CASE("a cap on power lowers the rates of products as the machine's file say
         {"rates", {{{"cap_w", 200}, {"share", figure(0.6)}}, {{"cap_w", 300}, {"share", figure(1)}}}}};
     return json;
   };
-  CHECK(find_machine("V100-SXM2-16GB", "test").power_share == 1);
-  CHECK(machine_from_json(with_cap(300), "m").power_share == Approx(1));
-  CHECK(machine_from_json(with_cap(400), "m").power_share == Approx(1));
-  CHECK(machine_from_json(with_cap(250), "m").power_share == Approx(0.8));
-  CHECK(machine_from_json(with_cap(200), "m").power_share == Approx(0.6));
+  CHECK(find_machine("V100-SXM2-16GB", "test").device.power_share == 1);
+  CHECK(machine_from_json(with_cap(300), "m").device.power_share == Approx(1));
+  CHECK(machine_from_json(with_cap(400), "m").device.power_share == Approx(1));
+  CHECK(machine_from_json(with_cap(250), "m").device.power_share == Approx(0.8));
+  CHECK(machine_from_json(with_cap(200), "m").device.power_share == Approx(0.6));
   CHECK_THAT(refusal([&] { machine_from_json(with_cap(150), "m"); }),
              Contains("device.power.cap_w] got 150, need the lowest cap with a known rate, 200, at least"));
 }

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <optional>
 
+#include "engine/point/result.h"
 #include "engine/sim/counting.h"
 #include "engine/sim/recordings.h"
 #include "engine/sim/replay_memory.h"
-#include "engine/spec/result.h"
 #include "sweeps/spec.h"
 #include "test/catch.h"
 #include "test/engine/sim/simulated_run.h"
@@ -40,13 +40,13 @@ bool has_tapes(const Point& p) { return p.precision != Precision::fp8 && !p.defe
 
 void check_same(const Point& p, const Machine& machine, const Framework& framework) {
   if (has_tapes(p))
-    REQUIRE(sim::record(strategies::make_plan(p), machine.devices_per_node, nullptr, nullptr));
+    REQUIRE(sim::record(strategies::make_plan(p), machine.node.devices, nullptr, nullptr));
   const std::string run = told(p, machine, framework, false), replayed = told(p, machine, framework, true);
   CHECK(replayed == run);
   // The same by a recording that was made on a machine with other memory.
   sim::Recordings recordings;
   Machine larger = machine;
-  larger.memory_bytes *= 2;
+  larger.device.memory_bytes *= 2;
   told(p, larger, framework, true, &recordings);
   CHECK(told(p, machine, framework, true, &recordings) == run);
 }
@@ -101,7 +101,7 @@ TEST_CASE("a replay of long pipelines, on nodes that cut them anyhow, is the run
   Machine machine = find_machine("A100-SXM4-80GB", "test");
   const Framework framework = find_framework("megatron-2022", "test");
   for (const int per_node : {1, 3, 8}) {
-    machine.devices_per_node = per_node;
+    machine.node.devices = per_node;
     for (const ScheduleKind schedule :
          {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved})
       for (const Graph graph : {Graph::eager, Graph::fused, Graph::megatron_core})

@@ -181,7 +181,7 @@ TEST_CASE("rotary positions without a kernel cost a host-bound step the calls of
   // Queries and keys, forward and backward, 12 calls each, of every layer of two micro batches.
   const double calls = 2.0 * 2 * 12 * static_cast<double>(p.model.layers) * 2;
   CHECK(step_ms(simulated(p, machine, framework, 1)) - fused ==
-        Approx(1e3 * calls * (machine.launch + framework.host.work[HostWork::call] / machine.host_speed)).epsilon(1e-6));
+        Approx(1e3 * calls * (machine.host.launch + framework.host.work[HostWork::call] / machine.host.speed)).epsilon(1e-6));
 }
 
 TEST_CASE("deterministic algorithms cost a host-bound step a share of each op, and a device-bound one the filling of new tensors") {
@@ -222,7 +222,7 @@ TEST_CASE("a pipeline and replicas over the network are slower than within a nod
     Machine machine = find_machine(kV100, "test");
     const Framework framework = find_framework("mbench", "test");
     const double inside = step_ms(simulated(p, machine, framework));
-    machine.devices_per_node = 1;
+    machine.node.devices = 1;
     CHECK(step_ms(simulated(p, machine, framework)) > 1.1 * inside);
   }
 }
@@ -230,7 +230,7 @@ TEST_CASE("a pipeline and replicas over the network are slower than within a nod
 // Weights are gathered within nodes, and gradients cross them once a step by what a rank owns. Of zero 1 as much crosses either way.
 TEST_CASE("where state is sharded within nodes and replicated between them, less crosses a slow network") {
   Machine slow = find_machine("A100-SXM4-80GB", "test");
-  slow.network_bandwidth /= 20;
+  slow.network.bandwidth /= 20;
   const Framework framework = find_framework("mbench", "test");
   for (const Zero zero : {Zero::stage_1, Zero::stage_2, Zero::stage_3}) {
     INFO("zero " << name_of(zero));

@@ -12,14 +12,14 @@ TEST_CASE("a figure is set by its path, and nothing else changes") {
   const Machine other = find_machine(
       "H100-SXM5-80GB", {{"network.gbps_per_device", 94}, {"node.links[0].bus_gbps", 500}, {"device.memory_mib", 160000}},
       "test");
-  CHECK(other.network_bandwidth == 94e9);
-  CHECK(own.network_bandwidth == 47e9);
-  CHECK(other.links.at(0).bandwidth == 500e9);
-  CHECK(other.memory_bytes == std::uint64_t{160000} << 20);
-  CHECK(other.network_latency == own.network_latency);
-  CHECK(other.peak_flops == own.peak_flops);
+  CHECK(other.network.bandwidth == 94e9);
+  CHECK(own.network.bandwidth == 47e9);
+  CHECK(other.node.links.at(0).bandwidth == 500e9);
+  CHECK(other.device.memory_bytes == std::uint64_t{160000} << 20);
+  CHECK(other.network.latency == own.network.latency);
+  CHECK(other.device.peak_flops == own.device.peak_flops);
   const Machine same = find_machine("H100-SXM5-80GB", {}, "test");
-  CHECK(same.network_bandwidth == own.network_bandwidth);
+  CHECK(same.network.bandwidth == own.network.bandwidth);
 }
 
 TEST_CASE("a figure that the machine has not, or cannot have, is refused with its path") {

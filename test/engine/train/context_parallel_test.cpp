@@ -1,8 +1,8 @@
 // What context parallelism takes and sends, to the byte: activations by the number of ranks, and the closed forms of the three
 // ways of communicating.
+#include "engine/point/architecture.h"
 #include "engine/sim/counting.h"
 #include "engine/sim/simulate.h"
-#include "engine/spec/architecture.h"
 #include "engine/train/trainer.h"
 #include "strategies/strategies.h"
 #include "test/catch.h"
@@ -104,10 +104,10 @@ TEST_CASE("in a ring keys and values travel beside attention, all but the last o
   p.micro_batch = p.global_batch = 1;
   const Plan plan = strategies::make_plan(p);
   Machine machine = find_machine("A100-SXM4-80GB", "test");
-  machine.communication_multiprocessors = 0;  // what travels slows no kernel down
+  machine.device.communication_multiprocessors = 0;  // what travels slows no kernel down
   const Framework framework = find_framework("mbench", "test");
   const auto seconds = [&](double bytes_per_second) {
-    machine.p2p_bandwidth = bytes_per_second;
+    machine.node.p2p_bandwidth = bytes_per_second;
     return simulate_point(p, plan, machine, framework, cp).result.iteration_ms->mean / 1e3;
   };
   const double share = 2.0 * seq / cp * 2 * kKvHeads * kWidth, shifts = 3 * (cp - 1) * layers;
@@ -115,6 +115,6 @@ TEST_CASE("in a ring keys and values travel beside attention, all but the last o
   const auto exposed = [&](double fast) {
     return (seconds(fast / 2) - seconds(fast)) / (shifts * share / fast);
   };
-  CHECK(exposed(machine.p2p_bandwidth) == Approx(1.0 / 9).epsilon(0.05));
+  CHECK(exposed(machine.node.p2p_bandwidth) == Approx(1.0 / 9).epsilon(0.05));
   CHECK(exposed(1e8) > 0.9);  // where attention is over long before
 }

@@ -1,7 +1,7 @@
 // State in host memory: how many bytes lie where and how many go over, in closed form; and that it changes no bit.
+#include "engine/point/architecture.h"
 #include "engine/sim/counting.h"
 #include "engine/sim/simulate.h"
-#include "engine/spec/architecture.h"
 #include "test/catch.h"
 #include "test/engine/train/serial_run.h"
 #include "test/graphs.h"
@@ -167,17 +167,17 @@ TEST_CASE("simulated: host memory has a limit, slower parts take longer, and a m
   CHECK(simulate().result.iteration_ms->mean < all.result.iteration_ms->mean);
   CHECK_FALSE(simulate().result.host_memory_mib);
   p.offload = Offload::all;
-  for (double Machine::*figure :
-       {&Machine::host_memory_bandwidth, &Machine::host_adam_efficiency, &Machine::host_copy_bandwidth}) {
-    const double before = machine.*figure;
-    machine.*figure /= 8;
+  for (double MachineHost::*figure :
+       {&MachineHost::memory_bandwidth, &MachineHost::adam_efficiency, &MachineHost::copy_bandwidth}) {
+    const double before = machine.host.*figure;
+    machine.host.*figure /= 8;
     CHECK(simulate().result.iteration_ms->mean > all.result.iteration_ms->mean);
-    machine.*figure = before;
+    machine.host.*figure = before;
   }
-  machine.host_memory_bytes = kRanks * (all.host_reserved_by_stage[0] - 1);
+  machine.host.memory_bytes = kRanks * (all.host_reserved_by_stage[0] - 1);
   CHECK_THROWS_AS(simulate(), OutOfMemory);
-  machine.host_memory_bytes = kRanks * all.host_reserved_by_stage[0];
+  machine.host.memory_bytes = kRanks * all.host_reserved_by_stage[0];
   CHECK(simulate().result.outcome == Outcome::ok);
-  machine.host_copy_bandwidth = 0;
+  machine.host.copy_bandwidth = 0;
   CHECK_THROWS_WITH(simulate(), Catch::Contains("need them or offload none"));
 }

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <numeric>
 
-#include "engine/spec/tolerance.h"
+#include "engine/point/tolerance.h"
 #include "test/catch.h"
 #include "test/engine/train/serial_run.h"
 #include "test/graphs.h"

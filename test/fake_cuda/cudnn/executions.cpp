@@ -50,6 +50,11 @@ std::string device_for_cudnn() {
       CUDART_VERSION, hopper ? "NVIDIA H200" : "NVIDIA A100-SXM4-80GB");
 }
 
+std::size_t& cudnn_version() {
+  static std::size_t version = 0;
+  return version;
+}
+
 std::vector<Execution>& executions() {
   static std::vector<Execution> all;
   return all;
@@ -59,6 +64,11 @@ std::vector<Execution>& executions() {
 
 extern "C" {
 
+std::size_t __real_cudnnGetVersion();
+std::size_t __wrap_cudnnGetVersion() {
+  const std::size_t other = fake_cuda::cudnn_version();
+  return other != 0 ? other : __real_cudnnGetVersion();
+}
 cudnnStatus_t __wrap_cudnnGetStream(cudnnHandle_t, cudaStream_t* stream) {
   *stream = nullptr;
   return CUDNN_STATUS_SUCCESS;

@@ -10,6 +10,9 @@ namespace fake_cuda {
 // The fake GPU of settings().capability, 90 or 80, as cuDNN writes one: an H200 or an A100.
 std::string device_for_cudnn();
 
+// What cuDNN says its version is; 0: its own.
+std::size_t& cudnn_version();
+
 // A plan that would have run.
 struct Execution {
   std::map<std::int64_t, const void*> tensors;  // address by number

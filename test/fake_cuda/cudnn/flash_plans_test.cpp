@@ -159,11 +159,14 @@ namespace {
 
 // Flash on a fake GPU, with ops on tensors of the host.
 struct FakeFlash {
-  FakeFlash() { std::memset(keep.data(), 1, keep.bytes()); }  // every key is real
+  explicit FakeFlash(std::int64_t batch = 2, std::int64_t heads = 4, std::int64_t seq = 512)
+      : batch(batch), heads(heads), seq(seq) {
+    std::memset(keep.data(), 1, keep.bytes());  // every key is real
+  }
   OpTest test;
   KernelStream kernels{nullptr, test.device.memory()};
   Flash flash{nullptr, kernels, test.device.memory(), fake_cuda::device_for_cudnn()};
-  std::int64_t batch = 2, heads = 4, seq = 512, d = 64;
+  std::int64_t batch, heads, seq, d = 64;
   Tensor qkv = test.empty({seq, batch, heads, 3 * d}, DType::bf16),
          dqkv = test.empty({seq, batch, heads, 3 * d}, DType::bf16),
          out = test.empty({seq, batch, heads*d}, DType::bf16),
@@ -241,6 +244,80 @@ TEST_CASE("an op starts one plan on its own tensors, and makes it once") {
     CHECK(fake_cuda::launches() - before == (padded ? 6 : 0));
     REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
   }
+}
+
+// 128 MiB of score gradients a head at seq 8192.
+TEST_CASE("a gradient whose workspace would be too large starts in pieces, which reach every head and sample once") {
+  be(90);
+  struct Pieces {
+    std::int64_t batch, heads, seq;
+    std::vector<std::pair<std::int64_t, std::int64_t>> begin;  // sample, head
+  };
+  for (const Pieces& z : {Pieces{2, 3, 8192, {{0, 0}, {0, 2}, {1, 0}, {1, 2}}}, Pieces{6, 4, 4096, {{0, 0}, {2, 0}, {4, 0}}}})
+    for (const Mask mask : {Mask::causal, Mask::padded}) {
+      FakeFlash p(z.batch, z.heads, z.seq);
+      fake_cuda::executions().clear();
+      p.test.device.memory().reset_peak();
+      p.flash.run(p.forward(mask));
+      REQUIRE(fake_cuda::executions().size() == 1);
+      const std::size_t before = p.test.device.memory().in_use().total;
+      p.flash.run(p.backward(mask));
+      const auto plans = fake_cuda::executions();
+      REQUIRE(plans.size() == 1 + z.begin.size());
+      CHECK(p.test.device.memory().peak().total - before < (std::size_t{258} << 20));
+      for (std::size_t i = 0; i < z.begin.size(); ++i) {
+        const auto [b, a] = z.begin[i];
+        INFO("piece " << i << ", sample " << b << ", head " << a);
+        const auto& tensors = plans[1 + i].tensors;
+        const auto at = [](const Tensor& t, std::int64_t elements) { return static_cast<const void*>(t.data() + 2 * elements); };
+        const std::int64_t packed = (b * z.heads + a) * 3 * p.d, whole = (b * z.heads + a) * p.d;
+        CHECK(tensors.at(kFlashQ) == at(p.qkv, packed));
+        CHECK(tensors.at(kFlashK) == at(p.qkv, packed + p.d));
+        CHECK(tensors.at(kFlashV) == at(p.qkv, packed + 2 * p.d));
+        CHECK(tensors.at(kFlashOut) == at(p.out, whole));
+        CHECK(tensors.at(kFlashDOut) == at(p.dout, whole));
+        CHECK(tensors.at(kFlashDQ) == at(p.dqkv, packed));
+        CHECK(tensors.at(kFlashDK) == at(p.dqkv, packed + p.d));
+        CHECK(tensors.at(kFlashDV) == at(p.dqkv, packed + 2 * p.d));
+        CHECK(tensors.at(kFlashLse) == static_cast<const void*>(p.lse.data() + 4 * (b * z.heads + a) * z.seq));
+        if (mask == Mask::padded)
+          CHECK(reinterpret_cast<std::uintptr_t>(tensors.at(kFlashKeyLengths)) % 16 == 0);
+      }
+      REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+    }
+}
+
+TEST_CASE("a gradient that need not be deterministic is one piece, of less memory") {
+  be(90);
+  FlashShape s = shape_of(8, 16, 2048, 128, Mask::causal, DType::bf16, true);
+  CHECK(s.pieces() == ops::AttentionPieces{2, 16});
+  s.deterministic = false;
+  CHECK(s.pieces() == ops::AttentionPieces{8, 16});
+  CHECK(workspace_of(*plan_flash(s, nullptr, fake_cuda::device_for_cudnn())) >> 20 == 129);
+}
+
+TEST_CASE("a cuDNN with which the frontend lays workspaces out in another way is refused") {
+  be(90);
+  FakeFlash p;
+  fake_cuda::executions().clear();
+  for (const std::size_t version : {91400, 91500}) {
+    fake_cuda::cudnn_version() = version;
+    CHECK_THROWS_WITH(p.flash.run(p.forward(Mask::causal)), Contains("needs cuDNN 9.15.1 or newer, got cuDNN 9."));
+  }
+  CHECK(fake_cuda::executions().empty());
+  fake_cuda::cudnn_version() = 91501;
+  p.flash.run(p.forward(Mask::causal));
+  CHECK(fake_cuda::executions().size() == 1);
+  fake_cuda::cudnn_version() = 0;
+}
+
+TEST_CASE("a GPU without memory for cuDNN's kernels is full, any other error is not") {
+  const auto said = [](const char* text) {
+    return is_full({cudnn_frontend::error_code_t::CUDNN_BACKEND_API_FAILED, text});
+  };
+  CHECK(said("execute failed with message: , and code: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED"));
+  CHECK(said("cuLibraryLoadData failed with CUDA_ERROR_OUT_OF_MEMORY"));
+  CHECK_FALSE(said("execute failed with message: , and code: CUDNN_STATUS_EXECUTION_FAILED"));
 }
 
 TEST_CASE("an op that fused attention cannot do is refused before anything starts") {

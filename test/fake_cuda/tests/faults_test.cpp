@@ -101,3 +101,15 @@ TEST_CASE("an error of the network ends the point and names the group") {
   CHECK_THAT(points[0].reason,
              Contains("NCCL failed") && Contains("remote process exited or there was a network error"));
 }
+
+TEST_CASE("a GPU that is full when NCCL wants its buffers is an oom") {
+  Sweeps sweeps;
+  const Run run = sweeps.run("buffers", R"({"tp": [2]})", "cuda",
+                             "FAKE_CUDA_COUNT=2 FAKE_CUDA_MEMORY_MIB=250 FAKE_CUDA_COMMUNICATOR_MIB=400", "--timeout 60");
+  CHECK(run.code == 0);
+  const auto points = sweeps.points("buffers");
+  REQUIRE(points.size() == 1);
+  INFO(points[0].reason);
+  CHECK(points[0].outcome == Outcome::oom);
+  CHECK_THAT(points[0].reason, Contains("NCCL failed on a GPU that is full"));
+}

@@ -46,8 +46,9 @@ struct Problem {
   std::uint64_t room = 1 << 20;
 };
 
-cublasStatus_t multiply(const Problem& p, const Buffer& a, const Buffer& b, const Buffer& d,
-                        int* found = nullptr) {
+// `found_for`: of another number of columns, whose algorithm this product takes, checked or not.
+cublasStatus_t multiply(const Problem& p, const Buffer& a, const Buffer& b, const Buffer& d, int* found = nullptr,
+                        std::size_t found_for = 0, bool checked = false) {
   cublasLtHandle_t handle = nullptr;
   cublasLtMatmulDesc_t desc = nullptr;
   cublasLtMatrixLayout_t la = nullptr, lb = nullptr, ld = nullptr;
@@ -69,8 +70,17 @@ cublasStatus_t multiply(const Problem& p, const Buffer& a, const Buffer& b, cons
                                        sizeof p.room);
   cublasLtMatmulHeuristicResult_t results[8];
   int n = 0;
+  cublasLtMatrixLayout_t wb = lb, wd = ld;  // of the product that the heuristic is asked for
+  if (found_for != 0) {
+    cublasLtMatrixLayoutCreate(&wb, CUDA_R_32F, p.k, found_for, static_cast<std::int64_t>(p.k));
+    cublasLtMatrixLayoutCreate(&wd, CUDA_R_32F, p.m, found_for, static_cast<std::int64_t>(p.m));
+  }
   cublasStatus_t status =
-      cublasLtMatmulAlgoGetHeuristic(handle, desc, la, lb, ld, ld, preference, 8, results, &n);
+      cublasLtMatmulAlgoGetHeuristic(handle, desc, la, wb, wd, wd, preference, 8, results, &n);
+  if (found_for != 0)
+    for (const auto layout : {wb, wd}) cublasLtMatrixLayoutDestroy(layout);
+  cublasLtMatmulHeuristicResult_t fits{};
+  if (checked) REQUIRE(cublasLtMatmulAlgoCheck(handle, desc, la, lb, ld, ld, &results[p.algorithm].algo, &fits) == CUBLAS_STATUS_SUCCESS);
   if (found) *found = n;
   void* workspace = nullptr;
   REQUIRE(cudaMalloc(&workspace, p.room) == cudaSuccess);
@@ -162,6 +172,13 @@ TEST_CASE("epilogues: bias, GELU and what it keeps, their gradients, sums of ope
   }
   f.check(run(CUBLASLT_EPILOGUE_GELU_AUX), [&](auto i, auto j) { return gelu(f.product(i, j)); });
   f.check(f.aux.get(), [&](auto i, auto j) { return f.product(i, j); });
+}
+
+TEST_CASE("an algorithm that was found for another product serves this one when a check has said so") {
+  Fixture f;
+  CHECK(multiply(f.p, f.a, f.b, f.d, nullptr, 128) != CUBLAS_STATUS_SUCCESS);
+  REQUIRE(multiply(f.p, f.a, f.b, f.d, nullptr, 128, true) == CUBLAS_STATUS_SUCCESS);
+  f.check(f.d.get(), [&](auto i, auto j) { return f.product(i, j); });
 }
 
 TEST_CASE("epilogues whose buffers are not as the documentation asks are refused") {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <map>
 
-#include "engine/spec/result_file.h"
+#include "engine/point/result_file.h"
 #include "test/catch.h"
 #include "test/cli/room.h"
 

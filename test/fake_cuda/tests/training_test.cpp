@@ -206,6 +206,20 @@ TEST_CASE("two runs give the same bits, whatever algorithm is fastest and in wha
     }
 }
 
+TEST_CASE("what libraries held is that of measured steps, NCCL's buffers with it") {
+  Sweeps sweeps;
+  const auto library = [&](const std::string& name, int warmup, int communicator) {
+    const auto run = sweeps.good(name, R"({"precision": ["f32"], "tp": [2]})", "cuda",
+                                 fmt::format("FAKE_CUDA_COUNT=2 FAKE_CUDA_COMMUNICATOR_MIB={}", communicator),
+                                 fmt::format("--set warmup={}", warmup));
+    return run.at(0).library_memory_mib.value();
+  };
+  // With a warm-up step, nothing of what algorithms were compared with is left.
+  const double plain = library("plain", 1, 0);
+  CHECK(plain < library("first", 0, 0));
+  CHECK(library("buffers", 1, 20) >= plain + 20);
+}
+
 TEST_CASE("a sweep runs on GPUs by itself where every rank gets one, else on the CPU") {
   const Room room;
   const auto device = [&](const char* gpus, const char* options) {

@@ -8,7 +8,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json_reader.h"
-#include "engine/spec/fields.h"
+#include "engine/point/fields.h"
 #include "reports/baselines/baseline_store.h"
 #include "reports/gate/comparable.h"
 #include "reports/gate/compare.h"

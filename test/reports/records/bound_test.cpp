@@ -1,6 +1,6 @@
 // What bounds a step, and what would help.
-#include "engine/spec/choices.h"
-#include "engine/spec/result.h"
+#include "engine/point/choices.h"
+#include "engine/point/result.h"
 #include "reports/records/bound.h"
 
 #include "test/catch.h"

@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "engine/base/json_reader.h"
-#include "engine/spec/fields.h"
-#include "engine/spec/result_file.h"
+#include "engine/point/fields.h"
+#include "engine/point/result_file.h"
 #include "reports/tables/report.h"
 #include "test/reports/sample.h"
 

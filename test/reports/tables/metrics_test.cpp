@@ -1,5 +1,5 @@
-// reports/tables/metrics.json says how a measure prints; engine/spec/metrics.cpp says which there are.
-#include "engine/spec/metrics.h"
+// reports/tables/metrics.json says how a measure prints; engine/point/metrics.cpp says which there are.
+#include "engine/point/metrics.h"
 
 #include <algorithm>
 #include <cctype>

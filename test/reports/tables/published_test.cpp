@@ -19,7 +19,8 @@ namespace {
 ResultFile sample_file() {
   ResultFile file = sample::strategies();
   file.spec["published"] = {
-      {"source", "Somebody | 2022"}, {"machine", "sim:8xV100"}, {"about", "Batch of 16."}};
+      {"source", "Somebody | 2022"}, {"machine", "sim:8xV100"}, {"about", "Batch of 16."},
+      {"flags", {"--bf16", "--num-layers 2"}}};
   ordered_json rows = ordered_json::array();
   for (const PointResult& r : file.points) {
     ordered_json row = {
@@ -133,7 +134,7 @@ TEST_CASE("the table of published figures, cell by cell") {
 - [1] rank 2: attention.scores needs 512.00 MiB of activations, 84.00 MiB \| 31.75 GiB are free
 - [2] zero 1 is not built in
 
-Published: Somebody \| 2022. Error: (measured - published) / published. Batch of 16.
+Published: Somebody \| 2022. Error: (measured - published) / published. Batch of 16. Flags: --bf16, --num-layers 2.
 
 Time (ms): 5 of 8 published figures compared, mean absolute error 2.0 %, largest 2.0 %; 6 of 6 pairs of strategies in the published order; of those published more than 3 % apart 6 of 6.
 

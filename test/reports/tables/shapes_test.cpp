@@ -3,8 +3,8 @@
 #include <ctime>
 
 #include "engine/base/error.h"
-#include "engine/spec/bundles.h"
-#include "engine/spec/point_builder.h"
+#include "engine/point/bundles.h"
+#include "engine/point/point_builder.h"
 #include "reports/tables/builtin_tables.h"
 #include "test/catch.h"
 #include "test/reports/tables/fixture.h"

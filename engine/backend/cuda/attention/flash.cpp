@@ -1,5 +1,6 @@
 #include "engine/backend/cuda/attention/flash.h"
 
+#include <algorithm>
 #include <map>
 #include <unordered_map>
 #include <vector>
@@ -15,6 +16,8 @@ namespace fe = cudnn_frontend;
 
 using Pointers = std::unordered_map<std::int64_t, void*>;
 
+// With 9.15.0 and older the frontend puts lengths of its own behind the row sums, where keys are no multiple of 128.
+constexpr std::size_t kCudnnSince = 91501;
 // What cuDNN assumes of an address.
 constexpr std::int64_t kAlignment = 16, kWorkspaceAlignment = 256;
 
@@ -24,6 +27,11 @@ void need_cudnn(std::string_view op) {
          "attention \"flash\" on a GPU needs cuDNN 9, got {}, need libcudnn.so.9 where the loader looks "
          "(LD_LIBRARY_PATH) or attention \"core\"",
          why_no_cudnn());
+  if (cudnnGetVersion() < kCudnnSince)
+    fail(ErrorKind::unsupported, op,
+         "attention \"flash\" on a GPU needs cuDNN 9.15.1 or newer, got {}, before which the frontend lays a workspace out in "
+         "another way, need a newer libcudnn.so.9 or attention \"core\"",
+         cudnn_library());
 }
 
 void need_success(std::string_view op, const char* call, cudnnStatus_t status) {
@@ -31,32 +39,48 @@ void need_success(std::string_view op, const char* call, cudnnStatus_t status) {
     fail(ErrorKind::internal, op, "{} failed, got {}", call, cudnnGetErrorString(status));
 }
 
-void* address_of(std::string_view op, const ops::Matrix& m) {
-  std::byte* at = m.data.data() + m.offset * static_cast<std::int64_t>(size_of(m.data.dtype()));
+// Of the samples from `sample` on, the heads from `head` on.
+struct Piece {
+  std::int64_t sample = 0, head = 0, samples = 0, heads = 0;
+};
+
+// All of a shape, as much at a time as it says.
+template <class F>
+void for_pieces(const FlashShape& s, const F& f) {
+  const ops::AttentionPieces each = s.pieces();
+  for (std::int64_t b = 0; b < s.batch; b += each.samples)
+    for (std::int64_t a = 0; a < s.heads; a += each.heads)
+      f(Piece{b, a, std::min(each.samples, s.batch - b), std::min(each.heads, s.heads - a)});
+}
+
+// Where a piece of a matrix begins. Where heads share keys a piece has all heads: its first is 0.
+void* address_of(std::string_view op, const ops::Matrix& m, const FlashView& view, const Piece& piece) {
+  const std::int64_t first = m.offset + piece.sample * view.sample + piece.head * view.head;
+  std::byte* at = m.data.data() + first * static_cast<std::int64_t>(size_of(m.data.dtype()));
   check(reinterpret_cast<std::uintptr_t>(at) % kAlignment == 0, op,
         "address of a matrix, got {}, need a multiple of {}", static_cast<void*>(at), kAlignment);
   return at;
 }
 
 template <class Op>
-Pointers shared_pointers(const Op& op) {
-  return {{kFlashQ, address_of(op.name, op.q)},
-          {kFlashK, address_of(op.name, op.k)},
-          {kFlashV, address_of(op.name, op.v)},
-          {kFlashOut, address_of(op.name, op.out)},
-          {kFlashLse, op.lse.data()}};
+Pointers shared_pointers(const Op& op, const FlashShape& s, const Piece& p) {
+  return {{kFlashQ, address_of(op.name, op.q, s.q, p)},
+          {kFlashK, address_of(op.name, op.k, s.k, p)},
+          {kFlashV, address_of(op.name, op.v, s.v, p)},
+          {kFlashOut, address_of(op.name, op.out, s.out, p)},
+          {kFlashLse, op.lse.data() + s.row_sum_bytes() / (s.batch * s.heads) * (p.sample * s.heads + p.head)}};
 }
 
-Pointers pointers_of(const ops::Attention& op) {
-  return shared_pointers(op);
+Pointers pointers_of(const ops::Attention& op, const FlashShape& s, const Piece& piece) {
+  return shared_pointers(op, s, piece);
 }
 
-Pointers pointers_of(const ops::AttentionGrad& op) {
-  Pointers all = shared_pointers(op);
-  all[kFlashDOut] = address_of(op.name, op.dout);
-  all[kFlashDQ] = address_of(op.name, op.dq);
-  all[kFlashDK] = address_of(op.name, op.dk);
-  all[kFlashDV] = address_of(op.name, op.dv);
+Pointers pointers_of(const ops::AttentionGrad& op, const FlashShape& s, const Piece& piece) {
+  Pointers all = shared_pointers(op, s, piece);
+  all[kFlashDOut] = address_of(op.name, op.dout, s.dout, piece);
+  all[kFlashDQ] = address_of(op.name, op.dq, s.dq, piece);
+  all[kFlashDK] = address_of(op.name, op.dk, s.dk, piece);
+  all[kFlashDV] = address_of(op.name, op.dv, s.dv, piece);
   return all;
 }
 
@@ -64,7 +88,10 @@ Pointers pointers_of(const ops::AttentionGrad& op) {
 
 struct Flash::Plans {
   Plans(cudaStream_t stream, KernelStream& kernels, Allocator& workspace, std::string device)
-      : stream(stream), kernels(kernels), workspaces(workspace), device(std::move(device)) {}
+      : stream(stream),
+        kernels(kernels),
+        workspaces(workspace),
+        device(std::move(device)) {}
   ~Plans() {
     plans.clear();
     if (handle != nullptr) cudnnDestroy(handle);
@@ -74,12 +101,21 @@ struct Flash::Plans {
 
   template <class Op>
   void run(const Op& op) {
-    const FlashShape shape = flash_shape(op);
-    if (const auto why = why_no_flash(shape, op.shape.dropout.p))
+    const FlashShape whole = flash_shape(op);
+    if (const auto why = why_no_flash(whole, op.shape.dropout.p))
       fail(ErrorKind::unsupported, op.name, "{}", *why);
+    need_cudnn(op.name);
+    for_pieces(whole, [&](const Piece& piece) { start(op, whole, piece); });
+  }
+
+  template <class Op>
+  void start(const Op& op, const FlashShape& whole, const Piece& piece) {
+    FlashShape shape = whole;
+    shape.batch = piece.samples, shape.heads = piece.heads;
+    if (whole.key_heads == whole.heads) shape.key_heads = piece.heads;
     const fe::graph::Graph& plan = plan_of(shape, op.name);
-    Pointers pointers = pointers_of(op);
-    if (op.shape.keep) add_lengths(op, pointers);
+    Pointers pointers = pointers_of(op, whole, piece);
+    if (op.shape.keep) add_lengths(op, piece, pointers);
     const std::int64_t bytes = workspace_of(plan);
     Tensor workspace;
     void* at = nullptr;
@@ -95,14 +131,13 @@ struct Flash::Plans {
     }
     fe::error_t status = plan.execute(handle, pointers, at);
     if (status.is_bad())
-      fail(ErrorKind::internal, op.name, "cuDNN's fused attention did not start, got {}",
-           status.get_message());
+      fail(is_full(status) ? ErrorKind::out_of_memory : ErrorKind::internal, op.name,
+           "cuDNN's fused attention did not start, got {}", status.get_message());
   }
 
   const fe::graph::Graph& plan_of(const FlashShape& shape, std::string_view op) {
     std::unique_ptr<fe::graph::Graph>& plan = plans[shape.key()];
     if (plan) return *plan;
-    need_cudnn(op);
     if (handle == nullptr && device.empty()) {
       need_success(op, "cudnnCreate", cudnnCreate(&handle));
       need_success(op, "cudnnSetStream", cudnnSetStream(handle, stream));
@@ -111,13 +146,17 @@ struct Flash::Plans {
     return *plan;
   }
 
-  // Counted from the mask on the GPU in every op: the host does not know what the mask says.
+  // Counted from the mask on the GPU in every op: the host does not know what the mask says. By pieces, each of which has its
+  // lengths from an aligned address on.
   template <class Op>
-  void add_lengths(const Op& op, Pointers& pointers) {
-    const std::int64_t room = (op.shape.batch * 4 + kAlignment - 1) / kAlignment * kAlignment;
+  void add_lengths(const Op& op, const Piece& piece, Pointers& pointers) {
+    const std::int64_t room = (piece.samples * 4 + kAlignment - 1) / kAlignment * kAlignment;
     auto* queries = static_cast<std::int32_t*>(kernels.scratch(static_cast<std::size_t>(2 * room)));
     std::int32_t* keys = queries + room / 4;
-    count_keys(kernels, op.name, op.shape, queries, keys);
+    ops::AttentionShape shape = op.shape;
+    shape.batch = piece.samples;
+    shape.keep = op.shape.keep.slice(piece.sample, piece.samples);
+    count_keys(kernels, op.name, shape, queries, keys);
     pointers[kFlashQueryLengths] = queries;
     pointers[kFlashKeyLengths] = keys;
   }

@@ -1,6 +1,6 @@
 // Attention without kept probabilities (attention "flash") by cuDNN's fused kernels. A plan is made once for
 // the sizes and strides of an op and kept; it reads and writes the engine's strided views in place. Two runs
-// give the same bits, gradients too. Where the binary was built without cuDNN and its frontend,
+// give the same bits; gradients do where their op is deterministic, and are then computed in pieces of bounded memory. Where the binary was built without cuDNN and its frontend,
 // flash_missing.cpp answers.
 #pragma once
 #include <cuda_runtime_api.h>

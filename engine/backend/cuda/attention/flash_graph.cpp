@@ -30,6 +30,9 @@ std::string one_line(std::string text) {
 
 void need(const FlashShape& s, const char* step, fe::error_t status) {
   if (status.is_good()) return;
+  if (is_full(status))
+    fail(ErrorKind::out_of_memory, op_name(s), "cuDNN found no memory for its kernels at \"{}\", got {}", step,
+         one_line(status.get_message()));
   const auto code = status.get_code();
   const bool refused = code == fe::error_code_t::GRAPH_NOT_SUPPORTED ||
                        code == fe::error_code_t::HEURISTIC_QUERY_FAILED ||
@@ -118,13 +121,13 @@ void forward(const FlashShape& s, Graph& graph) {
 }
 
 // Deterministic: each block of dQ is a product over all keys instead of sums that blocks add in the order
-// they arrive in. That needs the gradient of the scores in memory: of cuDNN 9.19's plans for compute
-// capability 9.0, 8 samples, 16 heads, seq 2048, head_dim 128, this one takes 1025 MiB of workspace, the
-// other one 129.
+// they arrive in. That needs the gradient of the scores in memory, which is why it is computed in pieces
+// (ops/attention_pieces.h): of cuDNN 9.19's plans for compute capability 9.0, 8 samples, 16 heads, seq 2048,
+// head_dim 128, this one would take 1025 MiB of workspace at once, the other one takes 129.
 void backward(const FlashShape& s, Graph& graph) {
   const Builder b(s, graph);
   fe::graph::SDPA_backward_attributes attention;
-  attention.set_name("attention_grad").set_deterministic_algorithm(true);
+  attention.set_name("attention_grad").set_deterministic_algorithm(s.deterministic);
   b.mask(attention);
   const auto [dq, dk, dv] = graph.sdpa_backward(
       b.input(kFlashQ, s.q), b.input(kFlashK, s.k), b.input(kFlashV, s.v), b.input(kFlashOut, s.out),
@@ -165,6 +168,13 @@ std::unique_ptr<Graph> plan_flash(const FlashShape& s, cudnnHandle_t handle, con
   } catch (const std::exception& e) {  // the frontend mostly returns its errors, but not all of them
     fail(ErrorKind::internal, op_name(s), "cuDNN's frontend threw, got {}", one_line(e.what()));
   }
+}
+
+bool is_full(const fe::error_t& status) {
+  const std::string& said = status.err_msg;
+  for (const char* word : {"ALLOCATION_FAILED", "OUT_OF_MEMORY", "out of memory"})
+    if (said.find(word) != std::string::npos) return true;
+  return false;
 }
 
 std::int64_t workspace_of(const Graph& plan) {

@@ -34,6 +34,9 @@ enum FlashTensor : std::int64_t {
 std::unique_ptr<cudnn_frontend::graph::Graph> plan_flash(const FlashShape& shape, cudnnHandle_t handle,
                                                          const std::string& device = "");
 
+// Whether that failed because the GPU, or the host, is full. The frontend passes cuDNN's code on in words alone.
+bool is_full(const cudnn_frontend::error_t& status);
+
 std::int64_t workspace_of(const cudnn_frontend::graph::Graph& plan);
 
 }  // namespace mbench::cuda

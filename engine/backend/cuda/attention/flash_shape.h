@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/ops/attention.h"
+#include "engine/ops/attention_pieces.h"
 
 namespace mbench::cuda {
 
@@ -31,6 +32,7 @@ struct FlashShape {
   float scale = 1;
   bool causal = false, padded = false;
   bool gradient = false;
+  bool deterministic = true;  // of a gradient: two runs give the same bits
   FlashView q, k, v, out;
   FlashView dout, dq, dk, dv;  // of a gradient
 
@@ -38,13 +40,18 @@ struct FlashShape {
   std::vector<std::int64_t> key() const {
     std::vector<std::int64_t> all{
         static_cast<std::int64_t>(type),    batch,  heads,  seq,     head_dim, key_heads, v_dim,
-        std::bit_cast<std::int32_t>(scale), causal, padded, gradient};
+        std::bit_cast<std::int32_t>(scale), causal, padded, gradient, deterministic};
     for (const FlashView& view : {q, k, v, out, dout, dq, dk, dv}) {
       all.push_back(view.row);
       all.push_back(view.head);
       all.push_back(view.sample);
     }
     return all;
+  }
+  // What is computed at a time: a deterministic gradient's memory grows with the square of seq.
+  ops::AttentionPieces pieces() const {
+    if (!gradient || !deterministic) return {batch, heads};
+    return ops::attention_pieces(batch, heads, seq, key_heads != heads);
   }
   // Bytes of rowsum(dO O), f32, which the frontend keeps at the start of a gradient's workspace.
   std::int64_t row_sum_bytes() const { return batch * heads * seq * std::int64_t{sizeof(float)}; }
@@ -72,7 +79,7 @@ inline FlashShape flash_shape(const ops::Attention& op) {
 inline FlashShape flash_shape(const ops::AttentionGrad& op) {
   const ops::AttentionShape& s = op.shape;
   FlashShape shape = flash_shape_without_views(op);
-  shape.gradient = true;
+  shape.gradient = true, shape.deterministic = op.deterministic;
   shape.dout = flash_view(s, op.dout);
   shape.dq = flash_view(s, op.dq), shape.dk = flash_view(s, op.dk), shape.dv = flash_view(s, op.dv);
   return shape;

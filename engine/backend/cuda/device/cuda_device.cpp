@@ -1,5 +1,6 @@
 #include "engine/backend/cuda/device/cuda_device.h"
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -18,12 +19,32 @@ double wall_clock() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-std::unique_ptr<RawMemory> open_memory(int ordinal) {
-  cuda_check("cuda", cudaSetDevice(ordinal));
-  cuda_check("cuda", cudaFree(nullptr));  // makes the context
+// What CUDA and its libraries take beside what is charged to them: kernels, which they load when they are first called.
+constexpr std::size_t kUncounted = std::size_t{1} << 30;
+
+struct Room {
   std::size_t free = 0, total = 0;
-  cuda_check("cuda", cudaMemGetInfo(&free, &total));
-  return std::make_unique<CudaMemory>(ordinal, total);
+};
+
+// Of the GPU that is the current one from now on, once its context is made.
+Room room_of(int ordinal) {
+  cuda_check("cuda", cudaSetDevice(ordinal));
+  cuda_check("cuda", cudaFree(nullptr));
+  Room room;
+  cuda_check("cuda", cudaMemGetInfo(&room.free, &room.total));
+  return room;
+}
+
+std::unique_ptr<RawMemory> open_memory(int ordinal) {
+  return std::make_unique<CudaMemory>(ordinal, room_of(ordinal).total);
+}
+
+// Without a limit of the caller's: what is free, but for what nobody counts (of a small GPU an eighth). A library that finds no memory
+// may fail in any call; the arena, which does first then, says what did not fit.
+std::size_t limit_of(const DeviceOptions& options) {
+  if (options.memory_limit != 0) return options.memory_limit;
+  const std::size_t free = room_of(options.ordinal).free;
+  return free - std::min(kUncounted, free / 8);
 }
 
 std::string name_of_device(const DeviceOptions& options) {
@@ -35,7 +56,7 @@ std::string name_of_device(const DeviceOptions& options) {
 }  // namespace
 
 CudaDevice::CudaDevice(const DeviceOptions& options)
-    : StreamDevice(open_memory(options.ordinal), options.memory_limit),
+    : StreamDevice(open_memory(options.ordinal), limit_of(options)),
       options_(options),
       name_(name_of_device(options)),
       staging_(stream_.get(), [this](cudaEvent_t e) { wait_until_ready([e] { return cudaEventQuery(e); }); }),

@@ -1,5 +1,6 @@
 // Copies between pageable host memory and a GPU, through pinned buffers on a stream: an upload returns as
-// soon as its bytes are in a buffer, a download when they have arrived.
+// soon as its bytes are in a buffer, a download when they have arrived. There are buffers for the inputs of several micro batches: with
+// fewer the host would wait, at the next micro batch's inputs, for all that the GPU had been given before.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -22,7 +23,8 @@ class Staging {
   void download(const std::byte* from, std::span<std::byte> to);
 
  private:
-  static constexpr std::size_t kBytes = std::size_t{4} << 20;
+  static constexpr std::size_t kBytes = std::size_t{1} << 20;
+  static constexpr std::size_t kBuffers = 16;
   struct Buffer {
     std::byte* data = nullptr;
     cudaEvent_t free = nullptr;  // when the copy that uses it has ended
@@ -30,7 +32,7 @@ class Staging {
   Buffer& next();
   cudaStream_t stream_;
   std::function<void(cudaEvent_t)> wait_;
-  std::array<Buffer, 2> buffers_;
+  std::array<Buffer, kBuffers> buffers_;
   std::size_t turn_ = 0;
 };
 

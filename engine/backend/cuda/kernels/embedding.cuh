@@ -6,7 +6,11 @@
 // walks the ids up to the last of its kind, adds their rows in order in f32 registers, and writes the row of
 // the table once. All occurrences of an id are thus one block's work (one for each 128 vectors of columns):
 // an id that fills the batch is what takes longest.
+//
+// Where the table has few rows (token types) every id fills much of the batch. There the ids are cut into chunks, of which a block
+// for each row of the table adds those that are its own, and the chunks' sums are added in order.
 #pragma once
+#include "engine/backend/cuda/kernels/column_sum.h"
 #include "engine/backend/cuda/kernels/each.h"
 #include "engine/backend/cuda/kernels/row.h"
 #include "engine/backend/cuda/kernels/types.h"
@@ -133,6 +137,55 @@ __global__ void __launch_bounds__(kColumnThreads) embedding_grad(EmbeddingGradAr
   store(to, sum);
 }
 
+inline constexpr std::int64_t kSmallTable = 64;  // rows
+inline constexpr std::int64_t kSmallTableSums = 512;  // of chunks, over all rows: what is in scratch
+
+template <class TY>
+struct SmallTableArguments {
+  const std::int64_t* ids;
+  const TY* dy;
+  float* partial;  // [chunks, local, cols]
+  std::int64_t count, chunk_ids, cols, first_row, local;
+};
+
+// Block (x, y, z): a part of the columns, chunk y of the ids, row z of the table.
+template <int V, class TY>
+__global__ void __launch_bounds__(kColumnThreads) small_table_sums(SmallTableArguments<TY> a) {
+  const std::int64_t col = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * V;
+  if (col >= a.cols) return;
+  const std::int64_t id = a.first_row + blockIdx.z, begin = blockIdx.y * a.chunk_ids;
+  const std::int64_t end = begin + a.chunk_ids < a.count ? begin + a.chunk_ids : a.count;
+  Floats<V> sum = filled<V>(0);
+  for (std::int64_t i = begin; i < end; ++i) {
+    if (a.ids[i] != id) continue;
+    const Floats<V> d = load<V>(a.dy + i * a.cols + col);
+#pragma unroll
+    for (int k = 0; k < V; ++k) sum.v[k] += d.v[k];
+  }
+  store(a.partial + (blockIdx.y * a.local + blockIdx.z) * a.cols + col, sum);
+}
+
+template <class TY, class TT, class Stream>
+void enqueue_small_table(Stream& stream, const ops::EmbeddingGrad& op) {
+  const std::int64_t cols = op.dtable.shape().cols(), local = op.dtable.shape().rows(), count = op.ids.numel();
+  constexpr int V = width_of<TY>();
+  const auto* dy = pointer<TY>(op.dy);
+  const bool wide = cols % V == 0 && aligned<V>(dy);
+  ColumnSums plan = column_sums(count, cols, wide ? V : 1);
+  const std::int64_t most = std::min(plan.chunks, std::max<std::int64_t>(1, kSmallTableSums / local));
+  const std::int64_t chunk_ids = (count + most - 1) / most, chunks = (count + chunk_ids - 1) / chunk_ids;
+  auto* partial = static_cast<float*>(stream.scratch(static_cast<std::size_t>(chunks * local * cols) * sizeof(float)));
+  plan.shape.grid_y = static_cast<unsigned>(chunks), plan.shape.grid_z = static_cast<unsigned>(local);
+  const SmallTableArguments<TY> a{pointer<std::int64_t>(op.ids), dy, partial, count, chunk_ids, cols, op.first_row, local};
+  if (wide)
+    stream.launch(op.name, plan.shape, small_table_sums<V, TY>, a);
+  else
+    stream.launch(op.name, plan.shape, small_table_sums<1, TY>, a);
+  TT* table = pointer<TT>(op.dtable);
+  stream.launch(op.name, add_chunks_shape(local * cols, false), add_chunks<TT, TT>, partial, chunks, local * cols, local * cols,
+                table, table);
+}
+
 template <class Stream>
 void enqueue(Stream& stream, const ops::Embedding& op) {
   with_float(op.name, op.table.dtype(), [&](auto type) {
@@ -147,7 +200,13 @@ void enqueue(Stream& stream, const ops::Embedding& op) {
 template <class Stream>
 void enqueue(Stream& stream, const ops::EmbeddingGrad& op) {
   const std::int64_t cols = op.dtable.shape().cols(), count = op.ids.numel();
-  if (count == 0 || cols == 0) return;
+  if (count == 0 || cols == 0 || op.dtable.shape().rows() == 0) return;
+  if (op.dtable.shape().rows() <= kSmallTable)
+    return with_float(op.name, op.dy.dtype(), [&](auto dy_type) {
+      with_float(op.name, op.dtable.dtype(), [&](auto table_type) {
+        enqueue_small_table<decltype(dy_type), decltype(table_type)>(stream, op);
+      });
+    });
   const std::int64_t tiles = (count + kIdTile - 1) / kIdTile;
   check(tiles <= 65535, op.name, "ids, got {}, need at most {}", count, 65535 * kIdTile);
   int* scratch = static_cast<int*>(stream.scratch(static_cast<std::size_t>(2 * count) * sizeof(int)));

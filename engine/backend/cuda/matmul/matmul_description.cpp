@@ -34,7 +34,8 @@ bool fits(const Tensor& t) {
 
 void need(cublasStatus_t status, const char* call) {
   if (status != CUBLAS_STATUS_SUCCESS)
-    fail(ErrorKind::internal, Matmul::name, "{} failed, got {}", call, cublasLtGetStatusString(status));
+    fail(status == CUBLAS_STATUS_ALLOC_FAILED ? ErrorKind::out_of_memory : ErrorKind::internal, Matmul::name,
+         "{} failed, got {}", call, cublasLtGetStatusString(status));
 }
 
 std::byte* address_of(const Matrix& m) {
@@ -58,8 +59,9 @@ const Tensor& auxiliary_of(const Matmul& op) {
   return op.gelu_input ? op.gelu_input : op.gelu_grad_input;
 }
 
-bool epilogue_fits(const Matmul& op) {
+bool epilogue_fits(const Matmul& op, bool tf32) {
   const Tensor& auxiliary = auxiliary_of(op);
+  if (auxiliary && op.a.data.dtype() == DType::f32 && !tf32) return false;
   return fits(op.bias) && fits(auxiliary) && (!auxiliary || op.c.cols % kAuxiliaryMultiple == 0);
 }
 

@@ -9,6 +9,7 @@
 
 namespace mbench::cuda {
 
+// Throws unless it is success: out_of_memory where the GPU is full, else internal.
 void need(cublasStatus_t status, const char* call);
 
 // Where element (0, 0) of the batch's first matrix is.
@@ -20,8 +21,9 @@ cublasLtEpilogue_t epilogue_of(const ops::Matmul& op);
 // [m, n] tensor that the epilogue writes or reads beside the result; empty where it has none.
 const Tensor& auxiliary_of(const ops::Matmul& op);
 // Whether the epilogue's tensors are as cuBLASLt wants them: the leading dim of the auxiliary one a multiple
-// of 8 elements (cublasLt.h), addresses multiples of 16 bytes.
-bool epilogue_fits(const ops::Matmul& op);
+// of 8 elements (cublasLt.h), addresses multiples of 16 bytes. A GELU of f32 operands is not to be cuBLASLt's unless they are
+// rounded to TF32 (`tf32`): it may take a tanh of fewer bits than f32 has.
+bool epilogue_fits(const ops::Matmul& op, bool tf32);
 
 // A row-major matrix is its transpose in the column-major order that cuBLAS counts in.
 class Layout {

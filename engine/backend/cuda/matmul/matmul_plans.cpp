@@ -24,6 +24,9 @@ constexpr int kAttempts = 16;
 // which cost next to nothing, take the first.
 constexpr double kEnough = 1 << 16;
 constexpr float kNever = 1e30f;
+// Of products whose sizes are the data's: sizes up to a multiple of this are one to the heuristic, and so many of them are kept.
+constexpr std::int64_t kVaryingStep = 128;
+constexpr std::size_t kVaryingPlans = 4096;
 
 // From the first element of a batch's first matrix to the last of its last.
 std::int64_t extent_of(const Matrix& m, std::int64_t batch) {
@@ -98,6 +101,7 @@ MatmulPlans::MatmulPlans(cudaStream_t stream, CudaOps& ops, Allocator& memory, b
 
 MatmulPlans::~MatmulPlans() {
   plans_.clear();
+  varying_.clear();
   cudaEventDestroy(begin_);
   cudaEventDestroy(end_);
   cudaFree(workspace_);
@@ -131,13 +135,13 @@ MatmulPlans::Key MatmulPlans::key_of(const Matmul& op) {
 }
 
 std::vector<MatmulPlans::Algorithm> MatmulPlans::heuristic(Plan& plan, Variant& variant, const Matmul& op,
-                                                           cublasStatus_t& status) {
+                                                           int most, cublasStatus_t& status) {
   const Preference preference(op, kWorkspace);
-  std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<std::size_t>(candidates_));
+  std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<std::size_t>(most));
   int n = 0;
   status = cublasLtMatmulAlgoGetHeuristic(handle_, variant.description.get(), plan.first.get(),
                                           plan.second.get(), plan.result.get(), plan.result.get(),
-                                          preference.get(), candidates_, found.data(), &n);
+                                          preference.get(), most, found.data(), &n);
   std::vector<Algorithm> algorithms;
   if (status != CUBLAS_STATUS_SUCCESS) return algorithms;
   for (int i = 0; i < n; ++i)
@@ -146,11 +150,11 @@ std::vector<MatmulPlans::Algorithm> MatmulPlans::heuristic(Plan& plan, Variant& 
   return algorithms;
 }
 
-std::unique_ptr<MatmulPlans::Plan> MatmulPlans::make(const Matmul& op) {
+std::unique_ptr<MatmulPlans::Plan> MatmulPlans::make(const Matmul& op, int most) {
   auto plan = std::make_unique<Plan>(op, tf32_);
   cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
   Variant& separate = plan->separate;
-  separate.candidates = heuristic(*plan, separate, op, status);
+  separate.candidates = heuristic(*plan, separate, op, most, status);
   if (separate.candidates.empty())
     fail(ErrorKind::unsupported, Matmul::name,
          "cuBLASLt has no algorithm for {} x {} x {}, batch {}, {} to {}, leading dims {}, {}, {} (it says "
@@ -158,12 +162,12 @@ std::unique_ptr<MatmulPlans::Plan> MatmulPlans::make(const Matmul& op) {
          op.c.rows, op.c.cols, op.a.cols, op.batch, name_of(op.a.data.dtype()), name_of(op.c.data.dtype()),
          op.a.ld, op.b.ld, op.c.ld, cublasLtGetStatusString(status));
   separate.algorithm = separate.candidates.front();
-  if (!op.has_epilogue() || !epilogue_fits(op)) return plan;
+  if (!op.has_epilogue() || !epilogue_fits(op, tf32_)) return plan;
   auto fused = std::make_unique<Variant>(op, tf32_, true);
   // The heuristic looks at how the pointers are aligned.
   const Tensor sums = sums_for(op), &bias = sums ? sums : op.bias, &auxiliary = auxiliary_of(op);
   fused->description.point_to(bias ? bias.data() : nullptr, auxiliary ? auxiliary.data() : nullptr);
-  fused->candidates = heuristic(*plan, *fused, op, status);
+  fused->candidates = heuristic(*plan, *fused, op, most, status);
   if (fused->candidates.empty()) return plan;
   fused->algorithm = fused->candidates.front();
   plan->fused = std::move(fused);
@@ -239,6 +243,13 @@ bool MatmulPlans::pick(Variant& variant, double elements, const Attempt& attempt
   return true;
 }
 
+// Nobody may wait for a stream while it is captured: what is not decided by then stays as it is.
+bool MatmulPlans::is_capturing() const {
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  cuda_check(Matmul::name, cudaStreamIsCapturing(stream_, &capture));
+  return capture != cudaStreamCaptureStatusNone;
+}
+
 void MatmulPlans::tune(Plan& plan, const Matmul& op) {
   plan.tuned = ++plan.attempts >= kAttempts;
   idle_();  // what is waited for from here on is products alone
@@ -281,8 +292,8 @@ void MatmulPlans::tune(Plan& plan, const Matmul& op) {
 
 void MatmulPlans::run(const Matmul& op) {
   std::unique_ptr<Plan>& plan = plans_[key_of(op)];
-  if (!plan) plan = make(op);
-  if (!plan->tuned) tune(*plan, op);
+  if (!plan) plan = make(op, candidates_);
+  if (!plan->tuned && !is_capturing()) tune(*plan, op);
   if (!op.has_epilogue()) {
     need(multiply(*plan, plan->separate, op, plan->separate.algorithm, address_of(op.c)), "cublasLtMatmul");
     return;
@@ -297,6 +308,26 @@ void MatmulPlans::run(const Matmul& op) {
   need(multiply(*plan, plan->separate, product, plan->separate.algorithm, address_of(product.c)),
        "cublasLtMatmul");
   ops::for_each_part_of_epilogue(op, [&](const auto& part) { compute(ops_, part); });
+}
+
+// The heuristic is asked for a number that stands for many; whether its answer serves this one cuBLASLt says.
+void MatmulPlans::run_varying(const Matmul& op, Varying what) {
+  Matmul rounded = op;
+  const auto up = [](std::int64_t& n) { n = (n + kVaryingStep - 1) / kVaryingStep * kVaryingStep; };
+  up(what == Varying::rows ? rounded.a.rows : rounded.a.cols);
+  up(what == Varying::rows ? rounded.c.rows : rounded.b.rows);
+  if (varying_.size() >= kVaryingPlans) varying_.clear();
+  std::unique_ptr<Plan>& known = varying_[key_of(rounded)];
+  if (!known) known = make(rounded, 1);
+  Plan exact(op, tf32_);
+  Algorithm algorithm = known->separate.algorithm;
+  cublasLtMatmulHeuristicResult_t checked{};
+  const cublasStatus_t serves =
+      cublasLtMatmulAlgoCheck(handle_, exact.separate.description.get(), exact.first.get(), exact.second.get(),
+                              exact.result.get(), exact.result.get(), &algorithm, &checked);
+  if (serves != CUBLAS_STATUS_SUCCESS || checked.workspaceSize > kWorkspace)
+    algorithm = make(op, 1)->separate.algorithm;
+  need(multiply(exact, exact.separate, op, algorithm, address_of(op.c)), "cublasLtMatmul");
 }
 
 }  // namespace mbench::cuda

@@ -42,6 +42,11 @@ class MatmulPlans {
   MatmulPlans& operator=(const MatmulPlans&) = delete;
   // A product over at least one term.
   void run(const ops::Matmul& op);
+  // The same without an epilogue, for one of which the number of rows (m) or of terms (k) is the data's and another in every step: to
+  // measure would take longer than the products. Takes the heuristic's first for the number rounded up, which depends on the
+  // product alone too, and keeps a bounded number of them.
+  enum class Varying { rows, terms };
+  void run_varying(const ops::Matmul& op, Varying what);
 
  private:
   struct Variant;
@@ -50,9 +55,11 @@ class MatmulPlans {
   using Algorithm = cublasLtMatmulAlgo_t;
   using Key = std::array<std::int64_t, 21>;
   static Key key_of(const ops::Matmul& op);
-  std::unique_ptr<Plan> make(const ops::Matmul& op);
-  std::vector<Algorithm> heuristic(Plan& plan, Variant& variant, const ops::Matmul& op,
+  // Of at most `most` algorithms each.
+  std::unique_ptr<Plan> make(const ops::Matmul& op, int most);
+  std::vector<Algorithm> heuristic(Plan& plan, Variant& variant, const ops::Matmul& op, int most,
                                    cublasStatus_t& status);
+  bool is_capturing() const;
   void tune(Plan& plan, const ops::Matmul& op);
   template <class Attempt, class Print>
   bool pick(Variant& variant, double elements, const Attempt& attempt, const Print& print);
@@ -75,7 +82,7 @@ class MatmulPlans {
   LibraryMemory charged_;
   void* workspace_ = nullptr;
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
-  std::map<Key, std::unique_ptr<Plan>> plans_;
+  std::map<Key, std::unique_ptr<Plan>> plans_, varying_;
 };
 
 }  // namespace mbench::cuda

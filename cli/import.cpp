@@ -1,0 +1,66 @@
+// mbench import: what people have, as a spec.
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "cli/cli.h"
+#include "engine/base/json_reader.h"
+#include "engine/base/text.h"
+#include "formats/formats.h"
+
+namespace mbench::cli {
+namespace {
+
+constexpr const char* kAbout =
+    "Writes a spec from what you have: the config.json of a Hugging Face model, a script or list of arguments of Megatron-LM (of\n"
+    "which nothing is run), a TOML of torchtitan, or a config of DeepSpeed beside a model's: several files are merged.\n"
+    "The same file can stand wherever a SPEC does. What mbench has no part for is refused by its key and value; what has no\n"
+    "meaning for time and memory is listed on standard error.";
+
+constexpr const char* kFooter =
+    "Examples:\n"
+    "  mbench import config.json -o spec.json\n"
+    "  mbench import config.json ds_config.json -o spec.json\n"
+    "  mbench import config.json --without sliding_window\n"
+    "  mbench import train.sh --var NUM_NODES=4 --also \"--vocab-size 128256\"";
+
+}  // namespace
+
+void add_import(CLI::App& app, Exit& exit) {
+  struct Options {
+    std::vector<std::string> files;
+    std::string out;
+    formats::ImportOptions how;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("import", kAbout);
+  command->footer(kFooter);
+  command->add_option("FILE", options->files, "What there is")->required();
+  command->add_option("-o,--out", options->out, "Where the spec is written; default standard output")->type_name("FILE");
+  command->add_option("--without", options->how.without, "Take this key as if it were not there. May be repeated")
+      ->type_name("KEY")
+      ->take_all()
+      ->expected(1)
+      ->allow_extra_args(false);
+  command->add_option("--var", options->how.variables, "A variable of the script, whatever the script assigns to it. May be repeated")
+      ->type_name("NAME=VALUE")
+      ->take_all()
+      ->expected(1)
+      ->allow_extra_args(false);
+  command->add_option("--also", options->how.also, "Arguments that the script has too, such as \"--vocab-size 128256\". May be repeated")
+      ->type_name("ARGUMENTS")
+      ->take_all()
+      ->expected(1)
+      ->allow_extra_args(false);
+  command->callback([options, &exit] {
+    const formats::Imported imported = formats::import_files(options->files, options->how);
+    const std::string text = dump_json(imported.spec);
+    if (options->out.empty())
+      std::cout << text << std::flush;
+    else if (!write_or_print(options->out, text))
+      exit.code = Exit::kFailed;
+    for (const std::string& note : imported.notes) fmt::print(stderr, "{}\n", printable(note));
+  });
+}
+
+}  // namespace mbench::cli

@@ -1,0 +1,302 @@
+#include "engine/point/architecture.h"
+
+#include <cmath>
+
+#include "engine/base/error.h"
+
+namespace mbench {
+namespace {
+
+// Megatron's initialisation: 0.02, and for what adds to the residual stream 0.02 / sqrt(2 layers).
+constexpr float kStddev = 0.02f;
+
+float residual_stddev(const ModelSpec& m) {
+  return kStddev / std::sqrt(2 * static_cast<float>(m.layers));
+}
+
+NormSpec rms_norm_of(const ModelSpec& m, std::string name, std::int64_t width) {
+  return {std::move(name), NormKind::rms_norm, width, static_cast<float>(m.parts().norm_eps)};
+}
+
+AttentionSpec attention_of(const ModelSpec& m, const std::string& layer) {
+  const ModelParts& parts = m.parts();
+  AttentionSpec a;
+  a.name = layer + ".attention";
+  a.heads = m.heads;
+  a.kv_heads = m.kv_heads == 0 ? m.heads : m.kv_heads;
+  a.qk_dim = a.v_dim = m.head_dim();
+  a.causal = parts.causal;
+  if (parts.position == PositionKind::rotary) a.rope = parts.rope;
+  if (parts.qk_norm) {
+    a.q_norm = rms_norm_of(m, layer + ".q_norm", a.qk_dim);
+    a.k_norm = rms_norm_of(m, layer + ".k_norm", a.qk_dim);
+  }
+  const std::int64_t kv = a.kv_heads * (a.qk_dim + a.v_dim);
+  a.qkv = {layer + ".qkv", m.hidden, a.heads * a.qk_dim + kv, Role::column, parts.bias, kStddev};
+  a.proj = {layer + ".proj", a.heads * a.v_dim, m.hidden, Role::row, parts.bias, residual_stddev(m)};
+  return a;
+}
+
+LatentAttentionSpec latent_attention_of(const ModelSpec& m, const std::string& layer) {
+  const ModelParts& parts = m.parts();
+  if (m.kv_lora_rank == 0 || m.qk_nope_head_dim == 0 || m.qk_rope_head_dim == 0 || m.v_head_dim == 0)
+    fail(ErrorKind::unsupported, "model", "the weights of attention {} do not follow from the sizes of {}",
+         name_of(parts.attention_form), m.name);
+  LatentAttentionSpec a;
+  a.name = layer + ".attention";
+  a.heads = m.heads;
+  a.q_rank = m.q_lora_rank, a.kv_rank = m.kv_lora_rank;
+  a.turned_dim = m.qk_rope_head_dim, a.plain_dim = m.qk_nope_head_dim, a.v_dim = m.v_head_dim;
+  a.causal = parts.causal;
+  a.rope = parts.rope;  // its columns for it are turned whatever else has positions, as in Megatron-Core
+  if (a.q_rank > 0) a.q_norm = rms_norm_of(m, layer + ".q_norm", a.q_rank);
+  a.kv_norm = rms_norm_of(m, layer + ".kv_norm", a.kv_rank);
+  a.down = {layer + ".down", m.hidden, a.q_rank + a.kv_rank + a.turned_dim, Role::whole, parts.bias, kStddev};
+  a.q = {layer + ".q", a.q_rank > 0 ? a.q_rank : m.hidden, a.heads * a.qk_dim(), Role::column, parts.bias,
+         kStddev};
+  a.kv = {layer + ".kv", a.kv_rank, a.heads * (a.plain_dim + a.v_dim), Role::column, parts.bias, kStddev};
+  a.proj = {layer + ".proj", a.heads * a.v_dim, m.hidden, Role::row, parts.bias, residual_stddev(m)};
+  return a;
+}
+
+NormSpec norm_of(const ModelSpec& m, std::string name) {
+  const ModelParts& parts = m.parts();
+  return {std::move(name), parts.norm, m.hidden, static_cast<float>(parts.norm_eps)};
+}
+
+// With `experts`, so many of them as one weight, of which a token meets the share.
+MlpSpec mlp_of(const ModelSpec& m, const std::string& name, std::int64_t width, std::int64_t experts = 0,
+               double share = 1) {
+  const ModelParts& parts = m.parts();
+  const bool routed = experts > 0;
+  const std::int64_t wide = parts.activation == Activation::swiglu ? 2 * width : width;
+  const Meets meets = routed ? Meets::routed_token : Meets::every_token;
+  return {parts.activation,
+          {name + ".fc1", m.hidden, wide, routed ? Role::expert_column : Role::column, parts.bias, kStddev,
+           meets, false, experts, share},
+          {name + ".fc2", width, m.hidden, routed ? Role::expert_row : Role::row, parts.bias,
+           residual_stddev(m), meets, false, experts, share}};
+}
+
+using MixerSpec = decltype(BranchSpec::mixer);
+
+MixerSpec mixer_of_attention(const ModelSpec& m, const std::string& layer) {
+  if (m.parts().attention_form == AttentionForm::latent) return latent_attention_of(m, layer);
+  return attention_of(m, layer);
+}
+
+MixerSpec feed_forward_of(const ModelSpec& m, const std::string& layer, std::int64_t index) {
+  if (m.experts == 0 || index < m.dense_layers) return mlp_of(m, layer, m.ffn);
+  const std::int64_t width = m.expert_ffn == 0 ? m.ffn : m.expert_ffn;
+  const double share = static_cast<double>(m.active_experts) / static_cast<double>(m.experts);
+  MoeSpec moe{layer + ".moe",
+              m.experts,
+              m.active_experts,
+              m.parts().routing,
+              {layer + ".router", m.hidden, m.experts, Role::whole, false, kStddev},
+              mlp_of(m, layer + ".experts", width, m.experts, share),
+              {}};
+  if (m.shared_experts > 0) moe.shared = mlp_of(m, layer + ".shared", width * m.shared_experts);
+  return moe;
+}
+
+}  // namespace
+
+std::string_view name_of(Role role) {
+  static constexpr std::string_view names[kRoles] = {"column", "row",           "vocabulary", "logits",
+                                                     "whole",  "expert column", "expert row"};
+  return names[static_cast<int>(role)];
+}
+
+EmbeddingSpec embedding_of(const ModelSpec& m, std::int64_t vocab) {
+  const ModelParts& parts = m.parts();
+  EmbeddingSpec e;
+  e.word = {"embedding.word", vocab, m.hidden, Role::vocabulary, kStddev};
+  if (parts.position == PositionKind::learned)
+    e.position = TableSpec{"embedding.position", m.positions, m.hidden, Role::whole, kStddev};
+  if (parts.token_types > 0)
+    e.token_type = TableSpec{"embedding.token_type", parts.token_types, m.hidden, Role::whole, kStddev};
+  if (parts.norm_place == NormPlace::post) e.norm = norm_of(m, "embedding.norm");
+  return e;
+}
+
+LayerSpec layer_of(const ModelSpec& m, std::int64_t index) {
+  const ModelParts& parts = m.parts();
+  const std::string layer = fmt::format("layers.{}", index);
+  return {parts.norm_place,
+          {{layer + ".attention", norm_of(m, layer + ".norm1"), mixer_of_attention(m, layer)},
+           {layer + ".mlp", norm_of(m, layer + ".norm2"), feed_forward_of(m, layer, index)}}};
+}
+
+HeadSpec head_of(const ModelSpec& m, std::int64_t vocab) {
+  const ModelParts& parts = m.parts();
+  const std::int64_t h = m.hidden;
+  HeadSpec head;
+  if (parts.norm_place == NormPlace::pre) head.norm = norm_of(m, "final_norm");
+  const bool masked = parts.objective == Objective::masked_words_and_order;
+  if (masked) {
+    head.order = HeadSpec::Order{{"pooler", h, h, Role::whole, true, kStddev, Meets::first_token},
+                                 {"binary_head", h, 2, Role::whole, true, kStddev, Meets::first_token}};
+    head.transform = HeadSpec::Transform{
+        {"lm_head.dense", h, h, Role::whole, true, kStddev},
+        parts.activation == Activation::gelu_erf ? Activation::gelu_erf : Activation::gelu,
+        norm_of(m, "lm_head.norm")};
+  }
+  head.logits = {"lm_head",           h, vocab, Role::logits, masked, kStddev, Meets::every_token,
+                 parts.tied_embedding};
+  return head;
+}
+
+DepthSpec depth_of(const ModelSpec& m, std::int64_t depth, std::int64_t vocab) {
+  const std::string name = fmt::format("mtp.{}", depth);
+  DepthSpec d{norm_of(m, name + ".word_norm"),
+              norm_of(m, name + ".hidden_norm"),
+              {name + ".join", 2 * m.hidden, m.hidden, Role::column, false, kStddev},
+              layer_of(m, m.layers + depth),
+              norm_of(m, name + ".norm"),
+              head_of(m, vocab).logits};
+  d.logits.name = name + "." + d.logits.name;
+  d.logits.tied = true;
+  return d;
+}
+
+namespace {
+
+// The rows of a group of qkv from `first` on, `block` of them.
+LinearSpec rows_of_groups(const AttentionSpec& a, std::string name, std::int64_t first, std::int64_t block) {
+  LinearSpec rows = a.qkv;
+  rows.name = std::move(name);
+  rows.out = a.kv_heads * block;
+  rows.rows_of = RowsOf{a.qkv.name, block, a.qkv.out / a.kv_heads, first};
+  return rows;
+}
+
+}  // namespace
+
+LinearSpec AttentionSpec::queries() const {
+  return rows_of_groups(*this, name + ".q", 0, group() * qk_dim);
+}
+
+LinearSpec AttentionSpec::keys_and_values() const {
+  return rows_of_groups(*this, name + ".kv", group() * qk_dim, qk_dim + v_dim);
+}
+
+WeightSpec weight_of(const LinearSpec& l) {
+  const Shape shape = l.experts > 0 ? Shape{l.experts, l.out, l.in} : Shape{l.out, l.in};
+  WeightSpec w{l.name + ".weight", shape, l.role, l.stddev, 0, l.meets, l.share, l.tied, l.rows_of};
+  if (w.rows_of) w.rows_of->whole += ".weight";
+  return w;
+}
+
+WeightSpec weight_of(const TableSpec& t) {
+  return {t.name, {t.rows, t.width}, t.role, t.stddev};
+}
+
+WeightSpec bias_of(const LinearSpec& l) {
+  return {l.name + ".bias", l.experts > 0 ? Shape{l.experts, l.out} : Shape{l.out}, l.role};
+}
+
+WeightSpec gamma_of(const NormSpec& n) {
+  return {n.name + ".gamma", {n.width}, Role::whole, 0, 1};
+}
+
+WeightSpec beta_of(const NormSpec& n) {
+  return {n.name + ".beta", {n.width}, Role::whole};
+}
+
+namespace {
+
+void add(std::vector<WeightSpec>& list, const LinearSpec& l) {
+  list.push_back(weight_of(l));
+  if (l.bias) list.push_back(bias_of(l));
+}
+
+void add(std::vector<WeightSpec>& list, const NormSpec& n) {
+  list.push_back(gamma_of(n));
+  if (n.kind == NormKind::layer_norm) list.push_back(beta_of(n));
+}
+
+void add(std::vector<WeightSpec>& list, const AttentionSpec& a) {
+  add(list, a.qkv);
+  if (a.q_norm) add(list, *a.q_norm);
+  if (a.k_norm) add(list, *a.k_norm);
+  add(list, a.proj);
+}
+
+void add(std::vector<WeightSpec>& list, const LatentAttentionSpec& a) {
+  add(list, a.down);
+  if (a.q_norm) add(list, *a.q_norm);
+  add(list, a.kv_norm);
+  add(list, a.q);
+  add(list, a.kv);
+  add(list, a.proj);
+}
+
+void add(std::vector<WeightSpec>& list, const MlpSpec& m) {
+  add(list, m.fc1);
+  add(list, m.fc2);
+}
+
+void add(std::vector<WeightSpec>& list, const MoeSpec& m) {
+  add(list, m.router);
+  add(list, m.expert);
+  if (m.shared) add(list, *m.shared);
+}
+
+}  // namespace
+
+std::vector<WeightSpec> weights_of(const EmbeddingSpec& e) {
+  std::vector<WeightSpec> list = {weight_of(e.word)};
+  if (e.position) list.push_back(weight_of(*e.position));
+  if (e.token_type) list.push_back(weight_of(*e.token_type));
+  if (e.norm) add(list, *e.norm);
+  return list;
+}
+
+std::vector<WeightSpec> weights_of(const LayerSpec& layer) {
+  std::vector<WeightSpec> list;
+  for (const BranchSpec& branch : layer.branches) {
+    add(list, branch.norm);
+    std::visit([&](const auto& mixer) { add(list, mixer); }, branch.mixer);
+  }
+  return list;
+}
+
+std::vector<WeightSpec> weights_of(const HeadSpec& head) {
+  std::vector<WeightSpec> list;
+  if (head.norm) add(list, *head.norm);
+  if (head.order) {
+    add(list, head.order->pooler);
+    add(list, head.order->classifier);
+  }
+  if (head.transform) {
+    add(list, head.transform->dense);
+    add(list, head.transform->norm);
+  }
+  add(list, head.logits);
+  return list;
+}
+
+std::vector<WeightSpec> weights_of(const DepthSpec& depth) {
+  std::vector<WeightSpec> list;
+  add(list, depth.word_norm);
+  add(list, depth.hidden_norm);
+  add(list, depth.join);
+  for (const WeightSpec& w : weights_of(depth.layer)) list.push_back(w);
+  add(list, depth.norm);
+  list.push_back(weight_of(depth.logits));
+  return list;
+}
+
+std::vector<WeightSpec> weights_of(const ModelSpec& m, std::int64_t vocab) {
+  std::vector<WeightSpec> all = weights_of(embedding_of(m, vocab));
+  const auto append = [&](const std::vector<WeightSpec>& part) {
+    all.insert(all.end(), part.begin(), part.end());
+  };
+  for (std::int64_t i = 0; i < m.layers; ++i) append(weights_of(layer_of(m, i)));
+  append(weights_of(head_of(m, vocab)));
+  for (std::int64_t i = 0; i < m.mtp_layers; ++i) append(weights_of(depth_of(m, i, vocab)));
+  return all;
+}
+
+}  // namespace mbench

@@ -1,0 +1,206 @@
+// A model as a tree of parts, from which everything else about its weights follows: modules are built from these
+// parts, and the number of parameters, the model's FLOPs and what `mbench plan` prints from the list of weights.
+// Sizes are of the whole model, before any cutting.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "engine/base/shape.h"
+#include "engine/point/model_spec.h"
+
+namespace mbench {
+
+// What a weight is for whoever cuts the model up: a strategy says for each role what it means (plan/plan.h).
+enum class Role : std::uint8_t {
+  column,      // first linear layer of a pair: cut by output
+  row,         // second of a pair: cut by input
+  vocabulary,  // a table looked up by token
+  logits,      // what makes logits: cut by output, which may be gathered
+  whole,       // small: the same on every rank
+  expert_column,
+  expert_row
+};
+inline constexpr int kRoles = 7;
+std::string_view name_of(Role);
+constexpr bool is_expert(Role role) {
+  return role == Role::expert_column || role == Role::expert_row;
+}
+
+// Which tokens meet a weight in a matrix product.
+enum class Meets : std::uint8_t {
+  none,  // no product: a vector, or a table that is looked up
+  every_token,
+  first_token,  // one position of a sample
+  routed_token  // experts: of a layer's experts a token meets its active ones
+};
+
+// Rows of a weight that stands, in pieces, in others: row r is row r / block * stride + first + r % block of the whole one,
+// and is drawn as that is.
+struct RowsOf {
+  std::string whole;
+  std::int64_t block = 0, stride = 0, first = 0;
+};
+
+// y = x W^T (+ b), W [out, in]. Tied: the weight is another part's table.
+struct LinearSpec {
+  std::string name;
+  std::int64_t in = 0, out = 0;
+  Role role = Role::whole;
+  bool bias = true;
+  float stddev = 0;
+  Meets meets = Meets::every_token;
+  bool tied = false;
+  std::int64_t experts = 0;  // so many of them as one weight [experts, out, in]; 0: the weight is [out, in]
+  double share = 1;          // of the experts that a token meets
+  std::optional<RowsOf> rows_of{};
+};
+
+struct NormSpec {
+  std::string name;
+  NormKind kind = NormKind::layer_norm;
+  std::int64_t width = 0;
+  float eps = 1e-5f;
+};
+
+struct TableSpec {
+  std::string name;
+  std::int64_t rows = 0, width = 0;
+  Role role = Role::whole;
+  float stddev = 0;
+};
+
+struct AttentionSpec {
+  std::string name;  // of its dropout
+  std::int64_t heads = 0, kv_heads = 0;
+  std::int64_t qk_dim = 0, v_dim = 0;  // of one head
+  bool causal = true;
+  std::optional<RopeSpec> rope;
+  std::optional<NormSpec> q_norm,
+      k_norm;  // of each head's columns, before they are turned; one for all heads
+  // [kv_heads, (the queries of heads / kv_heads heads, key, value)]: what shares a head of keys and values lies side by
+  // side, as Megatron packs it.
+  LinearSpec qkv;
+  LinearSpec proj;
+
+  std::int64_t group() const { return heads / kv_heads; }  // heads that share keys and values
+  // The queries of qkv alone, and its keys and values: for layouts in which a group of heads is more than one rank's.
+  LinearSpec queries() const;
+  LinearSpec keys_and_values() const;
+};
+
+// Latent attention (DeepSeek-V2): queries, and keys and values together, are made of normed latents, vectors of low rank.
+// One part of a query and a key has no position; the other is turned, and that of the key is the same for all heads.
+struct LatentAttentionSpec {
+  std::string name;  // of its dropout
+  std::int64_t heads = 0;
+  std::int64_t q_rank = 0, kv_rank = 0;                   // q_rank 0: queries straight from hidden
+  std::int64_t turned_dim = 0, plain_dim = 0, v_dim = 0;  // of one head
+  bool causal = true;
+  std::optional<RopeSpec> rope;
+  LinearSpec down;  // to (the latent of queries, that of keys and values, the key's turned columns)
+  std::optional<NormSpec> q_norm;
+  NormSpec kv_norm;
+  LinearSpec q;   // to [heads, (turned, plain)]
+  LinearSpec kv;  // to [heads, (plain, value)]
+  LinearSpec proj;
+
+  std::int64_t qk_dim() const { return turned_dim + plain_dim; }
+};
+
+struct MlpSpec {
+  Activation activation = Activation::gelu;
+  LinearSpec fc1, fc2;  // with a gated activation, fc1 makes [width, (gate, up)]
+};
+
+// A mixture of experts: a router sends each token to `active` of the experts; the shared one sees all tokens.
+struct MoeSpec {
+  std::string name;
+  std::int64_t experts = 0, active = 0;
+  RoutingSpec routing;
+  LinearSpec router;
+  MlpSpec expert;  // all of them: weights [experts, out, in]
+  std::optional<MlpSpec> shared;
+};
+
+// y = x + dropout(mixer(norm(x))), or with the norm last.
+struct BranchSpec {
+  std::string name;
+  NormSpec norm;
+  std::variant<AttentionSpec, LatentAttentionSpec, MlpSpec, MoeSpec> mixer;
+};
+
+struct LayerSpec {
+  NormPlace norm_place = NormPlace::pre;
+  std::vector<BranchSpec> branches;
+};
+
+struct EmbeddingSpec {
+  TableSpec word;
+  std::optional<TableSpec> position, token_type;
+  std::optional<NormSpec> norm;  // of their sum, where layers have their norms last
+};
+
+// Predicts words: final norm, an optional transform (dense, GELU, norm), logits. With `order`, a classifier of two
+// classes on the first position too.
+struct HeadSpec {
+  struct Order {
+    LinearSpec pooler, classifier;
+  };
+  struct Transform {
+    LinearSpec dense;
+    Activation activation = Activation::gelu;
+    NormSpec norm;
+  };
+  std::optional<NormSpec> norm;  // where layers have their norms first
+  std::optional<Order> order;
+  std::optional<Transform> transform;
+  LinearSpec logits;
+};
+
+// A depth of multi-token prediction (DeepSeek-V3 Technical Report, 2.2): the hidden activations of the model, or of the depth
+// before, and the embedded words that were predicted from them, each normed, are joined and go through a layer and a norm;
+// the model's own logits predict one word further on. Its word table and logits are the model's.
+struct DepthSpec {
+  NormSpec word_norm, hidden_norm;
+  LinearSpec join;  // from (word, hidden)
+  LayerSpec layer;
+  NormSpec norm;
+  LinearSpec logits;
+};
+
+// Of one model, with so many rows in its tables of words: the vocabulary, or more where it is padded. Unsupported
+// where the model's sizes do not determine a part's.
+EmbeddingSpec embedding_of(const ModelSpec& model, std::int64_t vocab);
+LayerSpec layer_of(const ModelSpec& model, std::int64_t index);
+HeadSpec head_of(const ModelSpec& model, std::int64_t vocab);
+DepthSpec depth_of(const ModelSpec& model, std::int64_t depth, std::int64_t vocab);  // depth: from 0
+
+// One weight, a matrix of a product or not.
+struct WeightSpec {
+  std::string name;  // unique; its initial value is drawn by it
+  Shape shape;       // [out, in] of a linear layer, [rows, width] of a table, [width] of a vector
+  Role role = Role::whole;
+  float stddev = 0;  // initial values: normal with this deviation, or, where it is 0, `constant`
+  float constant = 0;
+  Meets meets = Meets::none;
+  double share = 1;
+  bool tied = false;  // stands for a table that is counted elsewhere
+  std::optional<RowsOf> rows_of{};
+};
+WeightSpec weight_of(const LinearSpec& linear);
+WeightSpec weight_of(const TableSpec& table);
+WeightSpec bias_of(const LinearSpec& linear);
+WeightSpec gamma_of(const NormSpec& norm);
+WeightSpec beta_of(const NormSpec& norm);
+
+// Every weight of the model in the order in which a rank that holds all of it has them.
+std::vector<WeightSpec> weights_of(const EmbeddingSpec& embedding);
+std::vector<WeightSpec> weights_of(const LayerSpec& layer);
+std::vector<WeightSpec> weights_of(const HeadSpec& head);
+std::vector<WeightSpec> weights_of(const DepthSpec& depth);
+std::vector<WeightSpec> weights_of(const ModelSpec& model, std::int64_t vocab);
+
+}  // namespace mbench

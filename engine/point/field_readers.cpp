@@ -1,0 +1,169 @@
+#include "engine/point/field_readers.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "engine/base/json_reader.h"
+#include "engine/point/bundles.h"
+#include "engine/point/regions.h"
+
+namespace mbench {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+std::string read_data(const json& value, const std::string& where) {
+  const std::string data = read_string(value, where);
+  const auto names_file = [&](std::string_view scheme) { return data.starts_with(scheme) && data != scheme; };
+  if (data != "synthetic" && !names_file("text:") && !names_file("tokens:"))
+    fail(ErrorKind::bad_input, where, "no such data, got {}, need synthetic, text:FILE or tokens:FILE",
+         short_json(value));
+  return data;
+}
+
+std::string read_device(const json& value, const std::string& where) {
+  const std::string device = read_string(value, where);
+  const bool sim = device.starts_with("sim:");
+  const std::size_t x = device.find('x', 4);
+  const bool sized = sim && x != std::string::npos && x > 4 && x + 1 < device.size() &&
+                     std::all_of(device.begin() + 4, device.begin() + static_cast<std::ptrdiff_t>(x),
+                                 [](char c) { return c >= '0' && c <= '9'; });
+  if (device != "cpu" && device != "cuda" && !sized)
+    fail(ErrorKind::bad_input, where, "no such device, got {}, need cpu, cuda or sim:<N>x<MACHINE>",
+         short_json(value));
+  return device;
+}
+
+std::string read_strategy(const json& value, const std::string& where) {
+  if (value.is_string() && value.get_ref<const std::string&>().empty())
+    return "";  // as a point writes "none named"
+  std::vector<std::string> names;
+  for (const Bundle& b : bundles()) names.emplace_back(b.name);
+  if (!value.is_string() || std::find(names.begin(), names.end(), value.get<std::string>()) == names.end())
+    fail(ErrorKind::bad_input, where, "no such strategy, got {}, {}", short_json(value),
+         nearest_choice(value.is_string() ? value.get<std::string>() : value.dump(), names));
+  return value.get<std::string>();
+}
+
+std::vector<FieldChoice> strategy_choices() {
+  std::vector<FieldChoice> all;
+  for (const Bundle& bundle : bundles()) {
+    std::string doc;
+    for (const auto& [key, value] : bundle.fields.items())
+      doc += fmt::format("{}`{}: {}`", doc.empty() ? "" : ", ", key, value.is_string() ? value.get<std::string>() : value.dump());
+    all.push_back({bundle.name, doc + "."});
+  }
+  return all;
+}
+
+// As a point writes "none named" too.
+ordered_json strategy_schema() {
+  std::vector<FieldChoice> choices = strategy_choices();
+  choices.insert(choices.begin(), {"", "None named."});
+  return choices_schema(choices);
+}
+
+RouterMode read_router_field(const json& value, const std::string& where) {
+  return read_router(read_string(value, where), where);
+}
+
+}  // namespace
+
+Zero read_zero(const json& value, const std::string& where) {
+  if (!value.is_string()) return static_cast<Zero>(read_int(value, where, 0, 3));
+  std::vector<std::string> names;
+  for (const NamedChoice<Zero>& choice : choices_of<Zero>()) {
+    if (choice.value <= Zero::stage_3) continue;  // numbers
+    if (value.get_ref<const std::string&>() == choice.name) return choice.value;
+    names.emplace_back(choice.name);
+  }
+  fail(ErrorKind::bad_input, where, "no such choice, got {}, {}", short_json(value), nearest_choice(value.get<std::string>(), names));
+}
+
+ordered_json zero_schema() {
+  std::vector<FieldChoice> named = documented<Zero>();
+  std::erase_if(named, [](const FieldChoice& choice) { return choice.name.size() == 1; });
+  return any_of(range_schema("integer", 0, 3), choices_schema(named));
+}
+
+std::uint64_t read_memory_limit(const json& value, const std::string& where) {
+  if (value.is_string()) return parse_bytes(value.get<std::string>(), where);
+  if (!value.is_number())
+    fail(ErrorKind::bad_input, where, "wrong type, got {}, need bytes or a size such as \"2GiB\"",
+         short_json(value));
+  return static_cast<std::uint64_t>(read_number(value, where, 0, 1e18));
+}
+
+std::map<std::string, std::string> read_env(const json& value, const std::string& where) {
+  if (!value.is_object())
+    fail(ErrorKind::bad_input, where, "wrong type, got {}, need an object of names and texts",
+         short_json(value));
+  std::map<std::string, std::string> env;
+  for (const auto& [name, text] : value.items()) {
+    const std::string path = where + "." + name;
+    if (name.empty() || name.find('=') != std::string::npos || name.find('\0') != std::string::npos)
+      fail(ErrorKind::bad_input, path, "no name for an environment variable, got \"{}\"", name);
+    if (text.is_string() && text.get_ref<const std::string&>().find('\0') != std::string::npos)
+      fail(ErrorKind::bad_input, path,
+           "no value for an environment variable, got a U+0000 in {}, which ends it", short_json(text));
+    if (!text.is_string() && !text.is_number())
+      fail(ErrorKind::bad_input, path, "wrong type, got {}, need a string or a number", short_json(text));
+    env[name] = text.is_string() ? text.get<std::string>() : text.dump();
+  }
+  return env;
+}
+
+std::map<std::string, double> read_machine(const json& value, const std::string& where) {
+  if (!value.is_object())
+    fail(ErrorKind::bad_input, where, "wrong type, got {}, need an object of figures by their path",
+         short_json(value));
+  std::map<std::string, double> figures;
+  for (const auto& [path, figure] : value.items())
+    figures[path] = read_number(figure, where + "." + path, std::numeric_limits<double>::lowest());
+  return figures;
+}
+
+FieldValues<TextReader> data_values() {
+  return {read_data,
+          {{"type", "string"}, {"pattern", "^(synthetic|(text|tokens):(.|\\n)+)$"}},
+          {{"synthetic", "Drawn from the seed."},
+           {"text:FILE", "The bytes of a file."},
+           {"tokens:FILE", "The uint16 or uint32 files of nanoGPT and llm.c."}}};
+}
+
+FieldValues<TextReader> device_values() {
+  return {read_device,
+          {{"type", "string"}, {"pattern", "^(cpu|cuda|sim:[0-9]+x.+)$"}},
+          {{"cpu", "This machine's processor."},
+           {"cuda", "NVIDIA GPUs."},
+           {"sim:<N>x<MACHINE>", "So many devices of a simulated machine."}}};
+}
+
+FieldValues<TextReader> strategy_values() {
+  return {read_strategy, strategy_schema(), strategy_choices()};
+}
+
+FieldValues<RouterMode (*)(const json&, const std::string&)> router_values() {
+  return {read_router_field,
+          {{"type", "string"}, {"pattern", "^(balanced|learned|capacity:.+)$"}},
+          {{"balanced", "By position: every expert has the same share. Sizes depend on neither data nor layout."},
+           {"capacity:F", "As learned, but an expert has room for F times its share; what is beyond is dropped, what is left padded."},
+           {"learned", "As the router says: the sizes follow the data."}}};
+}
+
+std::vector<FieldChoice> recompute_choices() {
+  return {{"none", "Everything is kept."},
+          {"selective", "`core_attention`."},
+          {"full", "Whole layers: only the input of a layer is kept."},
+          {"core_attention", "Of the attention core, queries, keys and values are kept."},
+          {"mla_up_proj", "Of latent attention's queries, keys and values, the latents are kept."},
+          {"mlp", "Of a feed-forward block, its input is kept."},
+          {"moe", "Of a mixture of experts, its input is kept."},
+          {"moe_act", "Of experts, the input of the activation is kept, not its output."},
+          {"norm", "Of a norm, its input is kept, not its output."},
+          {"alternate_products", "Of a LLaMA layer, its input, the output of attention and every second product are kept (torchtitan's "
+                                 "selective activation checkpointing by op)."}};
+}
+
+}  // namespace mbench

@@ -1,0 +1,55 @@
+// How the work of a point is cut up, kept and ordered: the part that changes no number but by rounding.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "engine/point/choices.h"
+#include "engine/point/regions.h"
+
+namespace mbench {
+
+struct LayoutSpec {
+  std::int64_t tp = 1, pp = 1, dp = 1, cp = 1;
+  CpCommunication cp_communication = CpCommunication::ring;
+  EpCommunication ep_communication = EpCommunication::all_to_all;
+  // Of experts, folded over tp x cp x dp: ranks that have different ones, and ranks that have parts of one; 0: as many as tp.
+  std::int64_t ep = 1, etp = 0;
+  Replicas replicas = Replicas::ranks;  // of dp: a process each, or threads of one that copies weights around
+  bool sequence_parallel = false;
+  bool vocab_parallel = true;  // tables of words and logits are split over tp
+  std::int64_t vocab_multiple = 0;  // those tables have a multiple of vocab_multiple * tp rows; 0: as the framework has it
+  TpGathers tp_gathers = TpGathers::block;
+  bool tp_comm_overlap = false;  // exchanges over tp in parts beside layers' products, as with Transformer Engine's Userbuffers
+  Recompute recompute = Recompute::none;
+  std::int64_t recompute_layers = 0;  // so many first layers of each chunk of a stage alone; 0: all
+  std::string strategy;  // the named bundle that set sequence_parallel and recompute; empty if none was named
+  ScheduleKind schedule = ScheduleKind::one_f_one_b;
+  std::int64_t virtual_stages = 1;  // chunks per stage, interleaved only
+  // Micro batches that a stage runs through one chunk before it goes to the next, interleaved only; 0: as many as stages.
+  std::int64_t micro_batch_group = 0;
+  // Layers of the first and of the last stage, where the other stages share the rest; 0: what all of them share.
+  std::int64_t first_stage_layers = 0, last_stage_layers = 0;
+  // The last stage makes the gradient of the logits' weight when all its backwards are done (--defer-embedding-wgrad-compute),
+  // of so many micro batches at most; 0: of all.
+  bool defer_embedding_wgrad = false;
+  std::int64_t wgrad_deferral_limit = 0;
+  Zero zero = Zero::none;  // how model state is sharded over the ranks that replicate it
+  // Gradients are reduced beside the last backward, and updated weights fetched beside the next forward; or alone.
+  bool overlap_grad_reduce = true, overlap_param_gather = true;
+  // Copies of sharded state: it is sharded within as many groups of neighbouring ranks, and replicated between them.
+  std::int64_t optimizer_instances = 1;
+  bool fsdp_no_sync = false;  // fsdp: gradients accumulate whole over micro batches and are reduced once
+  Offload offload = Offload::none;
+  bool fused_optimizer = true;  // one launch for all parameters that lie together, not one each
+  bool capture = false;         // the step is recorded once and replayed, as a CUDA graph is
+  // Threads that make samples ready before they are asked for, as DataLoader's num_workers; and whether they go to a GPU from
+  // page-locked memory (pin_memory).
+  std::int64_t loader_workers = 0;
+  bool pinned = false;
+
+  std::int64_t expert_tp() const { return etp == 0 ? tp : etp; }
+  std::int64_t world() const { return tp * pp * dp * cp; }
+  bool operator==(const LayoutSpec&) const = default;
+};
+
+}  // namespace mbench

@@ -1,0 +1,44 @@
+// The measures of a result, one line each: the name in the result file, its unit, how the figures of several
+// ranks become the point's, and whether others may have published it. What writes, reads, merges or names
+// measures goes through this table, so a new one is a member of PointResult and a line here; how it prints is a
+// line of reports/tables/metrics.json, which a test holds against this table.
+#pragma once
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/point/result_fwd.h"
+
+namespace mbench {
+
+// How figures of single ranks become the point's.
+enum class Merge {
+  none,  // told by other figures, the same on every rank, or kept for each
+  max,   // of the rank that has most
+  min,   // of the rank that has least
+  mean   // over the ranks
+};
+
+struct Metric {
+  std::string name;
+  std::string_view unit;  // "MiB", "ms", "fraction"; empty for a text or a plain number
+  Merge merge;
+  bool publishable;  // whether it can be a figure of a spec's `published`: one number for a point
+  std::vector<std::string> parts;  // of the dotted names: "mean", "weights", "first"; empty for a plain value
+  std::function<nlohmann::ordered_json(const PointResult&)> write;  // null where it is unknown
+  // Of a value that is not null; `where` is its JSON path.
+  std::function<void(PointResult&, const nlohmann::json&, const std::string& where)> read;
+};
+
+// In the order of the result file.
+const std::vector<Metric>& metrics();
+// Internal error for a name that is none.
+const Metric& metric_named(std::string_view name);
+
+// The point's figure of what each rank measured; NaN is unknown, and what one rank does not know nobody knows.
+std::optional<double> merge_ranks(std::string_view metric, const std::vector<double>& of_ranks);
+
+}  // namespace mbench

@@ -1,0 +1,282 @@
+#include "engine/point/model_spec.h"
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "engine/base/embedded.h"
+#include "engine/base/json_reader.h"
+#include "engine/point/architecture.h"
+#include "engine/point/model_heads.h"
+#include "engine/point/model_parts.h"
+
+namespace mbench {
+
+namespace family_files {
+const EmbeddedFiles& files();
+}
+namespace model_files {
+const EmbeddedFiles& files();
+}
+
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+// Bounds that keep every product of sizes (parameters, FLOPs) inside 64 bits.
+constexpr std::int64_t kMaxSize = 16777216;
+
+struct Size {
+  const char* key;
+  std::int64_t ModelSpec::*field;
+  std::int64_t high;
+};
+// Every model has these; ffn alone may be left out.
+constexpr Size kSizes[] = {
+    {"layers", &ModelSpec::layers, 16384},   {"hidden", &ModelSpec::hidden, 1 << 20},
+    {"heads", &ModelSpec::heads, 1 << 16},   {"ffn", &ModelSpec::ffn, 1 << 22},
+    {"vocab", &ModelSpec::vocab, kMaxSize}, {"positions", &ModelSpec::positions, kMaxSize}};
+// A dense model with full attention does not have these.
+constexpr Size kOptionalSizes[] = {{"kv_heads", &ModelSpec::kv_heads, 1 << 16},
+                                   {"head_dim", &ModelSpec::head_size, 1 << 16},
+                                   {"experts", &ModelSpec::experts, 1 << 16},
+                                   {"active_experts", &ModelSpec::active_experts, 1 << 16},
+                                   {"shared_experts", &ModelSpec::shared_experts, 1 << 16},
+                                   {"expert_ffn", &ModelSpec::expert_ffn, 1 << 22},
+                                   {"dense_layers", &ModelSpec::dense_layers, 16384},
+                                   {"mtp_layers", &ModelSpec::mtp_layers, 64},
+                                   {"q_lora_rank", &ModelSpec::q_lora_rank, 1 << 20},
+                                   {"kv_lora_rank", &ModelSpec::kv_lora_rank, 1 << 20},
+                                   {"qk_nope_head_dim", &ModelSpec::qk_nope_head_dim, 1 << 16},
+                                   {"qk_rope_head_dim", &ModelSpec::qk_rope_head_dim, 1 << 16},
+                                   {"v_head_dim", &ModelSpec::v_head_dim, 1 << 16}};
+
+const std::map<std::string, ModelParts>& families() {
+  static const std::map<std::string, ModelParts> all = [] {
+    std::map<std::string, ModelParts> found;
+    for (const auto& [name, text] : family_files::files()) {
+      const std::string where = "engine/point/families/" + name + ".json";
+      const json file = parse_json(text, where);
+      ObjectReader top(file, where + ": $");
+      top.require("source", "where the family was published");
+      ObjectReader parts(top.require("parts", "an object of parts"), top.path("parts"));
+      ModelParts p;
+      for (const PartField& field : part_fields())
+        if (!field.optional)
+          field.read(p, parts.require(field.key, "a part that every family names"), parts.path(field.key));
+        else if (const json* given = parts.find(field.key))
+          field.read(p, *given, parts.path(field.key));
+      parts.refuse_unknown();
+      top.refuse_unknown();
+      found.emplace(name, p);
+    }
+    return found;
+  }();
+  return all;
+}
+
+std::string read_family(const json& value, const std::string& where) {
+  const std::string name = read_string(value, where);
+  if (!families().contains(name))
+    fail(ErrorKind::bad_input, where, "no such choice, got {}, {}", short_json(value),
+         nearest_choice(name, family_names()));
+  return name;
+}
+
+// Reads what `object` has of a model into `m`. `complete`: whether it must have every size.
+void read_sizes(ObjectReader& object, bool complete, ModelSpec& m) {
+  bool widened = false, ffn = false;
+  for (const Size& s : kSizes) {
+    const bool optional = s.field == &ModelSpec::ffn;
+    const json* given = complete && !optional ? &object.require(s.key, "a whole number") : object.find(s.key);
+    if (!given) continue;
+    m.*s.field = read_int(*given, object.path(s.key), 1, s.high);
+    widened = widened || s.field == &ModelSpec::hidden;
+    ffn = ffn || optional;
+  }
+  if (widened && !ffn) m.ffn = 4 * m.hidden;
+  for (const Size& s : kOptionalSizes)
+    if (const json* given = object.find(s.key)) m.*s.field = read_int(*given, object.path(s.key), 0, s.high);
+  if (m.experts == 0) {
+    for (const auto& [key, field] : {std::pair("active_experts", &ModelSpec::active_experts),
+                                     {"shared_experts", &ModelSpec::shared_experts},
+                                     {"expert_ffn", &ModelSpec::expert_ffn},
+                                     {"dense_layers", &ModelSpec::dense_layers}})
+      if (m.*field > 0)
+        fail(ErrorKind::bad_input, object.path(key), "of a mixture of experts, got {}, need \"experts\" too",
+             m.*field);
+    return;
+  }
+  if (m.active_experts < 1 || m.active_experts > m.experts)
+    fail(ErrorKind::bad_input, object.path("active_experts"),
+         "experts that a token visits, got {}, need 1 to {}, the experts there are", m.active_experts,
+         m.experts);
+  if (m.dense_layers >= m.layers)
+    fail(ErrorKind::bad_input, object.path("dense_layers"),
+         "layers without experts, got {} of {}, need at most {}, or a model with experts 0", m.dense_layers,
+         m.layers, m.layers - 1);
+}
+
+void read_parts(ObjectReader& object, ModelSpec& m) {
+  ModelParts parts = m.parts();
+  for (const PartField& field : part_fields())
+    if (const json* given = object.find(field.key)) field.read(parts, *given, object.path(field.key));
+  const RoutingSpec& r = parts.routing;
+  const auto routing = [&](const char* key) { return object.path("routing") + "." + key; };
+  if (m.experts > 0 && (r.groups < 1 || m.experts % r.groups != 0))
+    fail(ErrorKind::bad_input, routing("groups"), "got {}, need a divisor of the {} experts, {}", r.groups,
+         m.experts, nearest_divisors(r.groups, m.experts));
+  if (m.experts > 0 && r.chosen_groups * (m.experts / r.groups) < m.active_experts)
+    fail(ErrorKind::bad_input, routing("chosen_groups"),
+         "got {} groups of {} experts, need at least {} to choose {} experts from", r.chosen_groups,
+         m.experts / r.groups, (m.active_experts + m.experts / r.groups - 1) / (m.experts / r.groups),
+         m.active_experts);
+  if (m.experts > 0 && r.group_score == GroupScore::best_two && r.groups > 1 && m.experts / r.groups < 2)
+    fail(ErrorKind::bad_input, routing("group_score"), "best_two of groups of one expert, need best");
+  m.own_parts = parts == parts_of_family(m.family) ? std::nullopt : std::optional(parts);
+}
+
+// Sizes and parts as a JSON object; of parts and optional sizes those that are not at their default.
+template <class Json>
+void write_all(const ModelSpec& m, Json& out) {
+  out["family"] = m.family;
+  for (const Size& s : kSizes) out[s.key] = m.*s.field;
+  for (const Size& s : kOptionalSizes)
+    if (m.*s.field != 0) out[s.key] = m.*s.field;
+  if (!m.own_parts) return;
+  for (const PartField& field : part_fields())
+    if (const json own = field.write(*m.own_parts); own != field.write(parts_of_family(m.family)))
+      out[field.key] = own;
+}
+
+}  // namespace
+
+const ModelParts& ModelSpec::parts() const {
+  return own_parts ? *own_parts : parts_of_family(family);
+}
+
+const std::vector<std::string>& family_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const auto& [name, parts] : families()) all.push_back(name);
+    return all;
+  }();
+  return names;
+}
+
+const ModelParts& parts_of_family(const std::string& family) {
+  const auto it = families().find(family);
+  if (it == families().end())
+    fail(ErrorKind::internal, "model", "no family {}, {}", family, nearest_choice(family, family_names()));
+  return it->second;
+}
+
+const std::vector<ModelSpec>& model_presets() {
+  static const std::vector<ModelSpec> presets = [] {
+    std::vector<ModelSpec> all;
+    for (const auto& [file, text] : model_files::files()) {
+      const std::string where = "engine/point/models/" + file + ".json";
+      const json top = parse_json(text, where);
+      ObjectReader reader(top, where + ": $");
+      reader.require("source", "where the sizes were published");
+      const std::string family = read_family(reader.require("family", "a family"), reader.path("family"));
+      const json& models = reader.require("models", "an object of models by name");
+      reader.refuse_unknown();
+      for (const auto& [name, sizes] : models.items()) {
+        ObjectReader object(sizes, reader.path("models." + name));
+        ModelSpec m;
+        m.name = name;
+        m.family = family;
+        read_sizes(object, true, m);
+        read_parts(object, m);
+        object.find("about");
+        object.refuse_unknown();
+        check_heads(m, reader.path("models." + name));
+        all.push_back(m);
+      }
+    }
+    return all;
+  }();
+  return presets;
+}
+
+const ModelSpec& find_preset(const std::string& name, const std::string& where) {
+  std::vector<std::string> names;
+  for (const ModelSpec& m : model_presets()) {
+    if (m.name == name) return m;
+    names.push_back(m.name);
+  }
+  fail(ErrorKind::bad_input, where, "no such model, got \"{}\", {}", name, nearest_choice(name, names));
+}
+
+ModelSpec read_model(const json& value, const std::string& where) {
+  if (value.is_string()) return find_preset(value.get<std::string>(), where);
+  if (!value.is_object())
+    fail(ErrorKind::bad_input, where, "wrong type, got {}, need the name of a preset or an object",
+         short_json(value));
+  ObjectReader object(value, where);
+  ModelSpec m;
+  m.name = "custom";
+  const json* preset = object.find("preset");
+  if (preset) m = find_preset(read_string(*preset, object.path("preset")), object.path("preset"));
+  if (const json* name = object.find("name")) m.name = read_string(*name, object.path("name"));
+  if (const json* family = object.find("family")) {
+    m.family = read_family(*family, object.path("family"));
+    m.own_parts.reset();
+  } else if (!preset) {
+    object.require("family", fmt::format("one of {}, or \"preset\" with the model it starts from",
+                                         fmt::join(family_names(), ", ")));
+  }
+  read_sizes(object, preset == nullptr, m);
+  read_parts(object, m);
+  object.refuse_unknown();
+  check_heads(m, where);
+  return m;
+}
+
+ordered_json model_schema() {
+  ordered_json presets = ordered_json::array(), properties = ordered_json::object();
+  for (const ModelSpec& m : model_presets()) presets.push_back(m.name);
+  properties["preset"] = {{"enum", presets}};
+  properties["name"] = {{"type", "string"}};
+  properties["family"] = {{"enum", family_names()}};
+  for (const Size& s : kSizes) properties[s.key] = {{"type", "integer"}, {"minimum", 1}, {"maximum", s.high}};
+  for (const Size& s : kOptionalSizes) properties[s.key] = {{"type", "integer"}, {"minimum", 0}, {"maximum", s.high}};
+  for (const PartField& field : part_fields()) properties[field.key] = ordered_json::object();  // each part's reader knows
+  const auto required = [](const char* key) { return ordered_json{{"required", ordered_json::array({key})}}; };
+  ordered_json object = {{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
+  object["anyOf"] = ordered_json::array({required("preset"), required("family")});
+  return {{"anyOf", ordered_json::array({ordered_json{{"enum", presets}}, object})}};
+}
+
+ordered_json write_model(const ModelSpec& m) {
+  for (const ModelSpec& preset : model_presets())
+    if (preset == m) return m.name;
+  ordered_json out = {{"name", m.name}};
+  write_all(m, out);
+  return out;
+}
+
+json model_identity(const ModelSpec& m) {
+  json out = json::object();
+  write_all(m, out);
+  return out;
+}
+
+std::optional<std::int64_t> known_parameter_count(const ModelSpec& m, std::int64_t tp, std::int64_t multiple) {
+  try {
+    return parameter_count(m, tp, multiple);
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::unsupported) throw;
+    return std::nullopt;
+  }
+}
+
+std::int64_t parameter_count(const ModelSpec& m, std::int64_t tp, std::int64_t multiple) {
+  std::int64_t n = 0;
+  for (const WeightSpec& w : weights_of(m, m.padded_vocab(tp, multiple)))
+    if (!w.tied) n += w.shape.numel();
+  return n;
+}
+
+}  // namespace mbench

@@ -1,0 +1,156 @@
+// What a model is: its sizes, and the parts that its family is made of. Data only: a family is a file of
+// engine/point/families, a preset a line of a file of engine/point/models, each with its source.
+//
+// A spec may ask for any family or combination of parts; one that this binary has no module for is the outcome
+// `unsupported` (strategies/model.cpp), not a refusal.
+#pragma once
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mbench {
+
+enum class NormKind { layer_norm, rms_norm };
+enum class NormPlace { pre, post };  // before a branch, or after its residual sum
+enum class Activation {
+  gelu,
+  gelu_erf,
+  swiglu,
+  squared_relu
+};                                                // of the feed-forward block; gelu is its tanh form
+enum class PositionKind { learned, rotary };      // a table added to the embedding, or a turn of Q and K
+enum class AttentionForm { multi_head, latent };  // keys and values as they are, or of low rank
+enum class Objective { next_token, masked_words_and_order };  // what the loss is: see train/data.h
+enum class RouterScore { softmax, sigmoid };                  // of the logits of a mixture's router
+enum class GroupScore { best, best_two };  // of a group of experts: its largest score, or its two largest
+
+std::string_view name_of(NormKind);
+std::string_view name_of(NormPlace);
+std::string_view name_of(Activation);
+std::string_view name_of(PositionKind);
+std::string_view name_of(AttentionForm);
+std::string_view name_of(Objective);
+std::string_view name_of(RouterScore);
+std::string_view name_of(GroupScore);
+
+// Rotary positions (Su et al. 2021): the pair i of a head's n turned columns turns by position / base^(2 i / n). LLaMA 3.1
+// turns pairs of long wavelengths more slowly: `factor` times where the wavelength is above original_positions /
+// low_frequency_factor, not at all below original_positions / high_frequency_factor, and by degrees between them.
+struct RopeSpec {
+  double base = 10000;
+  double fraction = 1;  // of a head's columns that are turned, the first ones
+  double factor = 1;    // 1: none is slowed down
+  double low_frequency_factor = 1, high_frequency_factor = 4;
+  std::int64_t original_positions = 8192;
+  bool operator==(const RopeSpec&) const = default;
+
+  // Columns of a head of that width that are turned, an even number.
+  std::int64_t turned(std::int64_t head_dim) const;
+  // [turned / 2]: radians a position.
+  std::vector<float> frequencies(std::int64_t head_dim) const;
+};
+
+// How the router of a mixture of experts chooses and weighs (ops/route.h): the k experts of the largest scores, or, with
+// groups, the best of the best groups (node-limited routing, DeepSeek-V2 and V3). A chosen expert counts by its score
+// times `scale`, divided by the sum of the chosen ones with `normalise`.
+struct RoutingSpec {
+  RouterScore score = RouterScore::softmax;
+  bool normalise = true;
+  double scale = 1;
+  std::int64_t groups = 1, chosen_groups = 1;
+  GroupScore group_score = GroupScore::best;
+  // Added to the loss, with the coefficients: what evens out the experts' loads (Switch, GShard), and what keeps logits
+  // small (ST-MoE).
+  double balance_loss = 0, z_loss = 0;
+  // Balancing without a loss (DeepSeek-V3): a correction is added to each score for the choice alone, and moved by so much
+  // after every step, up where an expert got less than the mean and down where more.
+  double correction_speed = 0;
+  bool operator==(const RoutingSpec&) const = default;
+};
+
+// What layers, embedding and head are made of.
+struct ModelParts {
+  NormKind norm = NormKind::layer_norm;
+  NormPlace norm_place = NormPlace::pre;
+  Activation activation = Activation::gelu;
+  PositionKind position = PositionKind::learned;
+  AttentionForm attention_form = AttentionForm::multi_head;
+  Objective objective = Objective::next_token;
+  bool causal = true;            // a position attends to those before it alone
+  bool bias = true;              // of linear layers
+  bool tied_embedding = true;    // one table embeds words and makes logits
+  bool qk_norm = false;          // an RMS norm of each head's query and key, before they are turned
+  std::int64_t token_types = 0;  // rows of a table of segments; 0: none
+  double norm_eps = 1e-5;
+  RopeSpec rope;        // where positions are rotary
+  RoutingSpec routing;  // where there are experts
+  double mtp_loss_scaling_factor =
+      0.1;  // of the mean of the losses of multi-token prediction, as Megatron names it
+  bool operator==(const ModelParts&) const = default;
+};
+
+struct ModelSpec {
+  std::string name;            // the preset's name, or "custom"
+  std::string family = "gpt";  // gives the parts
+  std::int64_t layers = 0;
+  std::int64_t hidden = 0;
+  std::int64_t heads = 0;
+  std::int64_t ffn = 0;        // width of the feed-forward block; 4 * hidden unless given
+  std::int64_t vocab = 0;      // before padding
+  std::int64_t positions = 0;  // the longest sequence; rows of the table where positions are learned
+  // Latent attention (DeepSeek-V2), under the names of the published configurations; 0 in other forms of attention. Of a head's
+  // query and key, the width is the sum of the two.
+  std::int64_t q_lora_rank = 0;       // of the queries' latent; 0: queries straight from hidden
+  std::int64_t kv_lora_rank = 0;      // of the latent of keys and values
+  std::int64_t qk_nope_head_dim = 0;  // columns without positions
+  std::int64_t qk_rope_head_dim = 0;  // turned ones; of the key shared by all heads
+  std::int64_t v_head_dim = 0;
+  // Grouped-query attention and mixtures of experts. 0 is "as a dense model": a key and value head for every
+  // head, no experts.
+  std::int64_t kv_heads = 0;
+  std::int64_t head_size = 0;           // "head_dim": width of a head where it is not hidden / heads
+  std::int64_t experts = 0;             // routed ones of a layer
+  std::int64_t active_experts = 0;      // of those, how many a token visits
+  std::int64_t shared_experts = 0;      // visited by every token
+  std::int64_t expert_ffn = 0;          // width of one expert; ffn unless given
+  std::int64_t dense_layers = 0;        // the first ones, which have a block of width ffn and no experts
+  std::int64_t mtp_layers = 0;          // depths of multi-token prediction behind the model, a layer each
+  std::optional<ModelParts> own_parts;  // where they are not the family's
+
+  const ModelParts& parts() const;
+  std::int64_t head_dim() const { return head_size == 0 ? hidden / heads : head_size; }
+  // Rows of a table of words that is padded to a multiple of `multiple` * tp, so that every shard is equal.
+  std::int64_t padded_vocab(std::int64_t tp, std::int64_t multiple = kVocabMultiple) const {
+    return (vocab + multiple * tp - 1) / (multiple * tp) * (multiple * tp);
+  }
+  static constexpr std::int64_t kVocabMultiple = 128;  // Megatron's, whose shards are well aligned
+  bool operator==(const ModelSpec&) const = default;
+};
+
+// The names of the families, and the parts of one; internal error if there is no such family.
+const std::vector<std::string>& family_names();
+const ModelParts& parts_of_family(const std::string& family);
+
+const std::vector<ModelSpec>& model_presets();
+// The preset of that name; bad_input naming `where` and the nearest preset if there is none.
+const ModelSpec& find_preset(const std::string& name, const std::string& where);
+
+// A preset's name, or an object of sizes, "family" or "preset", and parts. bad_input with the nearest choice.
+ModelSpec read_model(const nlohmann::json& value, const std::string& where);
+// What it takes, as JSON Schema: names of presets, and objects of sizes and parts.
+nlohmann::ordered_json model_schema();
+// The preset's name where it is one, else the object that reads as this.
+nlohmann::ordered_json write_model(const ModelSpec& model);
+// What decides the computation: no name, and nothing that stands at its default.
+nlohmann::json model_identity(const ModelSpec& model);
+
+// Trainable weights of the whole model with the vocabulary padded for tp (padded_vocab), from the list of weights
+// (architecture.h). Unsupported where the sizes above do not determine them; known_parameter_count is nothing
+// then.
+std::int64_t parameter_count(const ModelSpec& model, std::int64_t tp, std::int64_t multiple = ModelSpec::kVocabMultiple);
+std::optional<std::int64_t> known_parameter_count(const ModelSpec& model, std::int64_t tp, std::int64_t multiple = ModelSpec::kVocabMultiple);
+
+}  // namespace mbench

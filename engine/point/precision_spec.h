@@ -1,0 +1,31 @@
+// In which types a point's numbers are kept and multiplied.
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "engine/point/choices.h"
+
+namespace mbench {
+
+struct PrecisionSpec {
+  Precision precision = Precision::f32;
+  // Gradients accumulate and are reduced in f32 in fp16 too (Megatron's --accumulate-allreduce-grads-in-fp32), as they always are in
+  // bf16; and bf16's in bf16 (--grad-reduce-in-bf16).
+  bool gradients_in_f32 = false;
+  bool gradients_in_bf16 = false;
+  bool moments_in_bf16 = false;       // Adam's, of 16-bit weights (--exp-avg-dtype, --exp-avg-sq-dtype)
+  bool main_weights_in_bf16 = false;  // bf16 weights without f32 originals: the optimizer updates them as they are
+  Fp8Recipe fp8_recipe = Fp8Recipe::tensorwise;  // of precision fp8
+  bool fp8_parameters = false;                   // of the same: weights of its products in FP8 alone (--fp8-param-gather)
+
+  bool operator==(const PrecisionSpec&) const = default;
+};
+
+// A name, which changes `precision` alone, or an object that says all of it: {"preset": "bf16", "gradients": "bf16", "moments": "bf16",
+// "main_weights": "bf16", "fp8_recipe": "delayed", "fp8_parameters": true}. bad_input at `where` for anything else.
+void read_precision(PrecisionSpec& spec, const nlohmann::json& value, const std::string& where);
+// The name where all else is at its default.
+nlohmann::ordered_json write_precision(const PrecisionSpec& spec);
+nlohmann::ordered_json precision_schema();
+
+}  // namespace mbench

@@ -1,0 +1,100 @@
+// What came of a point. Records hold SI numbers or MiB as their names say; what is
+// unknown is null ("n/a" in a table), never guessed.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/base/category.h"
+#include "engine/base/time_part.h"
+#include "engine/point/hosts.h"
+#include "engine/point/outcome.h"
+#include "engine/point/point.h"
+#include "engine/point/soak.h"
+#include "engine/point/statistics.h"
+
+namespace mbench {
+
+struct MemoryAnatomy {  // MiB at the moment of the peak, on the rank with the highest peak
+  std::array<double, kCategories> mib{};
+  double operator[](Category c) const { return mib[static_cast<std::size_t>(c)]; }
+};
+
+struct TimeAnatomy {  // milliseconds of the mean step by what the slowest rank spent them on; they add up to it
+  TimeByPart ms{};
+  double operator[](TimePart p) const { return ms[static_cast<std::size_t>(p)]; }
+};
+
+struct PointResult {
+  Point point;
+  std::string id;
+  std::int64_t world = 1;
+  std::string device;
+  bool simulated = false;
+  Outcome outcome = Outcome::ok;
+  std::string reason;  // one line; empty for ok unless there is something to say
+  // Where it ran, that of rank 0 first, and the environment variables of its ranks that bear on communication and libraries,
+  // as rank 0 had them. Empty where it did not run, or nobody told.
+  std::vector<Host> hosts;
+  std::map<std::string, std::string> variables;
+
+  // Where ok; each is a line of the table in engine/point/metrics.cpp.
+  std::optional<Statistics> iteration_ms;
+  std::optional<TimeAnatomy> time_anatomy_ms;
+  std::optional<double> samples_per_s, samples_per_s_stddev, tokens_per_s;
+  std::optional<double> tflops_per_device, mfu, mfu_causal, hfu, peak_tflops;
+  std::string peak_source;
+  std::optional<double> peak_memory_mib;
+  std::vector<double> peak_memory_by_rank_mib;
+  std::optional<double> last_rank_memory_mib;  // of these, the last: of the last stage, as some tables print it
+  std::optional<MemoryAnatomy> memory_anatomy_mib;
+  std::optional<double> reserved_memory_mib, device_memory_mib;
+  std::optional<double>
+      library_memory_mib;  // workspaces and scratch outside the arena, at their most on any rank
+  // Of the arena in host memory, of the rank that holds most there; nothing where none holds any (offload none).
+  std::optional<double> host_memory_mib;
+  std::optional<MemoryAnatomy> host_memory_anatomy_mib;
+  std::optional<double> communication_fraction, bubble_fraction;
+  std::vector<double> losses;
+  std::vector<double> gradient_norms;
+  std::vector<double>
+      auxiliary_losses;  // added to the loss in what is minimised; empty where the model has none
+  std::optional<std::int64_t> skipped_steps;  // fp16 steps whose gradients overflowed
+  std::optional<std::int64_t> parameters;
+  // Tokens of the fullest expert over the mean, where the data decide (router learned): over layers and micro batches, the
+  // mean.
+  std::optional<double> expert_imbalance;
+  // What sensors told during the measured steps: means over them and over the ranks' devices.
+  std::optional<double> power_w, utilization, clock_mhz;
+  std::string throttle_reasons;  // what held clocks down, in nvidia-smi's words, or "none"; empty: unknown
+  // On a CPU: the share of the measured time that each rank's main thread was given a core.
+  std::vector<double> cpu_share_by_rank;
+  // Of a run that took turns with another (mbench sweep --take-turns): after how many steps, and of every measured step the CPU time of
+  // the ranks' main threads, their mean. It goes on where a rank computes or polls, and not where it waits for a core.
+  std::optional<std::int64_t> turn_steps;
+  std::vector<double> turn_cpu_ms;
+  // Of each rank, the median of its own steps: what it waits for others is in them.
+  std::vector<double> step_ms_by_rank;
+  // Of each rank, what it spent of its measured steps outside collectives, messages and waiting for them: its step less its
+  // communication and its bubble, by the clocks of `communication_fraction`. A rank that is slow by itself is long here, one
+  // that waits for it is not.
+  std::vector<StepParts> compute_ms_by_rank;
+  // Of a point that did not run to its end: the steps that it had measured, as its rank 0 saw them, and the
+  // losses of those and of the warm-up.
+  std::vector<double> partial_ms, partial_losses;
+  // Of a soak: its windows of time. The samples of iteration_ms are the windows' medians then, its other figures are of
+  // all steps; losses and norms are those of as many steps as a run without one has.
+  std::optional<Soak> soak;
+};
+
+// The row of a point that did not run to its end: what came of it, and why.
+PointResult not_run(const Point& point, Outcome outcome, const std::string& reason);
+
+nlohmann::ordered_json result_to_json(const PointResult& result);
+PointResult result_from_json(const nlohmann::json& json, const std::string& where);
+
+}  // namespace mbench

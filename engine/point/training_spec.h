@@ -1,0 +1,33 @@
+// What is trained besides the model: the part of a point that decides which numbers are computed. Each member is a field of the
+// spec (fields.cpp), with what it means.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "engine/point/choices.h"
+#include "engine/point/router.h"
+
+namespace mbench {
+
+struct TrainingSpec {
+  std::int64_t seq = 1024;
+  std::int64_t micro_batch = 1;   // samples per micro batch and data-parallel rank
+  std::int64_t global_batch = 1;  // samples per optimizer step over all ranks
+  std::int64_t iterations = 10;   // measured
+  std::int64_t warmup = 2;        // before them, not measured
+  std::uint64_t seed = 1234;
+  double dropout = 0.1;
+  RouterMode router;  // where the model has experts
+  AttentionKind attention = AttentionKind::core;
+  std::string data = "synthetic";
+
+  OptimizerKind optimizer = OptimizerKind::adamw;
+  double learning_rate = 1.5e-4;
+  std::int64_t lr_warmup = 0;  // steps of linear learning-rate warm-up
+  double weight_decay = 0.01;
+  double clip_grad = 1.0;  // 0 switches clipping off
+
+  bool operator==(const TrainingSpec&) const = default;
+};
+
+}  // namespace mbench

@@ -1,0 +1,71 @@
+// What one key of a DeepSpeed config cannot say alone.
+#include "engine/base/json_reader.h"
+#include "formats/table/rules.h"
+
+namespace mbench::formats {
+namespace {
+
+// Nothing where both are left to others.
+void read_types(Reading& r) {
+  const json bf16 = r.value("bf16.enabled"), fp16 = r.value("fp16.enabled");
+  if (bf16 == true)
+    r.set("precision.preset", "bf16");
+  else if (fp16 == true)
+    r.set("precision.preset", "fp16");
+  else if (!r.is_auto("bf16.enabled") && !r.is_auto("fp16.enabled"))
+    r.set("precision.preset", "f32");
+}
+void write_types(Writing& w) {
+  const json precision = w.at("precision.preset");
+  if (precision == "bf16" || precision == "fp16")
+    w.put(precision.get<std::string>() + ".enabled", true);
+  else if (precision != "f32")
+    w.cannot("precision.preset");
+}
+
+void read_offload(Reading& r) {
+  const json optimizer = r.value("zero_optimization.offload_optimizer.device", "none"), weights = r.value("zero_optimization.offload_param.device", "none");
+  for (const auto& [key, place] : {std::pair("zero_optimization.offload_optimizer.device", optimizer), std::pair("zero_optimization.offload_param.device", weights)})
+    if (place != "none" && place != "cpu" && !place.is_null()) r.lack(key, "state on a disk");
+  if (weights == "cpu" && optimizer != "cpu") r.lack("zero_optimization.offload_param.device", "weights in host memory without the optimizer");
+  r.set("offload", weights == "cpu" ? "all" : optimizer == "cpu" ? "optimizer" : "none");
+}
+void write_offload(Writing& w) {
+  const json what = w.at("offload");
+  if (what != "none") w.put("zero_optimization.offload_optimizer.device", "cpu");
+  if (what == "all") w.put("zero_optimization.offload_param.device", "cpu");
+}
+
+// Samples of a step are those of a micro batch times their number times the ranks: two of them give the third.
+void read_batch(Reading& r) {
+  const json samples = r.value("train_batch_size"), steps = r.value("gradient_accumulation_steps", 1);
+  const std::int64_t one = r.value("train_micro_batch_size_per_gpu").is_null() ? 0 : r.whole("train_micro_batch_size_per_gpu", 1 << 20);
+  if (samples.is_null()) {
+    if (one > 0) r.set("global_batch", one * r.whole("gradient_accumulation_steps", 1 << 24, 1));
+    r.note("how many ranks start is not said: dp 1 and global_batch of one rank, or --set dp=N --set global_batch=N");
+    return;
+  }
+  const std::int64_t all = r.whole("train_batch_size", 1 << 24);
+  r.set("global_batch", all);
+  const std::int64_t of_rank = one * r.whole("gradient_accumulation_steps", 1 << 24, 1);
+  if (one == 0 || r.is_auto("gradient_accumulation_steps") || !r.find("gradient_accumulation_steps")) {
+    r.note("how many ranks start is not said: dp 1, or --set dp=N");
+    return;
+  }
+  if (all % of_rank != 0)
+    fail(ErrorKind::bad_input, r.file(), "train_batch_size {} is no multiple of train_micro_batch_size_per_gpu x gradient_accumulation_steps, which is {}", all, of_rank);
+  r.set("dp", all / of_rank);
+}
+void write_batch(Writing& w) {
+  w.put("train_batch_size", w.at("global_batch"));
+  w.put("gradient_accumulation_steps", static_cast<std::int64_t>(w.number("global_batch") / (w.number("micro_batch") * w.number("dp"))));
+}
+
+}  // namespace
+
+const std::vector<Rule>& deepspeed_rules() {
+  static const std::vector<Rule> rules = {{"deepspeed_precision", read_types, write_types}, {"deepspeed_offload", read_offload, write_offload}, {"deepspeed_batch", read_batch, write_batch}};
+  return rules;
+}
+
+}  // namespace mbench::formats

@@ -1,0 +1,87 @@
+#include "formats/formats.h"
+
+#include "engine/base/json_reader.h"
+#include "formats/deepspeed/deepspeed.h"
+#include "formats/hugging_face/hugging_face.h"
+#include "formats/megatron/megatron.h"
+#include "formats/table/flat.h"
+#include "formats/torchtitan/torchtitan.h"
+
+namespace mbench::formats {
+
+using nlohmann::ordered_json;
+
+std::string_view name_of(Format format) {
+  switch (format) {
+    case Format::spec: return "a spec";
+    case Format::hugging_face: return "a Hugging Face config";
+    case Format::megatron: return "a Megatron-LM script";
+    case Format::torchtitan: return "a torchtitan TOML";
+    case Format::deepspeed: return "a DeepSpeed config";
+  }
+  return "";
+}
+
+Format recognise(std::string_view text, const std::string& path) {
+  if (path.ends_with(".toml")) return Format::torchtitan;
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos || text[first] != '{') return is_megatron(text) ? Format::megatron : Format::spec;
+  // Of a file that names neither, its own reader says what is wrong; a large result file is not read twice.
+  const auto names = [&](std::string_view key) { return text.find(key) != std::string_view::npos; };
+  if (!names("\"model_type\"") && !names("\"zero_optimization\"") && !names("\"train_") && !names("\"gradient_accumulation_steps\"")) return Format::spec;
+  const ordered_json object = parse_json(text, path);
+  if (object.contains("model")) return Format::spec;
+  return object.contains("model_type") ? Format::hugging_face : is_deepspeed(object) ? Format::deepspeed : Format::spec;
+}
+
+namespace {
+
+Imported import_file(const std::string& path, const ImportOptions& options) {
+  const std::string text = read_text_file(path);
+  switch (recognise(text, path)) {
+    case Format::hugging_face: return read_hugging_face(parse_json(text, path), path, options.without);
+    case Format::megatron: return read_megatron(text, path, options);
+    case Format::torchtitan: return read_torchtitan(text, path, options.without);
+    case Format::deepspeed: return read_deepspeed(parse_json(text, path), path, options.without);
+    case Format::spec: break;
+  }
+  fail(ErrorKind::bad_input, path,
+       "nothing that can be imported, need the config.json of a Hugging Face model (with a model_type), a script or list of arguments of Megatron-LM, a .toml of torchtitan, or a config of DeepSpeed");
+}
+
+}  // namespace
+
+Imported import_files(const std::vector<std::string>& paths, const ImportOptions& options) {
+  Imported all;
+  all.spec = ordered_json::object();
+  for (const std::string& path : paths) {
+    Imported one = import_file(path, options);
+    for (const auto& [key, value] : one.spec.items()) all.spec[key] = value;
+    for (const std::string& note : one.notes) all.notes.push_back(paths.size() > 1 ? fmt::format("{}: {}", path, note) : note);
+  }
+  const std::string where = paths.empty() ? "import" : paths.back();
+  if (!all.spec.contains("model"))
+    fail(ErrorKind::bad_input, where, "has no model, need the config.json of one too: mbench import config.json {}", where);
+  all.spec = tidy_spec(all.spec, where + ", as a spec: $");
+  return all;
+}
+
+Target read_target(const std::string& name, const std::string& where) {
+  if (name == "hf") return Target::hugging_face;
+  if (name == "megatron") return Target::megatron;
+  if (name == "deepspeed") return Target::deepspeed;
+  if (name == "torchtitan") return Target::torchtitan;
+  fail(ErrorKind::bad_input, where, "no such trainer, got \"{}\", {}", name, nearest_choice(name, {"deepspeed", "hf", "megatron", "torchtitan"}));
+}
+
+std::string export_point(const Point& point, Target target) {
+  switch (target) {
+    case Target::hugging_face: return dump_json(write_hugging_face(point));
+    case Target::megatron: return write_megatron(point);
+    case Target::torchtitan: return write_torchtitan(point);
+    case Target::deepspeed: return dump_json(write_deepspeed(point));
+  }
+  return "";
+}
+
+}  // namespace mbench::formats

@@ -1,0 +1,38 @@
+// What people have, as a spec: a Hugging Face config.json, a Megatron-LM script, a torchtitan TOML, a DeepSpeed config; and a point as what they run. Each
+// trainer is a folder with tables (table/row.h) that are read in both directions.
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formats/import_options.h"
+
+namespace mbench {
+struct Point;
+}
+
+namespace mbench::formats {
+
+enum class Format { spec, hugging_face, megatron, torchtitan, deepspeed };
+std::string_view name_of(Format format);  // for messages: "a Hugging Face config"
+
+struct Imported {
+  nlohmann::ordered_json spec;     // as a file of configs/ is
+  std::vector<std::string> notes;  // what was left out or assumed, a line each
+};
+
+// What a file's content is; a spec where it is nothing else, whose reader will say what is wrong with it.
+Format recognise(std::string_view text, const std::string& path);
+
+// Several files are merged, a later one over those before: a model's config and a run's. bad_input, or unsupported naming every key that mbench has no part for.
+Imported import_files(const std::vector<std::string>& paths, const ImportOptions& options = {});
+
+// What a trainer is given to run the point: a script, or the config of its model.
+enum class Target { hugging_face, megatron, torchtitan, deepspeed };
+Target read_target(const std::string& name, const std::string& where);
+
+// unsupported naming every field that the target cannot say. What is written is read again first, and is the same point.
+std::string export_point(const Point& point, Target target);
+
+}  // namespace mbench::formats

@@ -1,0 +1,128 @@
+#include "formats/hugging_face/hugging_face.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "engine/base/embedded.h"
+#include "engine/base/json_reader.h"
+#include "engine/point/point.h"
+#include "formats/table/flat.h"
+#include "formats/table/reading.h"
+#include "formats/table/writing.h"
+
+namespace mbench {
+namespace hugging_face_files {
+const EmbeddedFiles& files();
+}
+
+namespace formats {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kOfConfig[] = {"model", "precision.preset", "attention", "dropout"};  // what a config can say
+
+const Table& table_of(const ordered_json& config, const std::string& file) {
+  const std::string where = file + ": $.model_type";
+  const std::string type = read_string(json(config.at("model_type")), where);
+  std::vector<std::string> names;
+  for (const Table& table : hugging_face_tables())
+    for (const std::string& each : table.types) {
+      if (each == type) return table;
+      names.push_back(each);
+    }
+  if (config.contains("text_config"))
+    fail(ErrorKind::unsupported, where, "no such language model, got \"{}\" with a text_config, need the config of the language model alone: what stands in text_config", type);
+  fail(ErrorKind::unsupported, where, "no such type of model is known, got \"{}\", {}", type, nearest_choice(type, names));
+}
+
+// The model's name: that of its repository, its folder, or its file.
+std::string name_of_model(const ordered_json& config, const std::string& file) {
+  std::string name;
+  if (const auto found = config.find("_name_or_path"); found != config.end() && found->is_string())
+    name = fs::path(found->get<std::string>()).filename().string();
+  const fs::path path = fs::absolute(file).lexically_normal();
+  if (name.empty() || name == "." || name == "..") name = path.filename() == "config.json" ? path.parent_path().filename().string() : path.stem().string();
+  return name.empty() ? "custom" : name;
+}
+
+std::vector<Item> items_of(const ordered_json& config, const std::string& file) {
+  std::vector<Item> items;
+  for (const auto& [key, value] : config.items())
+    if (key != "model_type") items.push_back({key, json(value), file + ": $." + key});
+  return items;
+}
+
+ordered_json assemble(const Table& table, const Writing& written) {
+  ordered_json out = {{"model_type", table.types.front()}};
+  for (const auto& [key, value] : written.items()) out[key] = ordered_json(value);
+  return out;
+}
+
+// What the point that the config reads as has otherwise.
+std::vector<std::string> lost(const ordered_json& flat, const ordered_json& config) {
+  const Point again = point_from_json(json(read_hugging_face(config, "config.json", {}).spec), "config.json");
+  const ordered_json other = flat_point(again);
+  std::vector<std::string> all;
+  for (const char* field : kOfConfig)
+    for (const std::string& each : differences(*find_field_of(flat, field), *find_field_of(other, field), field)) all.push_back(each);
+  return all;
+}
+
+}  // namespace
+
+const std::vector<Table>& hugging_face_tables() {
+  static const std::vector<Table> tables = [] {
+    std::vector<std::pair<std::string_view, std::string_view>> files;
+    for (const auto& [name, text] : hugging_face_files::files()) files.emplace_back(name, text);
+    std::vector<Table> all;
+    for (const auto& [name, text] : files)
+      if (name != "base") all.push_back(read_table(name, files));
+    return all;
+  }();
+  return tables;
+}
+
+Imported read_hugging_face(const ordered_json& config, const std::string& file, const std::vector<std::string>& without) {
+  const Table& table = table_of(config, file);
+  std::vector<std::string> minded = without;
+  if (table.rows.empty()) minded.clear();  // there is nothing else to go by
+  Reading reading(table, items_of(config, file), file, minded);
+  reading.read();
+  ordered_json spec = {{"name", ""}, {"model", {{"name", name_of_model(config, file)}}}};
+  for (const auto& [key, value] : reading.spec().items())
+    if (key == "model")
+      spec[key].update(value);
+    else
+      spec[key] = value;
+  spec.erase("name");
+  const ordered_json* positions = find_field_of(spec, "model.positions");
+  if (positions && positions->is_number() && *positions < TrainingSpec().seq) spec["seq"] = *positions;
+  spec["vocab_multiple"] = 1;  // a table has as many rows as there are words
+  return {tidy_spec(spec, file + ", as a spec: $"), reading.notes()};
+}
+
+ordered_json write_hugging_face(const Point& point) {
+  const ordered_json flat = flat_point(point);
+  std::vector<std::string> nearest;
+  const Table* near = nullptr;
+  for (const Table& table : hugging_face_tables()) {
+    if (!table.lacks.empty() || table.rows.empty() || table.reads_only) continue;
+    Writing writing(table, flat);
+    writing.write();
+    std::vector<std::string> faults = writing.faults();
+    if (faults.empty()) {
+      const ordered_json config = assemble(table, writing);
+      faults = lost(flat, config);
+      if (faults.empty()) return config;
+    }
+    if (!near || faults.size() < nearest.size()) nearest = faults, near = &table;
+  }
+  fail(ErrorKind::unsupported, "a Hugging Face config", "no model_type says {}, got {}; the nearest is {}", point.model.name, fmt::join(nearest, "; "),
+       near->types.front());
+}
+
+}  // namespace formats
+}  // namespace mbench

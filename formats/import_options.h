@@ -1,0 +1,14 @@
+// What may be said about an import beside the file.
+#pragma once
+#include <string>
+#include <vector>
+
+namespace mbench::formats {
+
+struct ImportOptions {
+  std::vector<std::string> without;    // keys that are taken as if they were not there
+  std::vector<std::string> variables;  // of a script: "NAME=VALUE"
+  std::vector<std::string> also;       // arguments that a script has too: "--vocab-size 128256"
+};
+
+}  // namespace mbench::formats

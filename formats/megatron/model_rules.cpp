@@ -1,0 +1,257 @@
+// What several flags of Megatron-LM say of the model together.
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+#include "engine/base/json_reader.h"
+#include "formats/table/rules.h"
+
+namespace mbench::formats {
+namespace {
+
+bool holds(const Reading& r, std::string_view field, const json& value) {
+  const auto found = r.get(field);
+  return found && *found == value;
+}
+
+// The block's activation and width; a gated one is narrower by default, so that it has as many weights.
+void read_model(Reading& r) {
+  const bool gated = r.flag("--swiglu"), squared = r.flag("--squared-relu");
+  const std::int64_t hidden = r.whole("--hidden-size", 1 << 20);
+  r.set("model.activation", gated ? "swiglu" : squared ? "squared_relu" : "gelu");
+  r.set("model.ffn", r.value("--ffn-hidden-size", gated ? (4 * hidden * 2 / 3) / 64 * 64 : 4 * hidden));
+  const bool words = holds(r, "model.objective", "next_token");
+  r.set("model.causal", words);
+  r.set("model.token_types", words ? 0 : 2);
+}
+void write_model(Writing& w) {
+  const json activation = w.at("model.activation");
+  if (activation == "swiglu") w.put("--swiglu", true);
+  if (activation == "squared_relu") w.put("--squared-relu", true);
+  w.put("--ffn-hidden-size", w.at("model.ffn"));
+}
+
+void read_positions(Reading& r) {
+  json kind = r.value("--position-embedding-type", "learned_absolute");
+  if (r.flag("--use-rotary-position-embeddings")) kind = "rope";
+  const bool latent = r.flag("--multi-latent-attention");
+  if (kind != "rope" && kind != "learned_absolute" && !(kind == "yarn" && latent)) r.lack("--position-embedding-type", "other positions");
+  const bool learned = kind == "learned_absolute";
+  r.set("model.position", learned ? "learned" : "rotary");
+  const json base = r.value("--rotary-base", 10000), percent = r.value("--rotary-percent", 1), scaled = r.value("--use-rope-scaling", false),
+             factor = r.value("--rope-scaling-factor", 8);
+  if (learned && !latent) return;
+  r.set("model.rope.base", base);
+  r.set("model.rope.fraction", percent);
+  if (scaled != json(true)) return;
+  r.set("model.rope.scaling", {{"factor", factor}, {"low_frequency_factor", 1}, {"high_frequency_factor", 4}, {"original_positions", 8192}});
+}
+void write_positions(Writing& w) {
+  const bool latent = w.at("model.attention_form") == "latent";
+  const bool rotary = w.at("model.position") == "rotary";
+  if (rotary) w.put("--position-embedding-type", "rope");
+  if (!rotary && !latent) return;
+  if (latent) w.put("--rope-type", "rope");
+  w.put("--rotary-base", w.at("model.rope.base"));
+  if (w.number("model.rope.fraction") != 1) w.put("--rotary-percent", w.at("model.rope.fraction"));
+  const json scaling = w.at("model.rope.scaling");
+  if (scaling.is_null()) return;
+  w.put("--use-rope-scaling", true);
+  w.put("--rope-scaling-factor", scaling.at("factor"));
+}
+
+// One norm of all heads' queries and one of keys, of the kind that layers have; mbench has RMS norms.
+void read_heads(Reading& r) {
+  const bool latent = r.flag("--multi-latent-attention"), normed = r.flag("--qk-layernorm");
+  const json groups = r.value("--num-query-groups", 1);
+  if (r.flag("--group-query-attention")) r.set("model.kv_heads", groups);
+  if (latent && !normed) r.lack("--qk-layernorm", "latents that are not normed", false);
+  if (normed && !holds(r, "model.norm", "rms_norm")) r.lack("--qk-layernorm", "layer norms of queries and keys");
+  r.set("model.qk_norm", normed && !latent);
+}
+void write_heads(Writing& w) {
+  const bool latent = w.at("model.attention_form") == "latent";
+  const json norm = w.at("model.qk_norm");
+  if (norm == true || latent) w.put("--qk-layernorm", true);
+  if (latent || w.at("model.kv_heads") == w.at("model.heads")) return;
+  w.put("--group-query-attention", true);
+  w.put("--num-query-groups", w.at("model.kv_heads"));
+}
+
+constexpr std::pair<const char*, const char*> kLatent[] = {{"--kv-lora-rank", "model.kv_lora_rank"},
+                                                           {"--qk-head-dim", "model.qk_nope_head_dim"},
+                                                           {"--qk-pos-emb-head-dim", "model.qk_rope_head_dim"},
+                                                           {"--v-head-dim", "model.v_head_dim"}};
+constexpr int kLatentDefaults[] = {32, 128, 64, 128};
+
+void read_latent(Reading& r) {
+  const bool latent = r.flag("--multi-latent-attention");
+  const json q_rank = r.value("--q-lora-rank");
+  r.set("model.attention_form", latent ? "latent" : "multi_head");
+  for (std::size_t i = 0; i < std::size(kLatent); ++i) {
+    const json size = r.value(kLatent[i].first, kLatentDefaults[i]);
+    if (latent) r.set(kLatent[i].second, size);
+  }
+  if (latent) r.set("model.q_lora_rank", q_rank.is_null() ? json(0) : q_rank);
+}
+void write_latent(Writing& w) {
+  if (w.at("model.attention_form") != "latent") return;
+  w.put("--multi-latent-attention", true);
+  if (w.number("model.q_lora_rank") > 0) w.put("--q-lora-rank", w.at("model.q_lora_rank"));
+  for (const auto& [flag, field] : kLatent) w.put(flag, w.at(field));
+}
+
+// "1", "([0]*1+[1]*26)", "[0,1,1]": a pattern of layers without and with experts, as Python reads it. Empty where it is none.
+std::vector<int> layer_pattern(std::string text, std::int64_t layers) {
+  std::erase_if(text, [](unsigned char c) { return std::isspace(c) || c == '(' || c == ')' || c == '"' || c == '\''; });
+  std::vector<int> all;
+  for (std::size_t at = 0; at < text.size();) {
+    std::vector<int> part;
+    if (text[at] != '[') return {};
+    for (++at; at < text.size() && text[at] != ']'; ++at) {
+      if (text[at] == ',') continue;
+      if (text[at] != '0' && text[at] != '1') return {};
+      part.push_back(text[at] - '0');
+    }
+    if (at++ >= text.size()) return {};
+    std::int64_t times = 1;
+    if (at < text.size() && text[at] == '*') {
+      times = 0;
+      for (++at; at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])); ++at) times = std::min<std::int64_t>(times * 10 + (text[at] - '0'), layers + 1);
+    }
+    if (static_cast<std::int64_t>(all.size()) + times * static_cast<std::int64_t>(part.size()) > layers) return {};
+    for (std::int64_t i = 0; i < times; ++i) all.insert(all.end(), part.begin(), part.end());
+    if (at < text.size() && text[at] != '+') return {};
+    if (at < text.size()) ++at;
+  }
+  return static_cast<std::int64_t>(all.size()) == layers ? all : std::vector<int>{};
+}
+
+// How many first layers have no experts, where all others have; -1: others too.
+std::int64_t dense_layers(const json& frequency, std::int64_t layers) {
+  if (frequency == 1) return 0;
+  if (!frequency.is_string()) return -1;
+  const std::vector<int> pattern = layer_pattern(frequency.get<std::string>(), layers);
+  const auto first = std::find(pattern.begin(), pattern.end(), 1);
+  return pattern.empty() || std::find(first, pattern.end(), 0) != pattern.end() ? -1 : first - pattern.begin();
+}
+
+void read_experts(Reading& r) {
+  const json experts = r.value("--num-experts");
+  const json topk = r.value("--moe-router-topk", 2), frequency = r.value("--moe-layer-freq", 1);
+  const json width = r.value("--moe-ffn-hidden-size", r.get("model.ffn").value_or(json(0)));
+  r.value("--moe-shared-expert-intermediate-size");
+  if (experts.is_null()) return r.set("model.family", r.flag("--multi-latent-attention") ? "deepseek" : holds(r, "model.norm", "rms_norm") ? "llama" : holds(r, "model.causal", false) ? "bert" : "gpt");
+  r.set("model.family", r.flag("--multi-latent-attention") ? "deepseek" : "mixtral");
+  r.set("model.experts", experts);
+  r.set("model.active_experts", topk);
+  r.set("model.expert_ffn", width);
+  const std::int64_t dense = dense_layers(frequency, r.whole("--num-layers", 16384));
+  if (dense < 0)
+    r.lack("--moe-layer-freq", "layers without experts behind ones with them");
+  else
+    r.set("model.dense_layers", dense);
+  if (dense == 0) r.set("model.ffn", width);  // which no layer has
+  const double one = width.is_number() ? width.get<double>() : 0, all = r.number("--moe-shared-expert-intermediate-size", 0);
+  if (one < 1 || std::fmod(all, one) != 0) return r.lack("--moe-shared-expert-intermediate-size", "a shared expert that is not so many times as wide as an expert");
+  r.set("model.shared_experts", static_cast<std::int64_t>(all / one));
+}
+void write_experts(Writing& w) {
+  const json experts = w.at("model.experts");
+  if (experts.is_null()) return;
+  w.put("--num-experts", experts);
+  w.put("--moe-router-topk", w.at("model.active_experts"));
+  w.put("--moe-ffn-hidden-size", w.at("model.expert_ffn"));
+  if (const double dense = w.number("model.dense_layers"); dense > 0)
+    w.put("--moe-layer-freq", fmt::format("([0]*{}+[1]*{})", dense, w.number("model.layers") - dense));
+  if (const double shared = w.number("model.shared_experts"); shared > 0)
+    w.put("--moe-shared-expert-intermediate-size", static_cast<std::int64_t>(shared * w.number("model.expert_ffn")));
+}
+
+// Softmax over all experts and no division is `pre-softmax`; over the chosen ones, or a sigmoid's division, is the usual.
+void read_routing(Reading& r) {
+  const json score = r.value("--moe-router-score-function", "softmax"), scale = r.value("--moe-router-topk-scaling-factor"), groups = r.value("--moe-router-num-groups"),
+             chosen = r.value("--moe-router-group-topk"), kind = r.value("--moe-router-load-balancing-type", "aux_loss"), coefficient = r.value("--moe-aux-loss-coeff", 0),
+             z_loss = r.value("--moe-z-loss-coeff"), speed = r.value("--moe-router-bias-update-rate", 0.001);
+  const bool pre = r.flag("--moe-router-pre-softmax"), biased = r.flag("--moe-router-enable-expert-bias");
+  if (!r.get("model.experts")) return;
+  if (score != "softmax" && score != "sigmoid") r.lack("--moe-router-score-function", "another score");
+  r.set("model.routing.score", score);
+  r.set("model.routing.normalise", !(pre && score == "softmax"));
+  r.set("model.routing.scale", scale.is_null() ? json(1) : scale);
+  const bool losses = kind == "aux_loss" || kind == "seq_aux_loss" || kind == "global_aux_loss";
+  if (!losses && kind != "none") r.lack("--moe-router-load-balancing-type", "another balancing");
+  r.set("model.routing.balance_loss", losses ? coefficient : json(0));
+  r.set("model.routing.z_loss", z_loss.is_null() ? json(0) : z_loss);
+  r.set("model.routing.correction_speed", biased ? speed : json(0));
+  if (groups.is_null() || groups == 1) return;
+  r.set("model.routing.groups", groups);
+  r.set("model.routing.chosen_groups", chosen);
+  const double each = chosen.is_number() && chosen != 0 ? std::floor(r.number("--moe-router-topk", 2) / chosen.get<double>()) : 0;
+  if (each != 1 && each != 2) r.lack("--moe-router-group-topk", "groups by the sum of more than two scores");
+  r.set("model.routing.group_score", each == 2 ? "best_two" : "best");
+}
+void write_routing(Writing& w) {
+  if (w.at("model.experts").is_null()) return;
+  const json score = w.at("model.routing.score");
+  if (score != "softmax") w.put("--moe-router-score-function", score);
+  if (score == "softmax" && w.at("model.routing.normalise") == false) w.put("--moe-router-pre-softmax", true);
+  if (w.number("model.routing.scale") != 1) w.put("--moe-router-topk-scaling-factor", w.at("model.routing.scale"));
+  w.put("--moe-router-load-balancing-type", w.number("model.routing.balance_loss") > 0 ? "aux_loss" : "none");
+  if (w.number("model.routing.balance_loss") > 0) w.put("--moe-aux-loss-coeff", w.at("model.routing.balance_loss"));
+  if (w.number("model.routing.z_loss") > 0) w.put("--moe-z-loss-coeff", w.at("model.routing.z_loss"));
+  if (w.number("model.routing.correction_speed") > 0) {
+    w.put("--moe-router-enable-expert-bias", true);
+    w.put("--moe-router-bias-update-rate", w.at("model.routing.correction_speed"));
+  }
+  if (w.at("model.routing.groups").is_null()) return;
+  w.put("--moe-router-num-groups", w.at("model.routing.groups"));
+  w.put("--moe-router-group-topk", w.at("model.routing.chosen_groups"));
+}
+
+void read_mtp(Reading& r) {
+  const json depths = r.value("--mtp-num-layers"), factor = r.value("--mtp-loss-scaling-factor", 0.1);
+  if (depths.is_null() || depths == 0) return;
+  r.set("model.mtp_layers", depths);
+  r.set("model.mtp_loss_scaling_factor", factor);
+}
+void write_mtp(Writing& w) {
+  if (w.number("model.mtp_layers") == 0) return;
+  w.put("--mtp-num-layers", w.at("model.mtp_layers"));
+  w.put("--mtp-loss-scaling-factor", w.at("model.mtp_loss_scaling_factor"));
+}
+
+// Words before padding. A tokenizer's own number is in its files, but for GPT-2's.
+void read_vocabulary(Reading& r) {
+  json words = r.value("--vocab-size");
+  const json tokenizer = r.value("--tokenizer-type"), multiple = r.value("--make-vocab-size-divisible-by", 128);
+  const bool gpt2 = tokenizer == "GPT2BPETokenizer" || (tokenizer.is_null() && r.find("--merge-file"));
+  if (words.is_null() && gpt2) {
+    words = 50257;
+    r.note("the vocabulary is GPT-2's, 50257 words");
+  }
+  if (words.is_null())
+    fail(ErrorKind::bad_input, r.file(), "--vocab-size is missing, and the tokenizer {} does not say how many words it has, need --vocab-size N: mbench import ... --also \"--vocab-size N\"",
+         tokenizer.is_null() ? "that is not named" : short_json(tokenizer));
+  r.set("model.vocab", words);
+  if (r.find("--make-vocab-size-divisible-by")) r.set("vocab_multiple", multiple);
+}
+void write_vocabulary(Writing& w) {
+  w.put("--tokenizer-type", "NullTokenizer");
+  w.put("--vocab-size", w.at("model.vocab"));
+  const double multiple = w.number("vocab_multiple");
+  const bool as_by_default = multiple == 128 || (multiple == 1 && std::fmod(w.number("model.vocab"), 128 * w.number("tp")) == 0);
+  if (!as_by_default) w.put("--make-vocab-size-divisible-by", w.at("vocab_multiple"));
+}
+
+}  // namespace
+
+const std::vector<Rule>& megatron_model_rules() {
+  static const std::vector<Rule> rules = {{"megatron_model", read_model, write_model},       {"megatron_positions", read_positions, write_positions},
+                                          {"megatron_heads", read_heads, write_heads},       {"megatron_latent", read_latent, write_latent},
+                                          {"megatron_experts", read_experts, write_experts}, {"megatron_routing", read_routing, write_routing},
+                                          {"megatron_mtp", read_mtp, write_mtp},             {"megatron_vocabulary", read_vocabulary, write_vocabulary}};
+  return rules;
+}
+
+}  // namespace mbench::formats

@@ -1,0 +1,252 @@
+// What several flags of Megatron-LM say of the run together.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "engine/base/json_reader.h"
+#include "formats/table/rules.h"
+
+namespace mbench::formats {
+namespace {
+
+void read_precision(Reading& r) {
+  const bool bf16 = r.flag("--bf16"), fp16 = r.flag("--fp16"), weights = r.flag("--fp8-param-gather") || r.flag("--fp8-param");
+  const json fp8 = r.value("--fp8-format"), recipe = r.value("--fp8-recipe", "delayed");
+  r.set("precision.preset", !fp8.is_null() && fp8 != json(false) ? "fp8" : bf16 ? "bf16" : fp16 ? "fp16" : "f32");
+  if (*r.get("precision.preset") == "fp8") {
+    if (recipe != "tensorwise" && recipe != "delayed" && recipe != "blockwise")
+      r.lack("--fp8-recipe", "another recipe");
+    else
+      r.set("precision.fp8_recipe", recipe);
+    r.set("precision.fp8_parameters", weights);
+  }
+  if (r.flag("--grad-reduce-in-bf16")) r.set("precision.gradients", "bf16");
+  if (fp16 && r.flag("--accumulate-allreduce-grads-in-fp32")) r.set("precision.gradients", "f32");
+  const json first = r.value("--exp-avg-dtype", "fp32"), second = r.value("--exp-avg-sq-dtype", "fp32");
+  if (first != second || (first != "fp32" && first != "bf16")) r.lack(first == "fp32" ? "--exp-avg-sq-dtype" : "--exp-avg-dtype", "moments of other types");
+  if (first == "bf16") r.set("precision.moments", "bf16");
+}
+void write_precision(Writing& w) {
+  const json precision = w.at("precision.preset"), gradients = w.at("precision.gradients");
+  if (precision == "bf16" || precision == "fp8") w.put("--bf16", true);
+  if (precision == "fp16") w.put("--fp16", true);
+  if (precision == "fp8") {
+    w.put("--fp8-format", w.at("precision.fp8_recipe") == "blockwise" ? "e4m3" : "hybrid");
+    w.put("--fp8-recipe", w.at("precision.fp8_recipe"));
+    if (w.at("precision.fp8_parameters") == true) w.put("--fp8-param-gather", true);
+  }
+  if (gradients == "bf16") w.put("--grad-reduce-in-bf16", true);
+  if (precision == "fp16" && gradients == "f32") w.put("--accumulate-allreduce-grads-in-fp32", true);
+  if (w.at("precision.moments") != "bf16") return;
+  w.put("--use-precision-aware-optimizer", true);
+  w.put("--exp-avg-dtype", "bf16");
+  w.put("--exp-avg-sq-dtype", "bf16");
+}
+
+// Which kernels.
+void read_attention(Reading& r) {
+  const json backend = r.value("--attention-backend");
+  const bool flash = r.flag("--use-flash-attn"), local = r.value("--transformer-impl") == "local";
+  if (!backend.is_null() && backend != "auto" && backend != "flash" && backend != "fused" && backend != "unfused" && backend != "local")
+    r.lack("--attention-backend", "another backend");
+  const bool core = backend == "unfused" || backend == "local" || ((backend.is_null() || backend == "auto") && local && !flash);
+  r.set("attention", core ? "core" : "flash");
+}
+void write_attention(Writing& w) {
+  w.put("--attention-backend", w.at("attention") == "core" ? "unfused" : "flash");
+}
+
+void read_cross_entropy(Reading& r) {
+  const bool fused = r.flag("--cross-entropy-loss-fusion");
+  const json how = r.value("--cross-entropy-fusion-impl", "native");
+  if (how != "native" && how != "te") r.lack("--cross-entropy-fusion-impl", "another fusion");
+  r.set("framework.cross_entropy_fusion", fused ? how : json("none"));
+}
+void write_cross_entropy(Writing& w) {
+  const json how = w.at("framework.cross_entropy_fusion");
+  if (how != "te" && how != "native" && how != "none") return w.cannot("framework.cross_entropy_fusion");
+  if (how == "none") return;
+  w.put("--cross-entropy-loss-fusion", true);
+  w.put("--cross-entropy-fusion-impl", how);
+}
+
+constexpr std::pair<const char*, const char*> kRegions[] = {{"core_attn", "core_attention"}, {"mla_up_proj", "mla_up_proj"}, {"mlp", "mlp"},
+                                                            {"moe", "moe"},                  {"moe_act", "moe_act"},         {"layernorm", "norm"}};
+
+void read_recompute(Reading& r) {
+  const bool activations = r.flag("--recompute-activations") || r.flag("--checkpoint-activations");
+  const json granularity = r.value("--recompute-granularity", activations ? json("selective") : json()), method = r.value("--recompute-method"),
+             layers = r.value("--recompute-num-layers"), modules = r.value("--recompute-modules", "core_attn");
+  if (granularity.is_null()) return r.set("recompute", "none");
+  if (granularity == "full") {
+    r.set("recompute", "full");
+    if (method == "block") return r.set("recompute_layers", layers.is_null() ? json(1) : layers);
+    if (!layers.is_null() && layers != 1) r.lack("--recompute-num-layers", "layers that are made again together");
+    return;
+  }
+  if (granularity != "selective") return r.lack("--recompute-granularity", "another granularity");
+  std::vector<std::string> regions;
+  for (const json& module : modules.is_array() ? modules : json::array({modules})) {
+    const auto found = std::find_if(std::begin(kRegions), std::end(kRegions), [&](const auto& each) { return module == each.first; });
+    if (found == std::end(kRegions)) return r.lack("--recompute-modules", fmt::format("{} made again", short_json(module)), modules);
+    regions.push_back(found->second);
+  }
+  r.set("recompute", fmt::format("{}", fmt::join(regions, "+")));
+}
+void write_recompute(Writing& w) {
+  std::string text = w.at("recompute").get<std::string>();
+  if (text == "none") return;
+  if (text == "full") {
+    w.put("--recompute-granularity", "full");
+    const double some = w.number("recompute_layers");
+    w.put("--recompute-method", some > 0 ? "block" : "uniform");
+    w.put("--recompute-num-layers", some > 0 ? w.at("recompute_layers") : json(1));
+    return;
+  }
+  w.put("--recompute-granularity", "selective");
+  if (text == "selective") text = "core_attention";
+  json modules = json::array();
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find('+', begin), text.size());
+    const std::string region = text.substr(begin, end - begin);
+    const auto found = std::find_if(std::begin(kRegions), std::end(kRegions), [&](const auto& each) { return region == each.second; });
+    if (found == std::end(kRegions)) return w.cannot("recompute");
+    modules.push_back(found->first);
+    begin = end + 1;
+  }
+  w.put("--recompute-modules", modules);
+}
+
+// Chunks of a stage by their number, or by the layers of each. Stages of unequal layers count embedding and head, as mbench does.
+void read_pipeline(Reading& r) {
+  const json chunks = r.value("--num-virtual-stages-per-pipeline-rank"), each = r.value("--num-layers-per-virtual-pipeline-stage");
+  const bool embedding = r.flag("--account-for-embedding-in-pipeline-split"), loss = r.flag("--account-for-loss-in-pipeline-split");
+  const std::int64_t layers = r.whole("--num-layers", 16384), stages = r.whole("--pipeline-model-parallel-size", 32768);
+  std::int64_t count = chunks.is_null() ? 1 : r.whole("--num-virtual-stages-per-pipeline-rank", 16384);
+  if (!each.is_null()) {
+    const std::int64_t chunk = stages * r.whole("--num-layers-per-virtual-pipeline-stage", 16384);
+    if (layers % chunk != 0)
+      fail(ErrorKind::bad_input, r.file(), "{} layers on {} stages are no whole number of chunks, got {}", layers, stages, r.quoted("--num-layers-per-virtual-pipeline-stage"));
+    count = layers / chunk;
+  }
+  const bool even = layers % (stages * count) == 0;
+  if ((embedding || loss) && (even || !(embedding && loss)))
+    r.lack(embedding ? "--account-for-embedding-in-pipeline-split" : "--account-for-loss-in-pipeline-split", "the embedding or the head as a layer where layers come out even, or one of them alone");
+  r.set("schedule", count > 1 ? "interleaved" : "1f1b");
+  r.set("virtual_stages", count);
+}
+void write_pipeline(Writing& w) {
+  const auto layers = static_cast<std::int64_t>(w.number("model.layers")), chunks = static_cast<std::int64_t>(w.number("virtual_stages")),
+             stages = static_cast<std::int64_t>(w.number("pp"));
+  if (const json schedule = w.at("schedule"); schedule != "interleaved" && schedule != "1f1b") w.cannot("schedule");
+  if (chunks > 1) w.put("--num-virtual-stages-per-pipeline-rank", chunks);
+  if (layers % (chunks * stages) == 0 || w.number("first_stage_layers") > 0 || w.number("last_stage_layers") > 0) return;
+  w.put("--account-for-embedding-in-pipeline-split", true);
+  w.put("--account-for-loss-in-pipeline-split", true);
+}
+
+// The distributed optimizer, whose weights are fetched; without it nothing is.
+void read_state(Reading& r) {
+  const bool sharded = r.flag("--use-distributed-optimizer"), fetched = r.flag("--overlap-param-gather");
+  r.set("zero", sharded ? 1 : 0);
+  if (sharded) r.set("overlap_param_gather", fetched);
+  r.set("offload", r.flag("--optimizer-cpu-offload") ? "optimizer" : "none");
+}
+void write_state(Writing& w) {
+  const json zero = w.at("zero");
+  if (zero != 0 && zero != 1) w.cannot("zero");
+  if (zero == 1) w.put("--use-distributed-optimizer", true);
+  if (zero == 1 && w.at("overlap_param_gather") == true) w.put("--overlap-param-gather", true);
+  if (w.at("offload") == "optimizer") w.put("--optimizer-cpu-offload", true);
+  if (w.at("offload") == "all") w.cannot("offload");
+}
+
+constexpr std::pair<const char*, const char*> kDispatchers[] = {{"allgather", "all_gather"}, {"alltoall", "all_to_all"}, {"flex", "flex"}, {"alltoall_seq", "all_to_all"}};
+constexpr std::pair<const char*, const char*> kRings[] = {{"p2p", "ring"}, {"a2a", "all_to_all"}, {"allgather", "all_gather"}, {"all_gather", "all_gather"}};
+
+// Ranks of experts and how tokens reach them; and how the ranks of a sequence meet.
+void read_expert_ranks(Reading& r) {
+  const json ring = r.value("--cp-comm-type", "p2p");
+  for (const auto& [theirs, ours] : kRings)
+    if (ring == theirs) r.set("cp_communication", ours);
+  if (!r.get("cp_communication")) r.lack("--cp-comm-type", "another way");
+  const json ep = r.value("--expert-model-parallel-size", 1), etp = r.value("--expert-tensor-parallel-size"), how = r.value("--moe-token-dispatcher-type", "allgather"),
+             capacity = r.value("--moe-expert-capacity-factor");
+  r.value("--moe-flex-dispatcher-backend");
+  const bool grouped = r.flag("--moe-grouped-gemm"), forced = r.flag("--moe-router-force-load-balancing");
+  r.value("--moe-enable-deepep");
+  if (!r.get("model.experts")) return;
+  r.set("ep", ep);
+  r.set("etp", etp.is_null() ? json(0) : etp);
+  for (const auto& [theirs, ours] : kDispatchers)
+    if (how == theirs) r.set("ep_communication", ours);
+  if (!r.get("ep_communication")) r.lack("--moe-token-dispatcher-type", "another dispatcher");
+  if (!capacity.is_null() && forced)
+    r.lack("--moe-expert-capacity-factor", "a capacity where the load is forced to be even");
+  else if (!capacity.is_null() && capacity != -1)
+    r.set("router", fmt::format("capacity:{}", r.number("--moe-expert-capacity-factor")));
+  else
+    r.set("router", forced ? "balanced" : "learned");
+  r.set("framework.grouped_experts", grouped);
+}
+void write_expert_ranks(Writing& w) {
+  const json ring = w.at("cp_communication");
+  if (w.number("cp") > 1)
+    for (const auto& [theirs, ours] : kRings)
+      if (ring == ours) {
+        w.put("--cp-comm-type", theirs);
+        break;
+      }
+  if (w.at("model.experts").is_null()) return;
+  w.put("--expert-model-parallel-size", w.at("ep"));
+  if (w.number("etp") > 0) w.put("--expert-tensor-parallel-size", w.at("etp"));
+  for (const auto& [theirs, ours] : kDispatchers)
+    if (w.at("ep_communication") == ours) {
+      w.put("--moe-token-dispatcher-type", theirs);
+      break;
+    }
+  if (w.at("framework.grouped_experts") == true) w.put("--moe-grouped-gemm", true);
+  const std::string router = w.at("router").get<std::string>();
+  if (router == "balanced") w.put("--moe-router-force-load-balancing", true);
+  if (!router.starts_with("capacity:")) return;
+  w.put("--moe-expert-capacity-factor", std::stod(router.substr(9)));
+  w.put("--moe-pad-expert-input-to-capacity", true);
+}
+
+// Data-parallel ranks are what is left of those that start. "ranks" is how many the launcher starts.
+void read_ranks(Reading& r) {
+  const json ranks = r.value("ranks");
+  const std::int64_t one = r.whole("--tensor-model-parallel-size", 32768) * r.whole("--pipeline-model-parallel-size", 32768) * r.whole("--context-parallel-size", 32768);
+  std::int64_t dp = 1;
+  if (ranks.is_null()) {
+    r.note("how many ranks start is not said: dp 1, or --set dp=N");
+  } else {
+    const std::int64_t world = r.whole("ranks", std::int64_t{1} << 48);
+    if (world % one != 0)
+      fail(ErrorKind::bad_input, r.file(), "{} ranks start, need a multiple of tp x pp x cp, which is {}: mbench import ... --var NAME=VALUE sets the variable that has the nodes", world, one);
+    dp = world / one;
+  }
+  r.set("dp", dp);
+  const json samples = r.value("--global-batch-size");
+  r.set("global_batch", samples.is_null() ? json(r.whole("--micro-batch-size", 1 << 20) * dp) : samples);
+}
+void write_ranks(Writing& w) {
+  w.put("ranks", static_cast<std::int64_t>(w.number("tp") * w.number("pp") * w.number("cp") * w.number("dp")));
+  w.put("--global-batch-size", w.at("global_batch"));
+}
+
+}  // namespace
+
+const std::vector<Rule>& megatron_run_rules() {
+  static const std::vector<Rule> rules = {{"megatron_precision", read_precision, write_precision},
+                                          {"megatron_attention", read_attention, write_attention},
+                                          {"megatron_cross_entropy", read_cross_entropy, write_cross_entropy},
+                                          {"megatron_recompute", read_recompute, write_recompute},
+                                          {"megatron_pipeline", read_pipeline, write_pipeline},
+                                          {"megatron_state", read_state, write_state},
+                                          {"megatron_expert_ranks", read_expert_ranks, write_expert_ranks},
+                                          {"megatron_ranks", read_ranks, write_ranks}};
+  return rules;
+}
+
+}  // namespace mbench::formats

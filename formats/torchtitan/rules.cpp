@@ -1,0 +1,157 @@
+// What one key of a torchtitan TOML cannot say alone.
+#include "engine/base/json_reader.h"
+#include "engine/point/model_spec.h"
+#include "formats/table/rules.h"
+#include "formats/torchtitan/torchtitan.h"
+
+namespace mbench::formats {
+namespace {
+
+// A flavor is a preset; another one comes from a config.json beside.
+void read_flavor(Reading& r) {
+  const json name = r.value("model.name", "llama3"), flavor = r.value("model.flavor", "debugmodel");
+  const std::string both = fmt::format("{}/{}", name.is_string() ? name.get<std::string>() : name.dump(), flavor.is_string() ? flavor.get<std::string>() : flavor.dump());
+  const std::string_view preset = preset_of_flavor(both);
+  if (preset.empty()) return r.note(fmt::format("the flavor {} is none of mbench's presets: its sizes come from a config.json beside", both));
+  const ModelSpec& model = find_preset(std::string(preset), "model");
+  r.set("model.preset", preset);
+  if (const json seq = r.value("training.seq_len"); seq.is_number() && seq > model.positions) r.set("model.positions", seq);
+}
+void write_flavor(Writing& w) {
+  const std::string_view both = flavor_of(w.at("model"));
+  if (both.empty()) return w.cannot("model.layers", "the model is no flavor of torchtitan that is a preset of mbench");
+  w.put("model.name", both.substr(0, both.find('/')));
+  w.put("model.flavor", both.substr(both.find('/') + 1));
+}
+
+// FSDP within the sharded ranks, copies between them; without sharding DDP. -1 is what is left of the devices, which no file says.
+void read_data_ranks(Reading& r) {
+  const json all = r.value("training.data_parallel_degree", -1);
+  json shards = r.value("parallelism.data_parallel_shard_degree", r.value("training.data_parallel_shard_degree", all));
+  const json copies = r.value("parallelism.data_parallel_replicate_degree", r.value("training.data_parallel_replicate_degree", 1));
+  const json reshard = r.value("parallelism.fsdp_reshard_after_forward", "default"), local = r.value("training.local_batch_size", r.value("training.batch_size", 8)), global = r.value("training.global_batch_size", -1);
+  if (reshard == "never") r.lack("parallelism.fsdp_reshard_after_forward", "weights that stay gathered");
+  const bool open = shards == -1;
+  if (open) {
+    r.note("how many devices share the state is not said (data_parallel_shard_degree -1): one, or --set dp=N --set global_batch=N");
+    shards = 1;
+  }
+  for (const json& each : {shards, copies, local})
+    if (!each.is_number_integer() || each < 1 || each > 1 << 20) fail(ErrorKind::bad_input, r.file(), "got {} for ranks or samples, need a whole number from 1", short_json(each));
+  const std::int64_t dp = shards.get<std::int64_t>() * copies.get<std::int64_t>(), cp = r.whole("parallelism.context_parallel_degree", 32768);
+  r.set("dp", dp);
+  r.set("zero", open || shards > 1 || cp > 1 ? json("fsdp") : json(0));
+  if (shards > 1 && copies > 1) r.set("optimizer_instances", copies);
+  const bool staged = r.value("parallelism.pipeline_parallel_degree") != 1;
+  r.set("micro_batch", staged ? r.value("parallelism.pipeline_parallel_microbatch_size", 1) : local);
+  r.set("global_batch", global == -1 ? json(local.get<std::int64_t>() * dp) : global);
+}
+void write_data_ranks(Writing& w) {
+  const double dp = w.number("dp"), copies = w.number("optimizer_instances");
+  const bool sharded = w.at("zero") == "fsdp";
+  if (!sharded && w.at("zero") != 0) w.cannot("zero");
+  w.put("parallelism.data_parallel_shard_degree", static_cast<std::int64_t>(sharded ? dp / copies : 1));
+  w.put("parallelism.data_parallel_replicate_degree", static_cast<std::int64_t>(sharded ? copies : dp));
+  w.put("training.local_batch_size", w.number("pp") > 1 ? json(static_cast<std::int64_t>(w.number("global_batch") / dp)) : w.at("micro_batch"));
+  if (w.number("pp") > 1) w.put("parallelism.pipeline_parallel_microbatch_size", w.at("micro_batch"));
+  w.put("training.global_batch_size", w.at("global_batch"));
+}
+
+void read_float8(Reading& r) {
+  bool eight = r.flag("float8.enable_float8_linear");
+  const json converters = r.value("model.converters", json::array());
+  for (const json& each : converters.is_array() ? converters : json::array({converters})) {
+    if (each == "float8" || each == "quantize.linear.float8") eight = true;
+    if (each == "mx" || each == "quantize.linear.mx") r.lack("model.converters", "MXFP8");
+  }
+  const json recipe = r.value("float8.recipe_name", r.value("quantize.linear.float8.recipe_name"));
+  const bool gathered = r.flag("float8.enable_fsdp_float8_all_gather") || r.flag("quantize.linear.float8.enable_fsdp_float8_all_gather");
+  r.set("precision.preset", eight ? "fp8" : "bf16");
+  if (!eight) return;
+  if (!recipe.is_null() && recipe != "" && recipe != "tensorwise") r.lack("float8.recipe_name", "another recipe");
+  r.set("precision.fp8_recipe", "tensorwise");
+  r.set("precision.fp8_parameters", gathered);
+}
+void write_float8(Writing& w) {
+  const json precision = w.at("precision.preset");
+  if (precision == "bf16") return;
+  if (precision != "fp8") return w.cannot("precision.preset");
+  w.put("model.converters", json::array({"float8"}));
+  if (w.at("precision.fp8_parameters") == true) w.put("float8.enable_fsdp_float8_all_gather", true);
+}
+
+void read_checkpointing(Reading& r) {
+  const json mode = r.value("activation_checkpoint.mode", "selective"), option = r.value("activation_checkpoint.selective_ac_option", "2");
+  if (mode == "none" || mode == "full") return r.set("recompute", mode);
+  if (mode == "selective" && option == "op") return r.set("recompute", "alternate_products");
+  if (mode == "selective") return r.lack("activation_checkpoint.selective_ac_option", "every so many layers made again", "2");
+  r.lack("activation_checkpoint.mode", "another choice of what is kept");
+}
+void write_checkpointing(Writing& w) {
+  const json what = w.at("recompute");
+  if (what != "none" && what != "full" && what != "alternate_products") return w.cannot("recompute");
+  w.put("activation_checkpoint.mode", what == "alternate_products" ? json("selective") : what);
+  if (what == "alternate_products") w.put("activation_checkpoint.selective_ac_option", "op");
+}
+
+// The loss is compiled with the model, since February 2025.
+void read_loss(Reading& r) {
+  const json parts = r.value("compile.components", json::array({"model", "loss"}));
+  bool compiled = false;
+  for (const json& each : parts.is_array() ? parts : json::array({parts})) compiled = compiled || each == "loss";
+  r.set("framework.cross_entropy_fusion", compiled ? "te" : "torch");
+}
+void write_loss(Writing& w) {
+  const json how = w.at("framework.cross_entropy_fusion");
+  if (how != "te" && how != "torch") return w.cannot("framework.cross_entropy_fusion");
+  if (how == "torch") w.put("compile.components", json::array({"model"}));
+}
+
+constexpr std::pair<const char*, const char*> kSchedules[] = {{"1F1B", "1f1b"}, {"GPipe", "gpipe"}, {"Interleaved1F1B", "interleaved"}};
+
+void read_schedule(Reading& r) {
+  const json schedule = r.value("parallelism.pipeline_parallel_schedule", r.value("experimental.pipeline_parallel_schedule", "1F1B")), each = r.value("parallelism.pipeline_parallel_layers_per_stage");
+  const std::int64_t stages = r.whole("parallelism.pipeline_parallel_degree", 32768);
+  if (stages == 1) return;
+  for (const auto& [theirs, ours] : kSchedules)
+    if (schedule == theirs) r.set("schedule", ours);
+  if (!r.get("schedule")) return r.lack("parallelism.pipeline_parallel_schedule", "another schedule");
+  if (!each.is_null()) r.lack("parallelism.pipeline_parallel_layers_per_stage", "stages by their layers");
+  if (schedule == "Interleaved1F1B") r.set("virtual_stages", 2);
+}
+void write_schedule(Writing& w) {
+  if (w.number("pp") == 1) return;
+  for (const auto& [theirs, ours] : kSchedules)
+    if (w.at("schedule") == ours) w.put("parallelism.pipeline_parallel_schedule", theirs);
+}
+
+// Ranks of a sequence and of experts, and tensor parallelism, which is with sequence parallelism.
+void read_tensor(Reading& r) {
+  r.set("sequence_parallel", r.value("parallelism.tensor_parallel_degree") != 1);
+  const json rotated = r.value("parallelism.context_parallel_rotate_method", r.value("experimental.context_parallel_rotate_method", "allgather"));
+  if (rotated != "allgather" && rotated != "alltoall") r.lack("parallelism.context_parallel_rotate_method", "another way");
+  if (r.value("parallelism.context_parallel_degree") != 1) r.set("cp_communication", rotated == "alltoall" ? "ring" : "all_gather");
+  const json ep = r.value("parallelism.expert_parallel_degree", 1), etp = r.value("parallelism.expert_tensor_parallel_degree", 1);
+  if (ep != 1) r.set("ep", ep), r.set("etp", etp);
+}
+void write_tensor(Writing& w) {
+  if (w.number("cp") > 1) {
+    if (w.at("cp_communication") == "all_to_all") w.cannot("cp_communication");
+    w.put("parallelism.context_parallel_rotate_method", w.at("cp_communication") == "ring" ? "alltoall" : "allgather");
+  }
+  if (w.number("ep") <= 1) return;
+  w.put("parallelism.expert_parallel_degree", w.at("ep"));
+  w.put("parallelism.expert_tensor_parallel_degree", w.number("etp") == 0 ? w.at("tp") : w.at("etp"));
+}
+
+}  // namespace
+
+const std::vector<Rule>& torchtitan_rules() {
+  static const std::vector<Rule> rules = {{"titan_model", read_flavor, write_flavor},           {"titan_data", read_data_ranks, write_data_ranks},
+                                          {"titan_precision", read_float8, write_float8},       {"titan_recompute", read_checkpointing, write_checkpointing},
+                                          {"titan_loss", read_loss, write_loss},                {"titan_pipeline", read_schedule, write_schedule},
+                                          {"titan_tensor", read_tensor, write_tensor}};
+  return rules;
+}
+
+}  // namespace mbench::formats

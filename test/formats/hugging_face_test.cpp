@@ -1,0 +1,202 @@
+#include "formats/hugging_face/hugging_face.h"
+
+#include <fmt/ranges.h>
+
+#include <set>
+
+#include "engine/base/json_reader.h"
+#include "engine/point/architecture.h"
+#include "engine/point/point.h"
+#include "formats/table/flat.h"
+#include "test/catch.h"
+
+using Catch::Contains;
+using namespace mbench;
+using namespace mbench::formats;
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+namespace {
+
+Imported imported(const ordered_json& config, std::vector<std::string> without = {}) {
+  return read_hugging_face(config, "config.json", without);
+}
+
+Point point_of(const ordered_json& config) {
+  return point_from_json(json(imported(config).spec), "spec");
+}
+
+// Of the model as it is, without padded words.
+std::int64_t parameters(const ModelSpec& m) {
+  std::int64_t n = 0;
+  for (const WeightSpec& w : weights_of(m, m.vocab))
+    if (!w.tied) n += w.shape.numel();
+  return n;
+}
+
+std::string refusal(const ordered_json& config, std::vector<std::string> without = {}) {
+  try {
+    imported(config, without);
+  } catch (const Error& e) {
+    CHECK(e.kind() == ErrorKind::unsupported);
+    return e.what();
+  }
+  return "";
+}
+
+const ordered_json kLlama = {{"model_type", "llama"},        {"num_hidden_layers", 3},  {"hidden_size", 64},  {"num_attention_heads", 4},
+                             {"intermediate_size", 112},     {"vocab_size", 320},       {"max_position_embeddings", 128}};
+
+ordered_json with(ordered_json config, const ordered_json& more) {
+  config.update(more);
+  return config;
+}
+
+}  // namespace
+
+TEST_CASE("Hugging Face: as many parameters as transformers' own class has") {
+  const std::string file = std::string(MBENCH_SOURCE_DIR) + "/test/fixtures/configs.json";
+  const ordered_json fixture = parse_json(read_text_file(file), file);
+  REQUIRE(fixture.at("cases").size() > 15);
+  for (const ordered_json& each : fixture.at("cases")) {
+    INFO(each.at("config").dump());
+    CHECK(parameters(point_of(each.at("config")).model) == each.at("parameters"));
+  }
+}
+
+TEST_CASE("Hugging Face: what is exported is the same model, for each type that says it") {
+  const std::string file = std::string(MBENCH_SOURCE_DIR) + "/test/fixtures/configs.json";
+  const ordered_json fixture = parse_json(read_text_file(file), file);
+  for (const ordered_json& each : fixture.at("cases")) {
+    INFO(each.at("config").dump());
+    const Point point = point_of(each.at("config"));
+    const Point again = point_of(write_hugging_face(point));
+    CHECK(differences(flat_point(point), flat_point(again), "") == std::vector<std::string>{});
+  }
+}
+
+TEST_CASE("Hugging Face: a model is exported as the type that is best known for it") {
+  for (const auto& [preset, type] : {std::pair{"llama-3-8b", "llama"}, {"gpt2-124m", "gpt2"}, {"mixtral-8x7b", "mixtral"}, {"qwen3-30b-a3b", "qwen3_moe"}, {"deepseek-v3", "deepseek_v3"}, {"bert-base-uncased", "bert"}}) {
+    Point point;
+    point.model = find_preset(preset, "");
+    point.attention = AttentionKind::flash;
+    if (!point.model.parts().bias) point.dropout = 0;
+    CHECK(write_hugging_face(point).at("model_type") == type);
+  }
+}
+
+TEST_CASE("Hugging Face: presets of mbench go out and come back, or their refusal names what no type says") {
+  int said = 0;
+  for (const ModelSpec& preset : model_presets()) {
+    Point point;
+    point.model = preset;
+    point.attention = AttentionKind::flash;
+    point.dropout = preset.parts().norm == NormKind::layer_norm && preset.parts().bias ? 0.1 : 0;
+    INFO(preset.name);
+    try {
+      const Point again = point_of(write_hugging_face(point));
+      CHECK(differences(flat_point(point).at("model"), flat_point(again).at("model"), "model") == std::vector<std::string>{});
+      ++said;
+    } catch (const Error& e) {
+      CHECK(e.kind() == ErrorKind::unsupported);
+      CHECK_THAT(e.what(), Contains("model."));
+    }
+  }
+  CHECK(said >= 25);
+}
+
+TEST_CASE("Hugging Face: every type's table has a source, and its rules are there") {
+  std::set<std::string> types;
+  for (const Table& table : hugging_face_tables()) {
+    INFO(table.name);
+    CHECK_FALSE(table.source.empty());
+    CHECK_FALSE(table.types.empty());
+    CHECK((!table.rows.empty() || !table.lacks.empty()));
+    for (const std::string& type : table.types) CHECK(types.insert(type).second);
+    if (table.lacks.empty()) CHECK_NOTHROW(imported({{"model_type", table.types.front()}, {"head_dim", 128}}, {"sliding_window", "attention_bias", "bias", "use_parallel_residual", "parallel_attn", "hidden_activation"}));
+  }
+  for (const char* wanted : {"llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "gpt2", "gpt_neox", "bert", "deepseek_v2", "deepseek_v3",
+                             "kimi_k2", "gemma", "gemma2", "gemma3_text", "phi3", "falcon", "gptj", "bloom", "mpt", "opt", "olmo2", "cohere", "glm", "glm4",
+                             "glm4_moe", "dbrx", "starcoder2", "internlm2", "gpt_oss", "llama4", "qwen3_next", "nemotron", "nemotron_h", "mamba2"})
+    CHECK(types.count(wanted) == 1);
+}
+
+TEST_CASE("Hugging Face: what mbench has no part for is named with its key and value") {
+  const auto names = [](const std::string& message, std::vector<std::string> wanted) {
+    INFO(message);
+    for (const std::string& each : wanted) CHECK(message.find(each) != std::string::npos);
+  };
+  names(refusal(with(kLlama, {{"attention_bias", true}})), {"config.json", "attention_bias true", "--without"});
+  names(refusal(with(kLlama, {{"hidden_act", "gelu"}, {"mlp_bias", true}})), {"hidden_act \"gelu\"", "mlp_bias true"});
+  names(refusal(with(kLlama, {{"model_type", "mistral"}, {"max_position_embeddings", 8192}})), {"sliding_window 4096, which it is by default"});
+  names(refusal(with(kLlama, {{"model_type", "mistral"}, {"sliding_window", 64}})), {"sliding_window 64"});
+  names(refusal(with(kLlama, {{"model_type", "qwen2"}})), {"qkv_bias"});
+  names(refusal({{"model_type", "qwen2_moe"}}), {"qkv_bias true", "shared_expert_gate"});
+  names(refusal({{"model_type", "gemma2"}}), {"four_norms", "hidden_activation \"gelu_pytorch_tanh\"", "attn_logit_softcapping 50", "final_logit_softcapping 30", "sliding_window"});
+  names(refusal({{"model_type", "gpt_neox"}}), {"use_parallel_residual true"});
+  names(refusal({{"model_type", "falcon"}}), {"parallel_attn true"});
+  names(refusal({{"model_type", "opt"}}), {"activation_function \"relu\""});
+  names(refusal({{"model_type", "glm4"}}), {"four_norms"});
+  names(refusal({{"model_type", "gptj"}}), {"parallel_attention"});
+  names(refusal({{"model_type", "gptj"}}, {"parallel_attention", "mlp_bias"}), {"parallel_attention"});  // nothing else to go by
+  names(refusal({{"model_type", "qwen3_next"}}), {"linear_attention"});
+  names(refusal({{"model_type", "qwen3_moe"}, {"decoder_sparse_step", 2}}), {"decoder_sparse_step 2"});
+  names(refusal({{"model_type", "bert"}, {"hidden_dropout_prob", 0.2}}), {"attention_probs_dropout_prob", "hidden_dropout_prob"});
+  names(refusal({{"model_type", "lama"}}), {"got \"lama\"", "did you mean \"llama\"?"});
+  names(refusal({{"model_type", "llava"}, {"text_config", ordered_json::object()}}), {"text_config"});
+}
+
+TEST_CASE("Hugging Face: --without leaves a key out and says so") {
+  const ordered_json config = with(kLlama, {{"model_type", "mistral"}, {"num_key_value_heads", 2}, {"sliding_window", 64}});
+  const Imported found = imported(config, {"sliding_window"});
+  CHECK_THAT(fmt::format("{}", fmt::join(found.notes, "\n")), Contains("left out, as asked: sliding_window 64"));
+  CHECK(imported(with(kLlama, {{"model_type", "qwen2"}, {"num_key_value_heads", 2}}), {"qkv_bias"}).spec.contains("model"));
+}
+
+TEST_CASE("Hugging Face: keys without meaning for cost, and unknown ones, are listed") {
+  const Imported found = imported(with(kLlama, {{"architectures", {"LlamaForCausalLM"}}, {"bos_token_id", 1}, {"my_gate", 3}, {"rope_scaling", {{"type", "linear"}, {"factor", 2}}}}));
+  const std::string notes = fmt::format("{}", fmt::join(found.notes, "\n"));
+  CHECK_THAT(notes, Contains("without meaning for cost: ") && Contains("architectures") && Contains("bos_token_id"));
+  CHECK_THAT(notes, Contains("not known to mbench, and not in the spec: my_gate 3"));
+  CHECK_THAT(notes, Contains("rope_scaling \"linear\" turns by other angles"));
+}
+
+TEST_CASE("Hugging Face: published configurations are mbench's presets") {
+  const ordered_json llama3 = {{"model_type", "llama"},
+                               {"num_hidden_layers", 126},
+                               {"hidden_size", 16384},
+                               {"num_attention_heads", 128},
+                               {"num_key_value_heads", 8},
+                               {"intermediate_size", 53248},
+                               {"vocab_size", 128256},
+                               {"max_position_embeddings", 131072},
+                               {"rms_norm_eps", 1e-5},
+                               {"rope_theta", 500000.0},
+                               {"torch_dtype", "bfloat16"},
+                               {"rope_scaling", {{"rope_type", "llama3"}, {"factor", 8.0}, {"low_freq_factor", 1.0}, {"high_freq_factor", 4.0}, {"original_max_position_embeddings", 8192}}}};
+  const auto same = [](const ordered_json& config, const char* preset) {
+    INFO(preset);
+    Point point;
+    point.model = find_preset(preset, "");
+    CHECK(differences(flat_point(point).at("model"), flat_point(point_of(config)).at("model"), "model") == std::vector<std::string>{});
+  };
+  same(llama3, "llama-3.1-405b");
+  CHECK(point_of(llama3).precision == Precision::bf16);
+  CHECK(point_of(llama3).attention == AttentionKind::flash);
+  ordered_json fifth = llama3;  // as version 5 writes it
+  fifth["rope_parameters"] = fifth["rope_scaling"];
+  fifth["rope_parameters"]["rope_theta"] = 500000.0;
+  fifth["dtype"] = "bfloat16";
+  for (const char* old : {"rope_scaling", "rope_theta", "torch_dtype"}) fifth.erase(old);
+  same(fifth, "llama-3.1-405b");
+  CHECK(point_of(fifth).precision == Precision::bf16);
+  same({{"model_type", "gpt2"}, {"n_layer", 24}, {"n_embd", 1024}, {"n_head", 16}}, "gpt2-345m");
+  same({{"model_type", "bert"}}, "bert-base-uncased");
+  same({{"model_type", "deepseek_v3"}, {"n_group", 8}, {"topk_group", 4}}, "deepseek-v3");
+  same({{"model_type", "mixtral"}, {"max_position_embeddings", 32768}, {"router_aux_loss_coef", 0.02}}, "mixtral-8x7b");
+}
+
+TEST_CASE("Hugging Face: the sequence is no longer than the model's own where that is short") {
+  CHECK(point_of(kLlama).seq == 128);
+  CHECK_FALSE(imported(with(kLlama, {{"max_position_embeddings", 4096}})).spec.contains("seq"));
+}

@@ -1,0 +1,141 @@
+#include "formats/torchtitan/torchtitan.h"
+
+#include <fmt/ranges.h>
+
+#include "engine/base/error.h"
+#include "engine/point/point.h"
+#include "formats/table/flat.h"
+#include "test/catch.h"
+
+using Catch::Contains;
+using namespace mbench;
+using namespace mbench::formats;
+
+namespace {
+
+Point titan_point(const std::string& text) {
+  return point_from_json(nlohmann::json(read_torchtitan(text, "t.toml", {}).spec), "spec");
+}
+
+// As of 2025.
+const std::string kNow = R"([job]
+description = "Llama 3 8B"
+[model]
+name = "llama3"
+flavor = "8B"
+converters = ["float8"]
+[optimizer]
+name = "AdamW"
+lr = 3e-4
+[lr_scheduler]
+warmup_steps = 100
+[training]
+local_batch_size = 2
+seq_len = 8192
+max_norm = 1.0
+steps = 1000
+[parallelism]
+data_parallel_replicate_degree = 2
+data_parallel_shard_degree = 8
+tensor_parallel_degree = 4
+[compile]
+enable = true
+components = ["model"]
+[float8]
+enable_fsdp_float8_all_gather = true
+filter_fqns = ["output"]
+[activation_checkpoint]
+mode = "selective"
+selective_ac_option = "op"
+)";
+
+// As of 2024.
+const std::string kThen = R"([model]
+name = "llama3"
+flavor = "70B"
+norm_type = "rmsnorm"
+[training]
+batch_size = 8
+seq_len = 8192
+warmup_steps = 200
+data_parallel_shard_degree = 32
+tensor_parallel_degree = 8
+compile = true
+[experimental]
+pipeline_parallel_degree = 1
+enable_async_tensor_parallel = false
+[activation_checkpoint]
+mode = "full"
+)";
+
+}  // namespace
+
+TEST_CASE("torchtitan: the spellings of 2025") {
+  const Point p = titan_point(kNow);
+  CHECK(p.model.layers == 32);
+  CHECK(p.seq == 8192);
+  CHECK(p.micro_batch == 2);
+  CHECK(p.tp == 4);
+  CHECK(p.sequence_parallel);
+  CHECK(p.dp == 16);
+  CHECK(p.optimizer_instances == 2);
+  CHECK(p.global_batch == 32);
+  CHECK(p.zero == Zero::fsdp);
+  CHECK(p.precision == Precision::fp8);
+  CHECK(p.fp8_parameters);
+  CHECK(name_of(p.recompute) == "alternate_products");
+  CHECK(name_of(p.framework) == "torchtitan, cross_entropy_fusion torch");
+  CHECK(p.learning_rate == 3e-4);
+  CHECK(p.lr_warmup == 100);
+}
+
+TEST_CASE("torchtitan: the spellings of 2024") {
+  const Point p = titan_point(kThen);
+  CHECK(p.model.layers == 80);
+  CHECK(p.micro_batch == 8);
+  CHECK(p.dp == 32);
+  CHECK(p.tp == 8);
+  CHECK(p.lr_warmup == 200);
+  CHECK(p.recompute == Recompute::full);
+  CHECK(p.precision == Precision::bf16);
+}
+
+TEST_CASE("torchtitan: what is missing or has no part is named") {
+  const auto refusal = [](std::string text, const std::string& old, const std::string& fresh) {
+    text.replace(text.find(old), old.size(), fresh);
+    try {
+      read_torchtitan(text, "t.toml", {});
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  CHECK_THAT(refusal(kNow, "\"op\"", "\"2\""), Contains("activation_checkpoint.selective_ac_option \"2\" (t.toml:"));
+  CHECK_THAT(refusal(kNow, "enable = true", "enable = false"), Contains("compile.enable false"));
+  CHECK_THAT(refusal(kNow, "[\"float8\"]", "[\"mx\"]"), Contains("model.converters [\"mx\"]"));
+  CHECK_THAT(refusal(kNow, "flavor = ", "flavor = = "), Contains("t.toml:") && Contains("not TOML"));
+  CHECK_THAT(refusal(kNow, "local_batch_size = 2", "local_batch_size = \"two\""), Contains("need a whole number"));
+  const Imported open = read_torchtitan("[model]\nname = \"llama3\"\nflavor = \"debugmodel\"\n[compile]\nenable = true\n[activation_checkpoint]\nmode = \"none\"\n", "t.toml", {});
+  CHECK_FALSE(open.spec.contains("model"));
+  CHECK_THAT(fmt::format("{}", fmt::join(open.notes, "\n")), Contains("llama3/debugmodel is none of mbench's presets") && Contains("how many devices share the state is not said"));
+  std::string deep;
+  for (int i = 0; i < 5000; ++i) deep += "[";
+  CHECK_THROWS_AS(read_torchtitan("a = " + deep, "t.toml", {}), Error);
+}
+
+TEST_CASE("torchtitan: a point goes out and comes back, or what no TOML says is named") {
+  for (const std::string& text : {kNow, kThen}) {
+    const Point point = titan_point(text);
+    const Point again = titan_point(write_torchtitan(point));
+    CHECK(lost_fields(flat_point(point), flat_point(again)) == std::vector<std::string>{});
+  }
+  Point other = titan_point(kThen);
+  other.zero = Zero::stage_1;
+  CHECK_THROWS_WITH(write_torchtitan(other), Contains("zero 1"));
+  other = titan_point(kThen);
+  other.model.layers = 79;
+  CHECK_THROWS_WITH(write_torchtitan(other), Contains("no flavor of torchtitan"));
+  other = titan_point(kThen);
+  other.framework = read_framework("megatron-core", "framework");
+  CHECK_THROWS_WITH(write_torchtitan(other), Contains("framework.preset \"megatron-core\""));
+}
