@@ -1,5 +1,5 @@
-"""scripts/prose on pages written here: what it finds, what it leaves alone, and that README.md and the pages of docs/ have nothing to
-find: prose_test.py"""
+"""scripts/prose on pages written here: what it finds, what it leaves alone, and that README.md, CONTRIBUTING.md and the pages of
+docs/ have nothing to find: prose_test.py"""
 import pathlib
 import subprocess
 import sys
@@ -9,7 +9,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Pages that still have long sentences or private words, and records of measurements, which are not edited.
 NOT_YET = ["gpus", "reference/fields"]
-CHECKED = [ROOT / "README.md", *(p for p in sorted((ROOT / "docs").rglob("*.md"))
+CHECKED = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(p for p in sorted((ROOT / "docs").rglob("*.md"))
                                  if p.parent.name != "evidence" and str(p.relative_to(ROOT / "docs").with_suffix("")) not in NOT_YET)]
 LONG = "One " + "word " * 30 + "more."
 
