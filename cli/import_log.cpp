@@ -82,7 +82,7 @@ void add_utilisation(const Options& options, PointResult& r) {
   r.tflops_per_device = model_flops(r.point) / seconds * 1e-12;
   if (options.machine.empty()) return;
   const Machine machine = find_machine(options.machine, "--on");
-  const double peak = machine.peak_flops[static_cast<std::size_t>(r.point.precision)];
+  const double peak = machine.device.peak_flops[static_cast<std::size_t>(r.point.precision)];
   if (peak <= 0) return;
   r.peak_tflops = peak * 1e-12;
   r.peak_source = machine.peak_source(r.point.precision);

@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "engine/base/error.h"
