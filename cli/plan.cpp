@@ -252,7 +252,7 @@ void add_plan(CLI::App& app, Exit& exit) {
                    "Device: cpu, cuda (the memory is the same) or sim:<N>x<MACHINE>; default cpu")
       ->type_name("DEVICE");
   command->callback([options, &exit] {
-    options->spec.device = options->on;
+    options->spec.device = full_device_name(options->on, "--on");
     options->spec.path = find_spec(options->spec.path);
     options->spec.json = imported_spec(options->spec.path);
     const char* simulated = options->sensitivities ? "--sensitivities" : options->advice ? "--advice" : nullptr;

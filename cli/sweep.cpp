@@ -228,6 +228,7 @@ int run(Options options) {
   }
   if (options.on.empty()) options.on = default_device(options.spec, launcher);
   check_device(options.on);
+  options.on = full_device_name(options.on, "--on");
   if (turns && (options.on != "cpu" || launcher.nodes > 1))
     fail(ErrorKind::unsupported, "--take-turns", "is for the CPUs of one machine, got {} on {} node{}", options.on, launcher.nodes,
          launcher.nodes > 1 ? "s" : "");

@@ -5,6 +5,7 @@
 
 #include "engine/base/embedded.h"
 #include "engine/base/json_reader.h"
+#include "engine/base/names.h"
 #include "engine/point/architecture.h"
 #include "engine/point/model_heads.h"
 #include "engine/point/model_parts.h"
@@ -206,6 +207,8 @@ const ModelSpec& find_preset(const std::string& name, const std::string& where) 
     if (m.name == name) return m;
     names.push_back(m.name);
   }
+  // By its name on Hugging Face.
+  if (const std::string known = name_within(name, names); !known.empty()) return find_preset(known, where);
   fail(ErrorKind::bad_input, where, "no such model, got \"{}\", {}", name, nearest_choice(name, names));
 }
 

@@ -133,6 +133,8 @@ ordered_json result_to_json(const PointResult& r) {
   add("device_name", text_or_null(r.device == r.point.device ? "" : r.device));
   add("world", r.world);
   add("simulated", r.simulated);
+  if (!r.measured_by.empty()) add("measured_by", r.measured_by);
+  if (r.log) add("log", trainer_log_to_json(*r.log));
   add("outcome", name_of(r.outcome));
   add("reason", text_or_null(r.reason));
   add("hosts", r.hosts.empty() ? ordered_json(nullptr) : hosts_to_json(r.hosts));
@@ -166,6 +168,8 @@ PointResult result_from_json(const json& value, const std::string& where) {
   if (const json* simulated = row.known("simulated"))
     r.simulated = read_bool(*simulated, row.path("simulated"));
   r.reason = row.text("reason");
+  r.measured_by = row.text("measured_by");
+  if (const json* log = row.known("log")) r.log = trainer_log_from_json(*log, row.path("log"));
   if (const json* hosts = row.known("hosts")) r.hosts = hosts_from_json(*hosts, row.path("hosts"));
   if (const json* variables = row.known("variables")) r.variables = read_variables(*variables, row.path("variables"));
   for (const Metric& metric : metrics())
@@ -264,12 +268,16 @@ ResultFile read_result_file(const std::string& path) {
   return file;
 }
 
-void write_result_file(const std::string& path, const ResultFile& file) {
+std::string result_file_text(const ResultFile& file) {
   ordered_json root = {
       {"schema", ResultFile::kSchema}, {"spec", file.spec}, {"environment", file.environment}};
   root["points"] = ordered_json::array();
   for (const PointResult& r : file.points) root["points"].push_back(result_to_json(r));
-  write_file_atomically(path, dump_json(root));
+  return dump_json(root);
+}
+
+void write_result_file(const std::string& path, const ResultFile& file) {
+  write_file_atomically(path, result_file_text(file));
 }
 
 }  // namespace mbench

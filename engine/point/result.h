@@ -16,6 +16,7 @@
 #include "engine/point/point.h"
 #include "engine/point/soak.h"
 #include "engine/point/statistics.h"
+#include "engine/point/trainer_log.h"
 
 namespace mbench {
 
@@ -37,6 +38,9 @@ struct PointResult {
   bool simulated = false;
   Outcome outcome = Outcome::ok;
   std::string reason;  // one line; empty for ok unless there is something to say
+  // Whose program ran it, where it is another's log that is read: "megatron-lm"; and what else that says. Empty: mbench itself.
+  std::string measured_by;
+  std::optional<TrainerLog> log;
   // Where it ran, that of rank 0 first, and the environment variables of its ranks that bear on communication and libraries,
   // as rank 0 had them. Empty where it did not run, or nobody told.
   std::vector<Host> hosts;

@@ -18,6 +18,7 @@ struct ResultFile {
 // Reads and checks a result file: unreadable, empty, cut short, another major schema, duplicate ids are
 // bad_input naming the file and JSON path.
 ResultFile read_result_file(const std::string& path);
+std::string result_file_text(const ResultFile& file);
 // Atomically: a temporary beside it, flushed to disk, then renamed. On failure (full disk) the old file
 // stands.
 void write_result_file(const std::string& path, const ResultFile& file);

@@ -1,5 +1,7 @@
 #include "engine/sim/machine.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <sstream>
@@ -7,6 +9,7 @@
 #include "engine/base/embedded.h"
 #include "engine/base/figures.h"
 #include "engine/base/json_reader.h"
+#include "engine/base/names.h"
 
 namespace mbench {
 // Written by the build from machines/*.json (cmake/embed.cmake).
@@ -281,6 +284,20 @@ Machine machine_from_json(const ordered_json& root, const std::string& file) {
   return m;
 }
 
+std::string full_machine_name(const std::string& name, const std::string& where) {
+  if (name.empty() || is_path(name) || machine_files::files().contains(name)) return name;
+  const std::vector<std::string> found = names_with(name, machine_names());
+  if (found.size() > 1) fail(ErrorKind::bad_input, where, "several machines are meant, got \"{}\", need one of {}", name, fmt::join(found, ", "));
+  if (found.empty()) fail(ErrorKind::bad_input, where, "no such machine, got \"{}\", {} (or the path of a JSON file)", name, nearest_name(name, machine_names()));
+  return found.front();
+}
+
+std::string full_device_name(const std::string& device, const std::string& where) {
+  if (!device.starts_with("sim:")) return device;
+  const SimulatedDevices devices = parse_simulated(device, where);
+  return fmt::format("sim:{}x{}", devices.count, devices.machine);
+}
+
 SimulatedDevices parse_simulated(const std::string& device, const std::string& where) {
   const std::string prefix = "sim:";
   const std::size_t x = device.find('x', prefix.size());
@@ -290,7 +307,7 @@ SimulatedDevices parse_simulated(const std::string& device, const std::string& w
     const bool number =
         !digits.empty() && digits.size() < 8 && digits.find_first_not_of("0123456789") == std::string::npos;
     d.count = number ? std::stoi(digits) : 0;
-    d.machine = device.substr(x + 1);
+    d.machine = full_machine_name(device.substr(x + 1), where);
   }
   if (d.count < 1 || d.machine.empty())
     fail(ErrorKind::bad_input, where,
@@ -300,7 +317,7 @@ SimulatedDevices parse_simulated(const std::string& device, const std::string& w
 }
 
 std::pair<ordered_json, std::string> load_machine(const std::string& name, const std::string& where) {
-  return load_file(machine_files::files(), "machine", name, where);
+  return load_file(machine_files::files(), "machine", full_machine_name(name, where), where);
 }
 
 Machine find_machine(const std::string& name, const std::string& where) {

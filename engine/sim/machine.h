@@ -129,6 +129,10 @@ Machine find_machine(const std::string& name_or_path, const std::string& where);
 std::pair<nlohmann::ordered_json, std::string> load_machine(const std::string& name_or_path,
                                                             const std::string& where);
 std::vector<std::string> machine_names();
+// A built-in machine's name as people write it, "h100-sxm", in full; a path as it is. bad_input at `where` for none, and for several, which are named.
+std::string full_machine_name(const std::string& name, const std::string& where);
+// The same of a device: "sim:8xh100-sxm" is "sim:8xH100-SXM5-80GB", "cpu" is "cpu".
+std::string full_device_name(const std::string& device, const std::string& where);
 
 // "sim:8xV100-SXM2-16GB": so many devices of that machine.
 struct SimulatedDevices {

@@ -92,7 +92,12 @@ Table read_table(std::string_view name, const std::vector<std::pair<std::string_
       table.fixed.emplace_back(field, value);
     }
   if (const json* rows = object.find("rows"))
-    for (std::size_t i = 0; i < rows->size(); ++i) add(table, read_row(rows->at(i), fmt::format("{}[{}]", object.path("rows"), i)));
+    for (std::size_t i = 0; i < rows->size(); ++i) {
+      Row row = read_row(rows->at(i), fmt::format("{}[{}]", object.path("rows"), i));
+      // What a key says here is not fixed any more.
+      std::erase_if(table.fixed, [&](const auto& old) { return old.first == row.field; });
+      add(table, std::move(row));
+    }
   const json* by_rule = object.find("options_by_rule");
   if (const json* framework = object.find("framework"))
     add_framework(table, read_string(*framework, object.path("framework")), by_rule ? read_strings(*by_rule, object.path("options_by_rule")) : std::vector<std::string>{});

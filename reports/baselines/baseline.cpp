@@ -94,6 +94,7 @@ json entry_to_json(const BaselineEntry& entry) {
               {"world", r.world}};
   if (!r.reason.empty()) out["reason"] = r.reason;
   if (r.simulated) out["simulated"] = true;
+  if (!r.measured_by.empty()) out["measured_by"] = r.measured_by;
   if (r.device != r.point.device) out["device_name"] = r.device;
   if (r.peak_memory_mib) out["peak_memory_mib"] = *r.peak_memory_mib;
   if (!r.losses.empty()) out["losses"] = numbers(r.losses);
@@ -110,7 +111,7 @@ PointResult result_of(const json& entry, const json& point, const std::string& i
   json row = point;
   row["id"] = id;
   for (const char* key :
-       {"outcome", "reason", "simulated", "device_name", "peak_memory_mib", "world", "losses", "hosts"})
+       {"outcome", "reason", "simulated", "measured_by", "device_name", "peak_memory_mib", "world", "losses", "hosts"})
     if (entry.contains(key)) row[key] = entry.at(key);
   for (const char* key : kAnatomies) {
     if (!entry.contains(key)) continue;

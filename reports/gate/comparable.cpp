@@ -120,6 +120,10 @@ std::string Comparability::why_not(const PointResult& now, const PointResult& ba
     return now.simulated
                ? "simulated here, measured in the baseline: a simulation is no measurement"
                : "measured here, simulated in the baseline: a simulation is no baseline for a measurement";
+  if (now.measured_by != base.measured_by) {
+    const auto by = [](const PointResult& row) { return row.measured_by.empty() ? std::string("mbench") : row.measured_by; };
+    return fmt::format("measured by {} here, by {} in the baseline", by(now), by(base));
+  }
   if (kind_of(now.point.device) != kind_of(base.point.device) ||
       (now.simulated && now.point.device != base.point.device))
     return fmt::format("device is {} here, {} in the baseline", now.point.device, base.point.device);
@@ -161,6 +165,7 @@ nlohmann::json machine_of(const Json& environment, const PointResult& point) {
   if (point.simulated) return {{"simulated", point.point.device}};
   nlohmann::json machine = nlohmann::json::object();
   for (const char* key : kHardware) machine[key] = value_of(environment, key);
+  if (!point.measured_by.empty()) machine["measured_by"] = point.measured_by;
   if (point.hosts.size() > 1) {
     machine["nodes"] = point.hosts.size();
     machine["ranks_per_node"] = ranks_per_node(point.hosts);

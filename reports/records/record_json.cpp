@@ -25,6 +25,7 @@ Json brief_json(const PointResult& result) {
   brief.hosts.clear();
   brief.compute_ms_by_rank.clear();
   brief.turn_cpu_ms.clear();
+  if (brief.log) brief.log->warmup_ms.clear(), brief.log->evaluation_ms.clear(), brief.log->checkpoint_ms.clear();
   if (brief.soak) brief.soak->windows.clear();
   Json json = result_to_json(brief);
   json["framework"] = name_of(result.point.framework);

@@ -1,6 +1,7 @@
 #include "reports/tables/provenance.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -75,6 +76,26 @@ std::string names_of(const std::vector<Host>& hosts) {
   return fmt::format("{} hosts ({})", told.size(), text);
 }
 
+// Of rows that another program's log is: whose, and what of it is no sample.
+std::string line_of_trainers(const ResultFile& file) {
+  std::map<std::string, std::size_t> programs;
+  std::set<std::string> kinds;
+  std::size_t left = 0;
+  for (const PointResult& p : file.points) {
+    if (p.measured_by.empty()) continue;
+    ++programs[p.measured_by];
+    if (!p.log) continue;
+    left += p.log->warmup_ms.size() + p.log->evaluation_ms.size() + p.log->checkpoint_ms.size();
+    for (const LoggedMemory& each : p.log->memory) kinds.insert(each.kind);
+  }
+  std::string line;
+  for (const auto& [program, count] : programs) add(line, fmt::format("{} of {} points were measured by {}, by its log", count, file.points.size(), program));
+  if (line.empty()) return line;
+  if (left > 0) line += fmt::format("; {} times of warm-up, evaluation and checkpoint are no samples", left);
+  if (!kinds.empty()) line += fmt::format("; memory is what PyTorch's allocator says: {}", fmt::join(kinds, ", "));
+  return line + ".";
+}
+
 std::string line_or(const char* title, const std::string& line) {
   return fmt::format("{}: {}", title, line.empty() ? "not recorded" : line);
 }
@@ -147,6 +168,7 @@ std::vector<std::string> measured_on(const ResultFile& file) {
     lines.push_back(fmt::format("**The hosts are not alike**: {}. The line above is that of the first.", line));
   }
   if (!others.empty()) lines.push_back("Also: " + others);
+  if (const std::string line = line_of_trainers(file); !line.empty()) lines.push_back(line);
   if (simulated > 0)
     lines.push_back(
         fmt::format("{} of {} points are simulated ({}): computed by a model of that machine, not measured.",

@@ -140,6 +140,20 @@ const std::vector<FixedField>& fixed_fields() {
   return all;
 }
 
+const std::vector<FixedField>& fixed_choices() {
+  static const std::vector<FixedField> all = {{"precision tf32", "GPUs and simulated machines alone have it"}};
+  return all;
+}
+
+const std::vector<FixedField>& fixed_model_keys() {
+  static const std::vector<FixedField> all = {
+      {"name", "a label"},
+      {"layers", "drawn by the stages that there are"},
+      {"positions", "bounds seq, which is drawn"},
+  };
+  return all;
+}
+
 const json& drawn_models() {
   // Sizes whose parts on 2 and on 4 ranks are multiples of 16 can be had in FP8.
   static const json all = json::parse(R"([
@@ -154,6 +168,12 @@ const json& drawn_models() {
     {"family": "llama", "kv_heads": 4, "heads": 4},
     {"family": "llama", "kv_heads": 1, "heads": 4, "head_dim": 32},
     {"family": "llama", "kv_heads": 4, "qk_norm": true, "mtp_layers": 2},
+    {"family": "gpt", "heads": 4, "activation": "gelu_erf", "mtp_layers": 1, "mtp_loss_scaling_factor": 0.5},
+    {"family": "llama", "kv_heads": 2, "rope": {"base": 10000, "fraction": 0.5}},
+    {"family": "llama", "kv_heads": 8, "rope": {"base": 500, "scaling": {"factor": 8, "low_frequency_factor": 1, "high_frequency_factor": 4,
+     "original_positions": 16}}},
+    {"family": "mixtral", "ffn": 64, "experts": 8, "active_experts": 2, "kv_heads": 4, "routing": {"score": "sigmoid", "normalise": false,
+     "scale": 1.5, "groups": 4, "chosen_groups": 2, "group_score": "best_two", "correction_speed": 0.01}},
     {"family": "llama", "norm": "layer_norm", "activation": "squared_relu", "bias": true, "tied_embedding": true},
     {"family": "mixtral", "ffn": 64, "experts": 8, "active_experts": 2},
     {"family": "mixtral", "ffn": 64, "experts": 4, "active_experts": 1, "shared_experts": 1, "kv_heads": 4},

@@ -22,6 +22,10 @@ struct FixedField {
   std::string key, reason;
 };
 const std::vector<FixedField>& fixed_fields();
+// Choices of drawn fields that are not drawn: "precision tf32".
+const std::vector<FixedField>& fixed_choices();
+// Keys of a model, by path, that the drawn models have one value of.
+const std::vector<FixedField>& fixed_model_keys();
 
 // Models, and numbers of layers.
 const nlohmann::json& drawn_models();

@@ -3,12 +3,14 @@
 // and that of the outline which a search looks at, byte for byte. How to draw more: CONTRIBUTING.md.
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 
 #include "engine/comm/gather.h"
@@ -349,5 +351,71 @@ TEST_CASE("every value that a field may have is drawn") {
   for (const auto& [key, values] : left) {
     INFO(key << ": " << nlohmann::json(values).dump());
     CHECK(values.empty());
+  }
+}
+
+TEST_CASE("every choice that a drawn field has is drawn, or is named with the reason why it is not") {
+  if (!first_rank()) return;
+  std::set<std::string> fixed;
+  for (const FixedField& choice : fixed_choices()) CHECK(fixed.insert(choice.key).second);
+  for (const DrawnField& drawn : drawn_fields()) {
+    const PointField* field = find_field(drawn.key);
+    if (field == nullptr) continue;  // a word of former specs, whose choices framework files have
+    std::set<std::string> values;
+    for (const auto& value : drawn.values) {
+      const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+      for (std::size_t begin = 0; begin <= text.size();) {
+        const std::size_t end = std::min(text.find('+', begin), text.size());
+        values.insert(text.substr(begin, end - begin));
+        begin = end + 1;
+      }
+      values.insert(text.substr(0, text.find(':')));  // "capacity:F" stands for every F
+      values.insert(text);
+    }
+    for (const FieldChoice& choice : field->choices) {
+      INFO(drawn.key << " " << choice.name);
+      const bool is_drawn = values.contains(choice.name) || values.contains(choice.name.substr(0, choice.name.find(':')));
+      CHECK(is_drawn != fixed.contains(drawn.key + " " + choice.name));
+    }
+  }
+}
+
+namespace {
+
+// The keys of a model by path, each with its values in all of these.
+void gather(const nlohmann::json& value, const std::string& path, std::map<std::string, std::set<std::string>>& values) {
+  if (!value.is_object()) {
+    values[path].insert(value.dump());
+    return;
+  }
+  for (const auto& [key, inner] : value.items()) gather(inner, path.empty() ? key : path + "." + key, values);
+}
+
+}  // namespace
+
+TEST_CASE("every size and part of a model is drawn, or is named with the reason why it is not") {
+  if (!first_rank()) return;
+  std::set<std::string> fixed;
+  for (const FixedField& key : fixed_model_keys()) CHECK(fixed.insert(key.key).second);
+  std::map<std::string, std::set<std::string>> values;
+  const auto with_parts = [](const nlohmann::json& fields) {
+    ModelSpec model = read_model(fields, "drawn");
+    model.own_parts = model.parts();
+    return nlohmann::json(write_model(model));
+  };
+  std::vector<nlohmann::json> models;
+  for (const auto& fields : drawn_models()) {
+    nlohmann::json whole = {{"layers", 2}, {"hidden", 64}, {"heads", 8}, {"vocab", 128}, {"positions", 64}};
+    whole.update(fields);
+    models.push_back(with_parts(whole));
+  }
+  for (const auto& model : models) gather(model, "", values);
+  // A part that some models do not have is drawn by that.
+  for (auto& [path, seen] : values)
+    for (const auto& model : models)
+      if (!model.contains(nlohmann::json::json_pointer("/" + std::regex_replace(path, std::regex("\\."), "/")))) seen.insert("absent");
+  for (const auto& [path, seen] : values) {
+    INFO(path);
+    CHECK((seen.size() > 1) != fixed.contains(path));
   }
 }

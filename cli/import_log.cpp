@@ -1,0 +1,132 @@
+// mbench import-log: a trainer's log as a result file, so that report, compare, baseline and trend take it as any other.
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <ctime>
+#include <fstream>
+#include <iostream>
+
+#include "cli/cli.h"
+#include "cli/environment.h"
+#include "cli/find_spec.h"
+#include "engine/base/json_reader.h"
+#include "engine/base/text.h"
+#include "engine/point/result_file.h"
+#include "engine/run/flops.h"
+#include "engine/sim/machine.h"
+#include "formats/logs/read_log.h"
+#include "sweeps/spec.h"
+
+namespace mbench::cli {
+namespace {
+
+constexpr const char* kAbout =
+    "Writes a result file from the log of a run of Megatron-LM (also of NeMo and Megatron-Bridge), torchtitan or DeepSpeed, from MLPerf's\n"
+    ":::MLLOG lines, or from the trainer_state.json of transformers. Its row says who measured it. report, compare, baseline and trend take it.\n"
+    "SPEC says what was trained: a spec, or the script, TOML or config.json of the run; a log of Megatron-LM says it itself. The log is read line by line, - is standard input.";
+
+constexpr const char* kFooter =
+    "Examples:\n"
+    "  mbench import-log train.log train.sh -o results.json && mbench report results.json\n"
+    "  mbench import-log titan.log llama3_8b.toml --set dp=8 --set global_batch=8 --on H100-SXM5-80GB -o new.json\n"
+    "  zcat train.log.gz | mbench import-log - spec.json --revision abc123 -o new.json && mbench baseline add new.json";
+
+struct Options {
+  std::string log, out, trainer, machine, revision;
+  sweeps::SpecOptions spec;
+  formats::LogOptions how;
+};
+
+Point point_of(sweeps::SpecOptions spec, const formats::Log& log, const std::string& file, nlohmann::ordered_json& json) {
+  if (spec.path.empty()) {
+    spec.json = formats::spec_of(log, file);
+    spec.path = file;
+  } else {
+    spec.path = find_spec(spec.path);
+    spec.json = imported_spec(spec.path);
+  }
+  const sweeps::Spec read = sweeps::read_spec(spec);
+  if (read.points.size() != 1)
+    fail(ErrorKind::bad_input, spec.path, "a log is of one run, got a spec of {} points, need one: --set field=value or --filter field=value", read.points.size());
+  json = read.json;
+  return read.points.front().point;
+}
+
+formats::Log read(const Options& options) {
+  if (options.log == "-") return formats::read_log(std::cin, "standard input", options.trainer);
+  std::ifstream in(options.log, std::ios::binary);
+  if (!in) fail(ErrorKind::bad_input, options.log, "cannot be read");
+  return formats::read_log(in, options.log, options.trainer);
+}
+
+// When the run ended, as far as the file says it.
+std::time_t time_of(const std::string& log) {
+  struct stat about {};
+  return log != "-" && stat(log.c_str(), &about) == 0 ? about.st_mtime : std::time(nullptr);
+}
+
+nlohmann::ordered_json environment_of(const Options& options, const PointResult& result) {
+  nlohmann::ordered_json e = {{"device", result.device}};
+  if (!options.revision.empty()) e["git_revision"] = options.revision;
+  e["mbench_version"] = MBENCH_VERSION;
+  e["flop_formula"] = kFlopFormula;
+  e["flop_formula_version"] = kFlopFormulaVersion;
+  e["started"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(time_of(options.log)));
+  return e;
+}
+
+void add_utilisation(const Options& options, PointResult& r) {
+  if (!r.iteration_ms) return;
+  const double seconds = r.iteration_ms->mean * 1e-3 * static_cast<double>(r.world);
+  r.tflops_per_device = model_flops(r.point) / seconds * 1e-12;
+  if (options.machine.empty()) return;
+  const Machine machine = find_machine(options.machine, "--on");
+  const double peak = machine.device.peak_flops[static_cast<std::size_t>(r.point.precision)];
+  if (peak <= 0) return;
+  r.peak_tflops = peak * 1e-12;
+  r.peak_source = machine.peak_source(r.point.precision);
+  r.mfu = model_flops(r.point) / seconds / peak;
+  r.mfu_causal = model_flops_causal(r.point) / seconds / peak;
+}
+
+void run(Options& options, Exit& exit) {
+  if (options.how.device.empty() && !options.machine.empty()) options.how.device = find_machine(options.machine, "--on").name;
+  const std::string name = options.log == "-" ? "standard input" : options.log;
+  const formats::Log log = read(options);
+  nlohmann::ordered_json spec;
+  const Point point = point_of(options.spec, log, name, spec);
+  ResultFile file;
+  file.spec = spec;
+  file.points.push_back(formats::result_of(log, point, name, options.how));
+  add_utilisation(options, file.points.front());
+  if (const auto count = known_parameter_count(point.model, point.tp)) file.points.front().parameters = *count;
+  file.environment = environment_of(options, file.points.front());
+  for (const std::string& note : log.notes) fmt::print(stderr, "{}\n", printable(note));
+  fmt::print(stderr, "{}\n", printable(file.points.front().reason));
+  if (!options.out.empty()) {
+    write_result_file(options.out, file);
+    return;
+  }
+  if (!(std::cout << result_file_text(file) << std::flush)) exit.code = Exit::kFailed;
+}
+
+}  // namespace
+
+void add_import_log(CLI::App& app, Exit& exit) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("import-log", kAbout);
+  command->footer(kFooter);
+  command->add_option("LOG", options->log, "What the trainer wrote; - is standard input")->required();
+  command->add_option("SPEC", options->spec.path, "What was trained: a spec, or a trainer's own file; default what Megatron-LM's log says of its arguments");
+  command->add_option("-o,--out", options->out, "Where the result file is written; default standard output")->type_name("FILE");
+  command->add_option("--on", options->machine, "The machine it ran on, for its peak: one of mbench devices")->type_name("MACHINE");
+  command->add_option("--warmup", options->how.warmup, "So many records after each start are no samples; default those that are longer")->type_name("N")->check(CLI::Range(0, 1000000));
+  command->add_option("--trainer", options->trainer, "Whose log it is, where it has lines of several: megatron-lm, nemo, torchtitan, deepspeed, mlperf, transformers")->type_name("NAME");
+  command->add_option("--revision", options->revision, "Of what was run, for mbench baseline and trend")->type_name("REV");
+  command->add_option("--set", options->spec.set, "field=value: set a field of the point (repeatable)");
+  command->add_option("--filter", options->spec.filter, "field=value: only points with that value (repeatable)");
+  command->callback([options, &exit] { run(*options, exit); });
+}
+
+}  // namespace mbench::cli

@@ -1,0 +1,34 @@
+// A trainer's log as a row of results. Whose log it is, is found by its lines: all tables read it at once, so that it is read through once and
+// can be a pipe.
+#pragma once
+#include <istream>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "formats/logs/log.h"
+
+namespace mbench {
+struct Point;
+struct PointResult;
+}
+
+namespace mbench::formats {
+
+// bad_input if no trainer's steps are in it. `program`: one trainer's alone; empty: whoever's there is.
+Log read_log(std::istream& in, const std::string& file, const std::string& program = "");
+// Names that `program` may have.
+std::vector<std::string> log_programs();
+
+// What was trained, by the arguments that Megatron-LM prints as it starts. bad_input for a log without.
+nlohmann::ordered_json spec_of(const Log& log, const std::string& file);
+
+struct LogOptions {
+  int warmup = -1;     // records that are no samples; below 0: by how much longer they are
+  std::string device;  // its name, where the log has none
+};
+
+// The row of a run of this point. bad_input where the log says another batch or number of ranks than the point has, or has neither times nor losses.
+PointResult result_of(const Log& log, const Point& point, const std::string& file, const LogOptions& options);
+
+}  // namespace mbench::formats
