@@ -7,8 +7,8 @@
 #include <sstream>
 
 #include "engine/base/error.h"
-#include "engine/spec/fields.h"
-#include "engine/spec/point.h"
+#include "engine/point/fields.h"
+#include "engine/point/point.h"
 #include "formats/formats.h"
 
 namespace mbench::cli {
