@@ -84,10 +84,10 @@ class Group {
   std::unique_ptr<Pending> start_all_to_all(const Tensor& in, const Tensor& out,
                                             std::span<const std::int64_t> send_rows,
                                             std::span<const std::int64_t> receive_rows);
-  // The same of tensors whose rows lie beside each other and travel together, of rows that are a token's: a rank of this one's node
-  // gets its own, and what several ranks of another node get leaves this node once and is passed on there; on the way back they are
-  // summed there first. `node_rows`: those rows of this rank's, one for each node that has any of their ranks, its own among them.
-  // Between the nodes each backend does as it can: rows are sent to each rank where it knows of no nodes.
+  // Hierarchical all-to-all of token rows (DeepEP, HybridEP), of several tensors at once. A row that several ranks of a remote node
+  // want crosses the network once and is forwarded there. On the way back rows are summed on that node first. `node_rows`: this
+  // rank's rows, one for each node that has any of their ranks, its own among them. A backend that knows of no nodes sends rows to
+  // each rank.
   struct Parcel {
     Tensor in, out;
   };

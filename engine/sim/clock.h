@@ -143,9 +143,8 @@ class VirtualClock {
     charge(TimePart::host, before);
   }
 
-  // How the host and the streams stand to each other. What follows takes the same from any time on, and does the same to the clocks,
-  // where they stand alike: the device has done all that it was given, or all but its kernels, and those last longer than the host is
-  // going to work (`host_work`, in seconds) until it waits for them.
+  // How the host and the streams stand to each other. From equal standing the same events cost the same. `idle`: all streams have
+  // drained. `behind`: only the compute stream is busy, for longer than the host works before its next wait (`host_work`, seconds).
   enum class Standing { idle, behind, other };
   Standing standing(double host_work) const;
   // What has been done to the clocks since `before`, and doing that to clocks that stand as those did.

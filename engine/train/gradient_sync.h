@@ -10,9 +10,8 @@
 // (FairScale) whole gradients are all-reduced, as beside an optimizer that knows nothing of it, and sharded ones reduced to
 // their owners. Where all state is the first rank's, whole gradients are reduced to it after every backward, and beside none.
 //
-// Between copies of sharded state (dp_replicate) each rank's own part is all-reduced besides, once a step, when all of it is
-// there: of gradients that are reduced in the last backward as the second half of one journey, of those that every micro batch
-// adds to after the last one has. Whole gradients by whole parameters are all-reduced over all ranks of data at once.
+// With several copies of sharded state (dp_replicate) each rank also all-reduces its own part across copies, once a step: right
+// behind the reduce-scatter if only the last backward reduces, else after the last micro batch. Whole gradients by whole parameters are all-reduced over all ranks of data at once.
 #pragma once
 #include <deque>
 #include <memory>

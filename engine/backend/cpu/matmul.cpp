@@ -20,7 +20,7 @@ using ops::Matmul;
 using ops::Matrix;
 
 // Largest panels that 16-bit operands are converted into: 8 MiB of a, 32 MiB of b, 16 MiB of c. Narrower ones are converted more
-// often and multiplied at a lower rate (docs/numbers.md).
+// often and multiplied at a lower rate (docs/evidence/2026-11-26-speed.md).
 constexpr std::int64_t kRows = 1024, kCols = 4096, kDepth = 2048;
 // Batches whose panels are smaller than this (in floats) are shared out among the threads whole.
 constexpr std::int64_t kSmallPanels = 256 * 1024;
