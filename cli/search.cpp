@@ -20,6 +20,7 @@
 #include "cli/seconds.h"
 #include "cli/sensitivity.h"
 #include "cli/simulation.h"
+#include "cli/trainer_flags.h"
 #include "engine/base/atomic_file.h"
 #include "engine/base/folder_lock.h"
 #include "engine/base/text.h"
@@ -130,6 +131,7 @@ bool is_written(const fs::path& file, const std::function<void(const std::string
 }
 
 int run(Options options) {
+  options.space.device = full_device_name(options.space.device, "--on");
   options.space.path = find_spec(options.space.path);
   options.space.json = imported_spec(options.space.path);
   if (options.space.json) (*options.space.json)["search"] = "all";  // it says what is trained: how is what is looked for
@@ -178,6 +180,9 @@ int run(Options options) {
   file.environment["framework"] = fmt::format("{} ({})", place.framework.name, place.framework.description);
   file.environment["started"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
   std::string text = describe_search(space, place, how, end, file);
+  if (!end.best.empty())
+    if (const std::string flags = trainer_flags(end.best.front().point); !flags.empty())
+      text += "\n" + flags + fmt::format("\nThe whole of it: `mbench export {} --layout 1 --to {}`.\n", out, end.best.front().point.framework.preset == "torchtitan" ? "torchtitan" : "megatron");
   // What was found is kept before anything is drawn: a disk that is nearly full has room for the one, and not for both.
   bool written = is_written(fs::path(out) / "results.json", [&](const std::string& path) { write_result_file(path, file); });
   const auto write_text = [&](const std::string& all) {

@@ -1,4 +1,6 @@
 // What one key of a Hugging Face config cannot say alone.
+#include <algorithm>
+
 #include "engine/base/json_reader.h"
 #include "formats/table/rules.h"
 
@@ -67,6 +69,14 @@ void read_window_if_used(Reading& r) {
   if (r.flag("use_sliding_window")) return check_window(r, 4096);
   r.ignore("sliding_window");
   r.value("layer_types");
+}
+// Which layers have a window, by a list or from which on.
+void read_window_of_layers(Reading& r) {
+  const json kinds = r.value("layer_types"), from = r.value("max_window_layers", 62), window = r.value("sliding_window", 4096);
+  if (window.is_null() || r.is_without("sliding_window")) return;
+  const bool some = std::any_of(kinds.begin(), kinds.end(), [](const json& kind) { return kind != "full_attention"; });
+  const auto layers = r.get("model.layers");
+  if (kinds.is_array() ? some : layers && layers->is_number() && from.is_number() && from.get<double>() < layers->get<double>()) r.lack("sliding_window", "a window on attention in some layers", 4096);
 }
 void write_no_window(Writing& w) {
   w.put("sliding_window", nullptr);
@@ -145,6 +155,7 @@ const std::vector<Rule>& hugging_face_rules() {
   static const std::vector<Rule> rules = {{"rope", read_rope, write_rope},
                                           {"window", read_window, write_nothing},
                                           {"window_4096", read_window_4096, write_no_window},
+                                          {"window_of_layers", read_window_of_layers, write_nothing},
                                           {"window_if_used", read_window_if_used, write_nothing},
                                           {"ffn_of_experts", read_ffn_of_experts, write_nothing},
                                           {"shared_width", read_shared_width, write_shared_width},

@@ -1,4 +1,6 @@
 // What people have, from the command line: imported, taken where a spec is, and exported.
+#include <fmt/format.h>
+
 #include "test/catch.h"
 #include "test/cli/room.h"
 
@@ -49,6 +51,67 @@ TEST_CASE("formats: imported, exported and imported again it is the same spec") 
   CHECK_THAT(run.err, Contains("without meaning for cost: --save"));
 }
 
+TEST_CASE("formats: a log is a result that is reported, stored, and compared with another") {
+  const Room room;
+  std::string head = "using world size: 4, data-parallel size: 2\n------------------------ arguments ------------------------\n";
+  for (const char* line : {"attention_backend ............................... AttnBackend.flash", "bf16 ............................................ True", "global_batch_size ............................... 8",
+                           "hidden_dropout .................................. 0.0", "attention_dropout ............................... 0.0", "hidden_size ..................................... 256",
+                           "max_position_embeddings ......................... 128", "micro_batch_size ................................ 1", "num_attention_heads ............................. 4",
+                           "num_layers ...................................... 4", "seq_length ...................................... 128", "tensor_model_parallel_size ...................... 2",
+                           "apply_rope_fusion ............................... False", "vocab_size ...................................... 1024", "world_size ...................................... 4",
+                           "padded_vocab_size ............................... 1024", "data_path ....................................... ['/data/a b; touch ran']"})
+    head += std::string("  ") + line + "\n";
+  const auto log = [&](double ms) {
+    std::string text = head;
+    for (int i = 1; i <= 40; ++i)
+      text += fmt::format("[2025-05-27 15:23:07] iteration {:8}/  40 | elapsed time per iteration (ms): {:.1f} | global batch size:     8 | lm loss: {:.6E} | grad norm: 1.0 |\n", i, i == 1 ? 9000 : ms + i % 5, 5 - 0.01 * i);
+    return text;
+  };
+  room.put("old.log", log(100));
+  room.put("new.log", log(120));
+  const Run old = room.shell("$M import-log old.log --revision aaa -o old.json && $M report old.json && $M baseline add old.json");
+  INFO(old.out << old.err);
+  CHECK(old.code == 0);
+  CHECK_THAT(old.out, Contains("1 of 1 points were measured by megatron-lm, by its log; 1 times of warm-up"));
+  CHECK_THAT(old.err, Contains("measured by megatron-lm, by its log old.log; 1 of a warm-up left out"));
+  CHECK_FALSE(std::filesystem::exists(room / "ran"));
+  const Run fresh = room.shell("cat new.log | $M import-log - --revision bbb -o new.json && $M compare new.json --baseline baselines");
+  INFO(fresh.out << fresh.err);
+  CHECK(fresh.code == 1);
+  CHECK_THAT(fresh.out, Contains("slower"));
+  const Run trend = room.shell("$M baseline add new.json && $M trend");
+  INFO(trend.out << trend.err);
+  CHECK(trend.code == 0);
+  CHECK_THAT(trend.out, Contains("aaa") && Contains("bbb"));
+  // With a spec: the flags of a script are those of the log.
+  room.put("train.sh", kScript);
+  CHECK_THAT(room.shell("$M import-log old.log train.sh --set dp=8 --set global_batch=8 -o x.json").err, Contains("the log is of 4 ranks"));
+  CHECK(room.shell("$M import-log old.log train.sh --on h200 -o x.json && $M compare x.json --baseline x.json").code == 0);
+  CHECK_THAT(room.shell("$M import-log train.sh train.sh").err, Contains("no step of a trainer is in it"));
+}
+
+TEST_CASE("formats: names are found as people write them, and several are listed") {
+  const Room room;
+  const Run plan = room.shell("$M plan tiny.json --on sim:1xh200 --set tp=1 --set strategy=baseline");
+  INFO(plan.err);
+  CHECK(plan.code == 0);
+  CHECK_THAT(plan.out + plan.err, Contains("H200-SXM5-141GB"));
+  const Run several = room.shell("$M plan tiny.json --on sim:8xA100-80GB");
+  CHECK(several.code == 2);
+  CHECK_THAT(several.err, Contains("several machines are meant") && Contains("A100-SXM4-80GB") && Contains("A100-PCIe-80GB"));
+  CHECK(room.shell("$M plan tiny.json --set model=meta-llama/Llama-2-7b-hf --set tp=1 --set strategy=baseline").code == 0);
+}
+
+TEST_CASE("formats: a search says how the trainer is told its best layout") {
+  const Room room;
+  room.put("config.json", kConfig);
+  const Run search = room.shell("$M search config.json --on sim:2xH100-SXM5-80GB --set global_batch=8 --set framework=megatron-core --best 2 --out o");
+  INFO(search.out << search.err);
+  CHECK(search.code == 0);
+  CHECK_THAT(search.out, Contains("## How megatron-core is told the best") && Contains("mbench export o --layout 1 --to megatron"));
+  CHECK_THAT(search.out, Contains("|  tp |  pp |  dp |  cp |  ep | micro_batch |"));
+}
+
 TEST_CASE("formats: refusals name the file, the key and what would be right") {
   const Room room;
   room.put("train.sh", std::string(kScript) + "# more\n");
@@ -60,6 +123,6 @@ TEST_CASE("formats: refusals name the file, the key and what would be right") {
   CHECK(room.shell("$M import config.json --without sliding_window").code == 0);
   CHECK_THAT(room.shell("$M import text.txt").err, Contains("[text.txt] nothing that can be imported"));
   CHECK_THAT(room.shell("$M export train.sh --to nemo").err, Contains("no such trainer, got \"nemo\""));
-  CHECK_THAT(room.shell("$M export train.sh --to megatron --set zero=3 --set sequence_parallel=false").err, Contains("[Megatron-LM]") && Contains("zero 3"));
+  CHECK_THAT(room.shell("$M export train.sh --to megatron --set zero=oss").err, Contains("[Megatron-LM]") && Contains("zero \"oss\""));
   CHECK_THAT(room.shell("$M export train.sh --to megatron --set \"tp=[1,2]\"").err, Contains("--layout") && Contains("2 points"));
 }
