@@ -174,8 +174,10 @@ Share share_of(Precision precision) {
 struct Seen {
   std::array<int, kPrecisionCount> layouts{};
   std::array<double, kPrecisionCount> loss{}, norm{};
+  int overflowed = 0;  // layouts whose gradients in fp16 overflowed where the serial run's did not
   void join() {
     MPI_Allreduce(MPI_IN_PLACE, layouts.data(), kPrecisionCount, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Allreduce(MPI_IN_PLACE, &overflowed, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     MPI_Allreduce(MPI_IN_PLACE, loss.data(), kPrecisionCount, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     MPI_Allreduce(MPI_IN_PLACE, norm.data(), kPrecisionCount, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
   }
@@ -197,7 +199,15 @@ std::string wrong_training(const Point& point, const Trained& serial, const Trai
   const auto at = static_cast<std::size_t>(precision);
   ++seen.layouts[at];
   const Share share = share_of(precision);
+  const bool made_in_fp16 =
+      precision == Precision::fp16 && mbench::framework_of(point.framework)->keeps.weight_gradients == WeightGradients::apart;
   for (std::size_t i = 0; i < kSteps; ++i) {
+    // Made in fp16 before it is added up, a weight's gradient may overflow where the serial run's, which its GEMM adds up in f32, does
+    // not. That step is skipped, and from then on the two train otherwise.
+    if (made_in_fp16 && !std::isfinite(mine.norms[i]) && std::isfinite(serial.norms[i])) {
+      ++seen.overflowed;
+      return wrong;
+    }
     const double loss = relative_difference(mine.losses[i], serial.losses[i]),
                  norm = relative_difference(mine.norms[i], serial.norms[i]);
     if (!std::isfinite(mine.losses[i]) || loss > share.loss * loss_tolerance(precision, i))
@@ -315,6 +325,7 @@ TEST_CASE("layouts drawn from a seed train as the serial run does, in the memory
   }
   seen.join();
   if (rank == 0) seen.print(candidates);
+  CHECK(seen.overflowed * 10 <= seen.layouts[static_cast<std::size_t>(Precision::fp16)]);  // 1 of 34 seen
   const std::string all = joined(wrong);
   INFO(all);
   CHECK(all.empty());
