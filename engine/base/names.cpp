@@ -19,10 +19,18 @@ bool without_sizes(const std::string& word) {
   return std::find(std::begin(kWithoutSizes), std::end(kWithoutSizes), word) != std::end(kWithoutSizes);
 }
 
+// "sxm" begins "sxm5" and "80" "80gb"; "8" does not begin "80".
+bool begins(const std::string& word, const std::string& got) {
+  const auto digit = [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; };
+  return word.starts_with(got) && (word.size() == got.size() || !digit(got.back()) || !digit(word[got.size()]));
+}
+
+// The first word is the device itself: an H20 is no H200, and an L40 no L40S.
 bool has_each(const Words& name, const Words& got) {
+  if (name.empty() || name.front() != got.front()) return false;
   std::size_t at = 0;
   for (const std::string& word : got) {
-    while (at < name.size() && !name[at].starts_with(word)) ++at;
+    while (at < name.size() && !begins(name[at], word)) ++at;
     if (at == name.size()) return false;
     ++at;
   }
@@ -57,7 +65,7 @@ std::vector<std::string> names_with(std::string_view got, const std::vector<std:
   std::vector<std::string> found;
   if (wanted.empty()) return found;
   for (const std::string& name : names)
-    if (const Words words = words_of_name(name); words.front().starts_with(wanted.front()) && has_each(words, wanted)) found.push_back(name);
+    if (has_each(words_of_name(name), wanted)) found.push_back(name);
   for (const std::string& name : found)
     if (std::all_of(found.begin(), found.end(), [&](const std::string& other) { return other.starts_with(name); })) return {name};
   return found;

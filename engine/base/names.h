@@ -9,7 +9,7 @@ namespace mbench {
 // The lower-case words of a name, between "-", "_", "/" and spaces.
 std::vector<std::string> words_of_name(std::string_view name);
 
-// Of `names`, those that have each word of `got` in its order, or one that begins so; and its first word first: "h100" is in "H100-SXM5-80GB". Where one of them begins all
+// Of `names`, those that begin with the first word of `got` and have each other one in its order, or one that begins so: "a100-80gb" is in "A100-SXM4-80GB". Where one of them begins all
 // others it is that one alone: "H200" is "H200-SXM5-141GB" and not "H200-SXM5-141GB-4".
 std::vector<std::string> names_with(std::string_view got, const std::vector<std::string>& names);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "engine/base/error.h"
 
@@ -80,7 +81,7 @@ void LogReader::start_again(std::int64_t step, int rank) {
   ++restarts_;
   std::erase_if(log_.steps, [&](const LoggedStep& each) { return each.step >= step; });
   std::erase_if(last_, [&](const auto& other) { return other.first != rank; });
-  pending_.clear();
+  pending_ = Aside::none;
   restarted_ = true;
 }
 
@@ -98,16 +99,14 @@ void LogReader::add_step(const Record& record, int rank) {
   if (step.loss == -1) step.loss.reset();  // what torchtitan prints on stages that do not have it
   if (const auto last = last_.find(rank); last != last_.end() && step.step < last->second) start_again(step.step, rank);
   last_[rank] = step.step;
-  step.aside = pending_[rank];
-  pending_[rank] = Aside::none;
   const auto at = std::lower_bound(log_.steps.begin(), log_.steps.end(), step, [](const LoggedStep& a, const LoggedStep& b) { return a.step < b.step; });
   if (at != log_.steps.end() && at->step == step.step) {
     if (at->unit == step.unit) at->pace = slower(at->pace, step.pace, step.unit);
     if (!at->loss) at->loss = step.loss;
     if (!at->gradient_norm) at->gradient_norm = step.gradient_norm;
-    at->aside = std::max(at->aside, step.aside);
     return;
   }
+  step.aside = std::exchange(pending_, Aside::none);
   if (log_.steps.size() >= kMostSteps) fail(ErrorKind::bad_input, "log", "has more than {} steps", kMostSteps);
   step.first = log_.steps.empty() || restarted_;
   restarted_ = false;
@@ -129,7 +128,7 @@ void LogReader::read(const Line& line) {
     if (line.text.find(row.has) == std::string_view::npos) continue;
     if (!row.unless.empty() && line.text.find(row.unless) != std::string_view::npos) continue;
     if (row.kind == LineKind::evaluation || row.kind == LineKind::checkpoint) {
-      pending_[line.rank] = row.kind == LineKind::evaluation ? Aside::evaluation : Aside::checkpoint;
+      pending_ = row.kind == LineKind::evaluation ? Aside::evaluation : Aside::checkpoint;
     } else if (row.kind == LineKind::argument) {
       add_argument(line.text);
     } else if (row.kind == LineKind::device) {

@@ -155,6 +155,9 @@ TEST_CASE("logs: ranks that write at once, lines that are cut, and restarts") {
   // Two ranks say the same steps: the slower one's time counts.
   const Log ranks = log_of(megatron_line(1, 900, 5, "[rank0]:") + megatron_line(1, 950, 5, "[rank1]:") + megatron_line(2, 100, 5, "[rank1]:") + megatron_line(2, 110, 5, "[rank0]:"));
   CHECK(samples_of(result_of(ranks, point_of(16), "a.log", {})) == Steps{110});
+  // One rank saves, another prints the steps.
+  const Log apart = log_of(megatron_line(1, 900, 5, "[default7]:") + megatron_line(2, 100, 5, "[default7]:") + "[default0]:saving checkpoint at iteration       2 to /c\n" + megatron_line(3, 500, 5, "[default7]:"));
+  CHECK(result_of(apart, point_of(16), "a.log", {}).log->checkpoint_ms == Steps{500});
   // Without an end of line between them, and one cut by the other's.
   std::string glued = megatron_line(1, 900) + megatron_line(2, 100);
   std::erase(glued, '\n');

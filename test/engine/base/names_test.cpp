@@ -21,6 +21,12 @@ TEST_CASE("names: a machine by how its name begins, and its words by theirs") {
   CHECK(names_with("H200", kMachines) == Names{"H200-SXM5-141GB"});
   CHECK(names_with("B200", kMachines) == Names{"B200-180GB"});
   CHECK(names_with("80GB", kMachines).empty());
+  for (const char* other : {"H20", "A10", "B20", "V10", "A100-4"}) {  // others than those whose names begin so
+    INFO(other);
+    CHECK(names_with(other, kMachines).empty());
+  }
+  CHECK(names_with("L40", {"L40S"}).empty());
+  CHECK(names_with("A100-SXM", kMachines).size() == 3);
   CHECK(names_with("A800-80GB", kMachines).empty());
   CHECK(names_with("", kMachines).empty());
 }
