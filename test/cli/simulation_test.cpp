@@ -119,10 +119,10 @@ TEST_CASE(
     const Run file = room.shell("$M " + command + " tiny.json --on sim:2xbroken.json");
     CHECK(file.code == 2);
     CHECK_THAT(file.err, Contains("[broken.json: $.device.memory_gbps] \"source\" is missing"));
-    const Run name = room.shell("$M " + command + " tiny.json --on sim:2xV100-SXM2-16G");
+    const Run name = room.shell("$M " + command + " tiny.json --on sim:2xV100-SXM9-16GB");
     CHECK(name.code == 2);
-    CHECK_THAT(name.err, Contains("[device] no such machine, got \"V100-SXM2-16G\"") &&
-                             Contains("did you mean \"V100-SXM2-16GB\"?"));
+    CHECK_THAT(name.err, Contains("[device] no such machine, got \"V100-SXM9-16GB\"") &&
+                             Contains("did you mean \"V100-SXM2-16GB\""));
     const Run framework = room.shell("$M " + command + " tiny.json --set framework=megatron-cor" + kOn);
     CHECK(framework.code == 2);
     CHECK_THAT(framework.err, Contains("$.framework] no such framework, got \"megatron-cor\"") &&
