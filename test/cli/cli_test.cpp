@@ -65,7 +65,7 @@ TEST_CASE("bad usage and bad input exit with 2 and say what was wrong") {
     refused("sweep tiny.json --on cuda", "[--on] this binary has no CUDA device, got cuda, need cpu");
   else if (devices.find("cuda      none: ") != std::string::npos)
     refused("sweep tiny.json --on cuda", "[--on] no GPU here: ");
-  refused("sweep tiny.json --on sim:8xv100", "[device] no such machine, got \"v100\"");
+  refused("sweep tiny.json --on sim:8xv100", "[--on] several machines are meant, got \"v100\"");
   refused("sweep tiny.json --on sim:v100",
           "[--on] no simulated machine, got \"sim:v100\", need sim:<N>x<MACHINE>");
   refused("sweep tiny.json --on gpu", "[--on] no such device, got \"gpu\"");

@@ -121,7 +121,7 @@ TEST_CASE(
     CHECK_THAT(file.err, Contains("[broken.json: $.device.memory_gbps] \"source\" is missing"));
     const Run name = room.shell("$M " + command + " tiny.json --on sim:2xV100-SXM9-16GB");
     CHECK(name.code == 2);
-    CHECK_THAT(name.err, Contains("[device] no such machine, got \"V100-SXM9-16GB\"") &&
+    CHECK_THAT(name.err, Contains("[--on] no such machine, got \"V100-SXM9-16GB\"") &&
                              Contains("did you mean \"V100-SXM2-16GB\""));
     const Run framework = room.shell("$M " + command + " tiny.json --set framework=megatron-cor" + kOn);
     CHECK(framework.code == 2);
