@@ -20,7 +20,6 @@ class MlperfReader {
 
   Log log_;
   std::optional<double> begun_ms_, begun_samples_;  // the block that is open
-  double samples_ = 0;                              // trained until the last block's end
   std::size_t broken_ = 0;
 };
 
