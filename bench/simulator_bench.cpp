@@ -45,10 +45,9 @@ BENCHMARK_CAPTURE(HostTimeOfAnOp, fused, "mbench")->Unit(benchmark::kMillisecond
 
 void Simulate(benchmark::State& state, const Point& point, const char* machine_name) {
   const Machine machine = find_machine(machine_name, "bench");
-  const Framework framework = find_framework("mbench", "bench");
   const Plan plan = strategies::make_plan(point);
   for (auto _ : state) {
-    const Simulation s = simulate_point(point, plan, machine, framework, static_cast<int>(point.world()));
+    const Simulation s = simulate_point(point, plan, machine, static_cast<int>(point.world()));
     state.counters["simulated s"] = s.result.iteration_ms->mean * 1e-3;
   }
 }
@@ -78,7 +77,6 @@ BENCHMARK_CAPTURE(Simulate, gpt_405b_1024_devices, large_point(), "H200-SXM5-141
 // The points of configs/gpt345m.json, one after the other: plan and simulation.
 void SimulateASweep(benchmark::State& state) {
   const Machine machine = find_machine("V100-SXM2-16GB", "bench");
-  const Framework framework = find_framework("mbench", "bench");
   std::vector<Point> points;
   for (const auto& [tp, pp] : {std::pair{4, 2}, std::pair{8, 1}})
     for (const std::int64_t seq : {512, 1024, 1536, 2048})
@@ -97,7 +95,7 @@ void SimulateASweep(benchmark::State& state) {
   for (auto _ : state)
     for (const Point& p : points) {
       try {
-        benchmark::DoNotOptimize(simulate_point(p, strategies::make_plan(p), machine, framework, 8));
+        benchmark::DoNotOptimize(simulate_point(p, strategies::make_plan(p), machine, 8));
       } catch (const OutOfMemory&) {  // a row of the table as well
       }
     }

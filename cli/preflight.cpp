@@ -77,16 +77,17 @@ sweeps::Forecast preflight_on_gpus(const Point& point, const Plan& plan, const s
 
 sweeps::Forecast preflight(const Point& point, const sweeps::Launcher& launcher) {
   try {
-    const Plan plan = strategies::make_plan(point);
+    // As here: the engine's own host, whatever framework's step it runs.
+    Point here = point;
+    here.framework.host = "mbench";
+    const Plan plan = strategies::make_plan(here);
     if (const auto why = why_unsupported_on(point.device, point)) return {Outcome::unsupported, *why, {}};
     if (point.device == "cuda") return preflight_on_gpus(point, plan, launcher);
     Machine machine = this_machine();
     machine.node.devices = static_cast<int>(sweeps::spread_of(launcher, point).per_node);
     // What fits is judged for all ranks together below, as they share the memory.
     machine.device.memory_bytes = std::numeric_limits<std::uint64_t>::max() / 2;
-    static const Framework framework = find_framework("mbench", "preflight");
-    const Simulation simulation =
-        simulate_point(point, plan, machine, framework, static_cast<int>(point.world()));
+    const Simulation simulation = simulate_point(here, plan, machine, static_cast<int>(here.world()));
     const auto on_this_node = simulation.total_reserved / static_cast<std::uint64_t>(sweeps::spread_of(launcher, point).nodes);
     const bool elsewhere = launcher.memory_bytes > 0;
     const std::uint64_t available = elsewhere ? launcher.memory_bytes : available_memory();

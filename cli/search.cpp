@@ -141,11 +141,11 @@ int run(Options options) {
     fail(ErrorKind::bad_input, "--objective", "devices needs a rate to reach, need --rate TOKENS_PER_S");
   search::Space space = search::read_space(options.space);
   simulator.check(space.base);
-  space.can = simulator.framework_of(space.base).can;
+  const Framework& framework = *framework_of(space.base.framework);
+  space.can = framework.can;
   reports::check_tables(space.file);
   sim::Recordings recordings;
-  const search::Place place{simulator.machine_of(space.base), simulator.framework_of(space.base),
-                            parse_simulated(space.base.device, "--on").count, &recordings};
+  const search::Place place{simulator.machine_of(space.base), parse_simulated(space.base.device, "--on").count, &recordings};
   if (!options.why.empty()) check_layout(space, options.why);
   const std::string out = options.out.empty() ? fmt::format("out/{}-search-{:%Y%m%d-%H%M%S}", space.name,
                                                             fmt::localtime(std::time(nullptr)))
@@ -177,7 +177,7 @@ int run(Options options) {
   file.environment["devices_per_node"] = place.machine.node.devices;
   file.environment["device_memory_mib"] = place.machine.device.memory_bytes >> 20;
   file.environment[kLimit] = end.limit_mib;
-  file.environment["framework"] = fmt::format("{} ({})", place.framework.name, place.framework.description);
+  file.environment["framework"] = fmt::format("{} ({})", framework.name, framework.description);
   file.environment["started"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
   std::string text = describe_search(space, place, how, end, file);
   if (!end.best.empty())

@@ -195,8 +195,8 @@ std::string explain_layout(const search::Space& space, const search::Place& plac
   how.rate = 0;
   const SearchEnd found = of_space ? search::search(such, place, how) : SearchEnd();
   if (found.interrupted) return text + "Interrupted.\n";
-  const search::Bounds bounds(place.machine, place.framework);
-  const search::CloseBounds close(place.machine, place.framework, bounds);
+  const search::Bounds bounds(place.machine);
+  const search::CloseBounds close(place.machine, bounds);
   std::optional<Tried> nearest;  // where none fits, what takes least
   if (!found.best.empty()) {
     nearest = found.best.front();

@@ -14,22 +14,17 @@ const Machine& Simulator::machine_of(const Point& point) {
   return machines_.emplace(key, find_machine(name, point.machine, "device")).first->second;
 }
 
-const Framework& Simulator::framework_of(const Point& point) {
-  return *mbench::framework_of(point.framework);  // which lives as long as the program
-}
-
 void Simulator::check(const Point& point) {
   if (point.ranks_per_node > 0)
     fail(ErrorKind::bad_input, "ranks_per_node",
          "places ranks on real hosts, got {} for a simulated machine, need machine.node.devices", point.ranks_per_node);
   machine_of(point);
-  framework_of(point);
+  framework_of(point.framework);
 }
 
 Simulation Simulator::simulate(const Point& point, bool trace) {
-  const Plan plan = strategies::make_plan(point);
-  return simulate_point(point, plan, machine_of(point), framework_of(point),
-                        parse_simulated(point.device, "device").count, {.trace = trace});
+  return simulate_point(point, strategies::make_plan(point), machine_of(point), parse_simulated(point.device, "device").count,
+                        {.trace = trace});
 }
 
 Simulation Simulator::attempt(const Point& point, bool trace) {

@@ -20,7 +20,6 @@ class Simulator {
   // Throws instead.
   Simulation simulate(const Point& point, bool trace = false);
   const Machine& machine_of(const Point& point);
-  const Framework& framework_of(const Point& point);
 
  private:
   std::map<std::pair<std::string, std::map<std::string, double>>, Machine> machines_;  // with figures that differ

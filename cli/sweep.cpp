@@ -289,7 +289,7 @@ int run(Options options) {
     runner.environment["device_memory_mib"] = machine.device.memory_bytes >> 20;
     std::set<std::string> frameworks;
     for (const sweeps::SpecPoint& p : spec.points) {
-      const Framework& f = simulator.framework_of(p.point);
+      const Framework& f = *framework_of(p.point.framework);
       frameworks.insert(fmt::format("{} ({})", f.name, f.description));
     }
     runner.environment["framework"] = fmt::format("{}", fmt::join(frameworks, "; "));

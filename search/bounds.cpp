@@ -12,6 +12,7 @@
 #include "engine/sim/cluster.h"
 #include "engine/sim/counting.h"
 #include "engine/sim/recorder.h"
+#include "search/ideal_machine.h"
 #include "search/recorded_stage.h"
 #include "search/small_model.h"
 #include "strategies/schedule.h"
@@ -92,7 +93,7 @@ Category Floor::largest() const {
 
 struct Bounds::Memo {
   Machine machine;
-  Framework framework;
+  Host host;
   std::uint64_t owner = new_owner();
   std::mutex mutex = {};  // of the maps
   std::map<std::string, std::optional<Probe>> probes = {};
@@ -136,19 +137,26 @@ struct Bounds::Memo {
     }
   };
 
-  // `as`: whose share of the machine its ranks have.
-  std::optional<Probe> record(const Point& point, bool dense, const Point& as, Asked asked) const {
-    const HostTimes times = host_times(point, machine, framework);
-    const Links links = links_of(point, machine);
+  Plan plan_of(const Point& point) const {
+    Plan plan = strategies::make_plan(point);
+    if (host == Host::free) plan.framework = without_host(*plan.framework);
+    return plan;
+  }
+
+  // `ranks`: of the job among whose ranks a node's processor is shared where that is the device.
+  std::optional<Probe> record(const Point& point, bool dense, std::int64_t ranks, Asked asked) const {
+    const Links links(machine, peer_to_peer(point.env));
+    std::optional<HostTimes> times;  // of the first of these models: of two stages
     const auto of = [&](std::int64_t layers, std::int64_t stages, int stage) -> std::optional<Stage> {
       const Point p = small_model(point, layers, stages, dense);
       if (!strategies::can_be(p)) return std::nullopt;
+      const Plan plan = plan_of(p);
+      if (!times) times = host_times(plan, machine);
       const auto recording = sim::record(
-          strategies::make_plan(p), machine.node.devices, [&] { return costs_of(as, machine, framework); },
-          &links, stage, sim::Steps::first);
+          plan, machine.node.devices, [&] { return costs_of(plan, machine, ranks); }, &links, stage, sim::Steps::first);
       if (!recording) return std::nullopt;
       const auto& classes = recording->classes.classes;
-      return stage_of(recording->tapes.at((stage == 0 ? classes.front() : classes.back()).kind), times);
+      return stage_of(recording->tapes.at((stage == 0 ? classes.front() : classes.back()).kind), *times);
     };
     const Ends<Stage, decltype(of)> found(asked, of);
     if (!found.complete) return std::nullopt;
@@ -203,7 +211,7 @@ struct Bounds::Memo {
     auto& recent = Recent<std::optional<Probe>>::place(owner, 3 * (2 * world + dense) + static_cast<int>(asked), p);
     if (!recent.value)
       recent.value = &once(probes, fmt::format("{} {} {} {}", dense, static_cast<int>(asked), world, key_of(p)),
-                           [&] { return record(p, dense, point, asked); });
+                           [&] { return record(p, dense, point.world(), asked); });
     return *recent.value;
   }
 
@@ -316,7 +324,7 @@ struct Bounds::Memo {
   }
 };
 
-Bounds::Bounds(const Machine& machine, const Framework& framework) : memo_(new Memo{machine, framework}) {}
+Bounds::Bounds(const Machine& machine, Host host) : memo_(new Memo{machine, host}) {}
 Bounds::~Bounds() = default;
 
 const std::vector<std::vector<ChunkPlan>>& Bounds::chunks_of(const Point& point) const {

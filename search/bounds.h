@@ -36,9 +36,12 @@ struct Floor {
   Category largest() const;  // what most of it is for
 };
 
+// Whether what the framework's host does for a step counts.
+enum class Host { charged, free };
+
 class Bounds {
  public:
-  Bounds(const Machine& machine, const Framework& framework);
+  explicit Bounds(const Machine& machine, Host host = Host::charged);
   ~Bounds();
   // Of a layout that can be. What layouts have in common is remembered; several threads may ask. A layout of which no layers
   // can be recorded has a floor of nothing.

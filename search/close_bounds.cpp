@@ -156,7 +156,6 @@ double busiest_of(const StepTapes& tapes) {
 
 struct CloseBounds::Memo {
   Machine machine;
-  Framework framework;
   const Bounds& bounds;
   Machine simple = ideal(machine);
   std::mutex mutex = {};
@@ -169,10 +168,10 @@ struct CloseBounds::Memo {
     p.global_batch = p.micro_batch * p.dp * 3;
     if (!strategies::can_be(p)) return std::nullopt;
     const Plan plan = strategies::make_plan(p);
-    const Links links = links_of(p, machine);
-    const HostTimes times = host_times(p, machine, framework);
+    const Links links(machine, peer_to_peer(p.env));
+    const HostTimes times = host_times(plan, machine);
     const auto recording = sim::record(
-        plan, machine.node.devices, [&] { return costs_of(p, machine, framework); }, &links, std::nullopt, sim::Steps::first);
+        plan, machine.node.devices, [&] { return costs_of(plan, machine); }, &links, std::nullopt, sim::Steps::first);
     if (!recording) return std::nullopt;
     ByEnds all;
     for (const auto& c : recording->classes.classes)
@@ -189,9 +188,9 @@ struct CloseBounds::Memo {
       p.global_batch = p.micro_batch * p.dp * 3;
       if (!strategies::can_be(p)) return std::nullopt;
       const Plan plan = strategies::make_plan(p);
-      const Links links = links_of(p, simple);
+      const Links links(simple, peer_to_peer(p.env));
       const auto recording = sim::record(
-          plan, machine.node.devices, [&] { return costs_of(p, simple, framework); }, &links, 1, sim::Steps::first);
+          plan, machine.node.devices, [&] { return costs_of(plan, simple); }, &links, 1, sim::Steps::first);
       if (!recording) return std::nullopt;
       for (const auto& c : recording->classes.classes)
         if (c.stage == 1)
@@ -265,8 +264,7 @@ struct CloseBounds::Memo {
   }
 };
 
-CloseBounds::CloseBounds(const Machine& machine, const Framework& framework, const Bounds& bounds)
-    : memo_(new Memo{machine, framework, bounds}) {}
+CloseBounds::CloseBounds(const Machine& machine, const Bounds& bounds) : memo_(new Memo{machine, bounds}) {}
 CloseBounds::~CloseBounds() = default;
 
 double CloseBounds::actions(const Point& point) const {
@@ -327,7 +325,7 @@ Floor CloseBounds::Memo::closer(const Point& point, const Floor& floor, bool alo
   }
 
   Floor closer = floor;
-  const Links links = links_of(point, machine);
+  const Links links(machine, peer_to_peer(point.env));
   const std::int64_t ranks = point.world() / point.pp;
   const auto micro_batches = static_cast<double>(point.micro_batches());
   const auto message = [&](std::int64_t from, std::int64_t to) {

@@ -23,7 +23,7 @@ namespace mbench::search {
 class CloseBounds {
  public:
   // `bounds` must outlive it.
-  CloseBounds(const Machine& machine, const Framework& framework, const Bounds& bounds);
+  CloseBounds(const Machine& machine, const Bounds& bounds);
   ~CloseBounds();
   // No less than `floor`, which is that of `bounds`; equal to it where no layers can be recorded that stand for the layout's. Several
   // threads may ask.

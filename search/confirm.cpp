@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "engine/base/text.h"
-#include "engine/sim/cluster.h"
 #include "search/parallel.h"
 #include "search/search.h"
 
@@ -18,11 +17,11 @@ Confirmed confirm(const Space& space, const Place& place, const SearchOptions& o
   std::vector<Point> all;
   const bool fill = options.objective == Objective::time || options.objective == Objective::memory;
   each_layout(space, place.devices, fill, refused, [&](const Point& p) {
-    if (!why_lacking(p, place.machine, place.framework)) all.push_back(p);
+    if (!why_lacking(p, place.machine)) all.push_back(p);
     return true;
   });
-  const Bounds bounds(place.machine, place.framework);
-  const CloseBounds close(place.machine, place.framework, bounds);
+  const Bounds bounds(place.machine);
+  const CloseBounds close(place.machine, bounds);
   std::optional<Score> worst;
   if (end.best.size() == options.best) {
     const Tried& last = end.best.back();

@@ -1,7 +1,9 @@
 // A machine on which nothing takes longer than on a given one, and which is simpler to reckon with.
 #pragma once
 #include <algorithm>
+#include <memory>
 
+#include "engine/framework/framework.h"
 #include "engine/sim/machine.h"
 
 namespace mbench::search {
@@ -21,8 +23,10 @@ inline Machine ideal(Machine m) {
   return m;
 }
 
-inline Framework ideal(Framework f) {
-  f.host = {};
+// The same without what its host's calls cost.
+inline std::shared_ptr<const Framework> without_host(const Framework& framework) {
+  auto f = std::make_shared<Framework>(framework);
+  f->host = {};
   return f;
 }
 

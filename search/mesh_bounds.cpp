@@ -12,11 +12,8 @@ constexpr double kRoundedUp = 0.01;
 
 }  // namespace
 
-MeshBounds::MeshBounds(const Machine& machine, const Framework& framework)
-    : known_(!machine.measured && !machine.immediate),
-      machine_(ideal(machine)),
-      framework_(ideal(framework)),
-      ideal_(machine_, framework_) {}
+MeshBounds::MeshBounds(const Machine& machine)
+    : known_(!machine.measured && !machine.immediate), machine_(ideal(machine)), ideal_(machine_, Host::free) {}
 
 double MeshBounds::seconds(const Point& mesh) const {
   if (!known_) return 0;

@@ -12,7 +12,7 @@ namespace mbench::search {
 
 class MeshBounds {
  public:
-  MeshBounds(const Machine& machine, const Framework& framework);
+  explicit MeshBounds(const Machine& machine);
   // Seconds; 0 where nothing is known: no layers can be recorded, or the machine has tables of what was measured instead of figures.
   // Several threads may ask.
   double seconds(const Point& mesh) const;
@@ -20,7 +20,6 @@ class MeshBounds {
  private:
   bool known_;
   Machine machine_;
-  Framework framework_;
   Bounds ideal_;
 };
 

@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "engine/base/text.h"
-#include "engine/sim/cluster.h"
 #include "engine/sim/simulate.h"
 #include "search/close_bounds.h"
 #include "search/mesh_bounds.h"
@@ -59,8 +58,8 @@ class Search {
         place_(place),
         options_(options),
         layouts_(space, place.devices, options.objective == Objective::time || options.objective == Objective::memory),
-        mesh_bounds_(place.machine, place.framework),
-        bounds_(place.machine, place.framework) {
+        mesh_bounds_(place.machine),
+        bounds_(place.machine) {
     end_.limit_mib = limit_of(space.base, place.machine);
   }
 
@@ -146,7 +145,7 @@ class Search {
     const double too_much = kWithinReach * end_.limit_mib, undercut = for_front_ ? least_mib_within(family.seconds) : kInfinite;
     for (std::size_t i = 0; i < family.micro_batches.size(); ++i) {
       p.micro_batch = family.micro_batches[i];
-      if (!strategies::can_be(p) || why_lacking(p, place_.machine, place_.framework)) {
+      if (!strategies::can_be(p) || why_lacking(p, place_.machine)) {
         family.refused.push_back(p.micro_batch);
         continue;
       }
@@ -174,7 +173,7 @@ class Search {
       Point p = family.point;
       for (const std::int64_t micro_batch : family.refused) {
         p.micro_batch = micro_batch;
-        if (can_be(space_, p, end_.refused)) refuse(space_, p, why_lacking(p, place_.machine, place_.framework).value(), end_.refused);
+        if (can_be(space_, p, end_.refused)) refuse(space_, p, why_lacking(p, place_.machine).value(), end_.refused);
       }
       end_.larger_micro_batches += family.left_out;
       end_.undercut += family.undercut;
@@ -240,7 +239,7 @@ class Search {
       return;
     }
     c.known = Known::outline;
-    const auto outline = outline_point(c.point, strategies::make_plan(c.point), place_.machine, place_.framework,
+    const auto outline = outline_point(c.point, strategies::make_plan(c.point), place_.machine,
                                        static_cast<int>(place_.devices), place_.recordings);
     if (!outline) return;
     c.floor.seconds = outline->seconds * (1 - 1e-12);  // a step in ms and a rate are rounded
@@ -448,7 +447,7 @@ class Search {
   Layouts layouts_;
   MeshBounds mesh_bounds_;
   Bounds bounds_;
-  CloseBounds close_bounds_{place_.machine, place_.framework, bounds_};
+  CloseBounds close_bounds_{place_.machine, bounds_};
   std::vector<Mesh> meshes_;  // those before the next one are opened
   std::size_t next_mesh_ = 0;
   bool for_front_ = false;                       // the best are known

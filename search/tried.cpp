@@ -2,10 +2,15 @@
 
 #include <algorithm>
 
+#include "engine/sim/cluster.h"
 #include "engine/sim/simulate.h"
 #include "strategies/strategies.h"
 
 namespace mbench::search {
+
+std::optional<std::string> why_lacking(const Point& point, const Machine& machine) {
+  return mbench::why_lacking({point.precision, point.attention, point.offload}, machine, *framework_of(point.framework));
+}
 
 Tried simulated(const Point& point, const Place& place, bool may_fit) {
   Tried t;
@@ -15,7 +20,7 @@ Tried simulated(const Point& point, const Place& place, bool may_fit) {
   const int devices = static_cast<int>(place.devices);
   Simulation s;
   try {
-    if (may_fit) s = simulate_point(point, plan, place.machine, place.framework, devices, {.recordings = place.recordings});
+    if (may_fit) s = simulate_point(point, plan, place.machine, devices, {.recordings = place.recordings});
   } catch (const OutOfMemory&) {
     t.fits = false;
   }
@@ -24,7 +29,7 @@ Tried simulated(const Point& point, const Place& place, bool may_fit) {
     roomy.device.memory_bytes = roomy.host.memory_bytes = std::uint64_t{1} << 60;
     Point unlimited = point;
     unlimited.memory_limit = 0;
-    s = simulate_point(unlimited, plan, roomy, place.framework, devices, {.recordings = place.recordings});
+    s = simulate_point(unlimited, plan, roomy, devices, {.recordings = place.recordings});
     s.result.point = point;
     s.result.id = point_id(point);
   }

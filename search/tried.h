@@ -9,7 +9,6 @@ namespace mbench::search {
 
 struct Place {
   const Machine& machine;
-  const Framework& framework;
   std::int64_t devices;
   sim::Recordings* recordings = nullptr;  // of layouts that are looked at more than once
 };
@@ -23,6 +22,9 @@ struct Tried {
   int fullest_rank = 0;
   double needed_mib = 0;  // that the allocator held on the fullest rank
 };
+
+// Which figures that such a layout needs the machine's file lacks (engine/sim/cluster.h); nothing if it has all.
+std::optional<std::string> why_lacking(const Point& point, const Machine& machine);
 
 // Without its floor. `may_fit`: false where it is known not to.
 Tried simulated(const Point& point, const Place& place, bool may_fit = true);

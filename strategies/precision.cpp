@@ -33,23 +33,26 @@ PrecisionPlan precision_plan(const PrecisionSpec& p) {
   const DType moments = p.moments_in_bf16 ? DType::bf16 : DType::f32;
   switch (p.precision) {
     case Precision::bf16:
-      return {.model = DType::bf16,
+      return {.units = p.precision,
+              .model = DType::bf16,
               .gradients = p.gradients_in_bf16 ? DType::bf16 : DType::f32,
               .moments = moments,
               .main = p.main_weights_in_bf16 ? DType::bf16 : DType::f32};
     case Precision::fp8:
-      return {.model = DType::bf16,
+      return {.units = p.precision,
+              .model = DType::bf16,
               .gradients = p.gradients_in_bf16 ? DType::bf16 : DType::f32,
               .moments = moments,
               .fp8 = p.fp8_recipe,
               .fp8_parameters = p.fp8_parameters};
     case Precision::fp16:
-      return {.model = DType::f16,
+      return {.units = p.precision,
+              .model = DType::f16,
               .gradients = p.gradients_in_f32 ? DType::f32 : DType::f16,
               .loss_scaling = true,
               .moments = moments};
     default:
-      return {};
+      return {.units = p.precision};
   }
 }
 

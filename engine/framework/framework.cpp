@@ -262,7 +262,7 @@ Framework combined(const FrameworkFile& preset, const FrameworkFile& host, const
   };
   const bool own = &preset == &host || (preset.file_ == host.file_ && preset.name_ == host.name_);
   Framework f = with_options(host);
-  f.name = preset.name_, f.description = preset.description_;
+  f.name = preset.name_, f.description = preset.description_, f.host_name = host.name_;
   if (!own) {
     f.keeps = with_options(preset).keeps;
     f.name += fmt::format(", host {}", host.name_);

@@ -52,6 +52,7 @@ struct ChosenOption {
 
 struct Framework {
   std::string name, description;
+  std::string host_name;  // whose host costs and kernels these are
   Keeps keeps;
   HostCosts host;
   double traffic_efficiency = 1;  // of its memory-bound kernels, relative to the machine's

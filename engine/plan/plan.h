@@ -45,6 +45,7 @@ struct ChunkPlan {
 };
 
 struct PrecisionPlan {
+  Precision units = Precision::f32;  // whose rate GEMMs run at: f32 and tf32 have the same types
   DType model = DType::f32;      // weights and activations
   DType gradients = DType::f32;  // as they accumulate and are reduced
   bool loss_scaling = false;     // dynamic; a step whose gradients overflow is skipped

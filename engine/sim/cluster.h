@@ -6,6 +6,7 @@
 #include <string>
 
 #include "engine/comm/group.h"
+#include "engine/point/choices.h"
 #include "engine/sim/clock.h"
 #include "engine/sim/cost_model.h"
 #include "engine/sim/links.h"
@@ -13,21 +14,24 @@
 namespace mbench {
 
 struct Plan;
-struct Point;
 
+// What of a step decides which figures of a machine it takes.
+struct Needs {
+  Precision precision = Precision::f32;
+  AttentionKind attention = AttentionKind::core;
+  Offload offload = Offload::none;
+};
 // Which figures that such a step needs the machine's file lacks, with what could be instead; nothing if it has all.
-std::optional<std::string> why_lacking(const Point& point, const Machine& machine, const Framework& framework);
+std::optional<std::string> why_lacking(const Needs& needs, const Machine& machine, const Framework& framework);
 // Bytes that the framework's libraries hold of a rank's allocator for good, for such a step.
-std::uint64_t library_memory(const Plan& plan, const Framework& framework);
+std::uint64_t library_memory(const Plan& plan);
 // Bytes that the engine's own fused attention takes outside the allocator, on a GPU, at most: the workspace of its gradient.
-std::uint64_t attention_workspace(const Point& point, const Machine& machine);
-// What the point's host pays for its calls.
-HostTimes host_times(const Point& point, const Machine& machine, const Framework& framework);
-// The machine's links, as far as the point's environment leaves them.
-Links links_of(const Point& point, const Machine& machine);
-// What kernels take on the device that a rank has, or has a share of.
-std::unique_ptr<sim::CostModel> costs_of(const Point& point, const Machine& machine,
-                                         const Framework& framework);
+std::uint64_t attention_workspace(const Plan& plan, const Machine& machine);
+// What the host of the plan's framework pays for its calls.
+HostTimes host_times(const Plan& plan, const Machine& machine);
+// What kernels take on the device that a rank has, or has a share of. `ranks`: of the job, where the plan stands for one of more.
+std::unique_ptr<sim::CostModel> costs_of(const Plan& plan, const Machine& machine, std::int64_t ranks);
+std::unique_ptr<sim::CostModel> costs_of(const Plan& plan, const Machine& machine);
 
 // The ranks of a simulated job: one for each pipeline stage, to be run in a thread of its own. They wait for
 // each other in their groups, so each must leave() when it ends.
@@ -41,8 +45,7 @@ class SimulatedCluster {
   // Whether a stage failed only because another one had ended.
   virtual bool is_echo(const std::exception_ptr& error) const = 0;
 };
-// The machine and framework must outlive it.
-std::unique_ptr<SimulatedCluster> open_cluster(const Point& point, const Machine& machine,
-                                               const Framework& framework, int stages, int ranks_per_stage);
+// Plan, machine and links must outlive it.
+std::unique_ptr<SimulatedCluster> open_cluster(const Plan& plan, const Machine& machine, const Links& links, int stages, int ranks_per_stage);
 
 }  // namespace mbench

@@ -50,6 +50,11 @@ double total(double base, const std::vector<Part>& parts) {
 
 }  // namespace
 
+bool peer_to_peer(const std::map<std::string, std::string>& environment) {
+  const auto off = environment.find("NCCL_P2P_DISABLE");
+  return off == environment.end() || off->second == "0";
+}
+
 Link Links::inside(int ranks) const {
   return direct_ ? machine_.link(ranks) : machine_.node.pcie;
 }

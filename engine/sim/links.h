@@ -5,7 +5,9 @@
 // latency.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "engine/comm/group.h"
@@ -28,9 +30,13 @@ inline double row_bytes_of(const std::vector<Group::Parcel>& parcels) {
   return row;
 }
 
+// Whether devices of a node reach each other without passing through the host, in a job with that environment: peer-to-peer access
+// can be switched off, as NCCL's users do.
+bool peer_to_peer(const std::map<std::string, std::string>& environment);
+
 class Links {
  public:
-  // `direct`: whether devices of a node reach each other without passing through the host.
+  // `direct`: as peer_to_peer() says.
   Links(const Machine& machine, bool direct) : machine_(machine), direct_(direct) {}
 
   // Where the members of a group stand.

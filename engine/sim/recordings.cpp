@@ -1,21 +1,9 @@
 #include "engine/sim/recordings.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 
-#include "engine/point/fields.h"
-#include "engine/point/point.h"
-
 namespace mbench::sim {
-namespace {
-
-// Every field but those that no step depends on.
-std::string key_of(const Point& point) {
-  return point_to_json(at_default(point, {})).dump();
-}
-
-}  // namespace
 
 std::shared_ptr<const Recording> Recordings::find(const std::string& key) {
   const std::lock_guard lock(mutex_);
@@ -25,15 +13,14 @@ std::shared_ptr<const Recording> Recordings::find(const std::string& key) {
   return at->second;
 }
 
-std::shared_ptr<const Recording> Recordings::of(const Point& point, const Plan& plan, int devices_per_node, const MakeCosts& costs,
+std::shared_ptr<const Recording> Recordings::of(const std::string& key, const Plan& plan, int devices_per_node, const MakeCosts& costs,
                                                 const Links* links) {
-  std::string key = key_of(point);
   if (auto found = find(key)) return found;
   std::optional<Recording> made = record(plan, devices_per_node, costs, links);
   if (!made) return nullptr;
   auto kept = std::make_shared<const Recording>(std::move(*made));
   const std::lock_guard lock(mutex_);
-  known_.emplace_front(std::move(key), kept);
+  known_.emplace_front(key, kept);
   if (known_.size() > most_) known_.pop_back();
   return kept;
 }

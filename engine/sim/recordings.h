@@ -10,10 +10,6 @@
 
 #include "engine/sim/recorder.h"
 
-namespace mbench {
-struct Point;
-}
-
 namespace mbench::sim {
 
 // Of one machine and one framework: between calls nothing but the memory of the machine may differ. May be asked by several threads.
@@ -23,8 +19,9 @@ class Recordings {
   Recordings(const Recordings&) = delete;
   Recordings& operator=(const Recordings&) = delete;
 
-  // What record() makes of the plan of that point, or made of one that differs in nothing that it records; null for nothing.
-  std::shared_ptr<const Recording> of(const Point& point, const Plan& plan, int devices_per_node, const MakeCosts& costs,
+  // What record() makes of the plan, or made of one with that key; null for nothing. Plans that differ in what record() reads have
+  // different keys.
+  std::shared_ptr<const Recording> of(const std::string& key, const Plan& plan, int devices_per_node, const MakeCosts& costs,
                                       const Links* links);
 
  private:

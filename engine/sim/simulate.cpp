@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <exception>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <system_error>
 #include <thread>
 
 #include "engine/point/abilities.h"
+#include "engine/point/fields.h"
 #include "engine/sim/cluster.h"
 #include "engine/sim/recordings.h"
 #include "engine/sim/replay.h"
@@ -15,16 +17,16 @@
 namespace mbench {
 namespace {
 
-void check_possible(const Point& p, const Machine& machine, const Framework& framework, int devices) {
+void check_possible(const Point& p, const Plan& plan, const Machine& machine, int devices) {
   if (p.world() > devices)
     fail(ErrorKind::infeasible, "sim", "{} ranks on {} devices of {}, need sim:{}x{}", p.world(), devices,
          machine.name, p.world(), machine.name);
-  if (const auto why = why_lacking(p, machine, framework)) fail(ErrorKind::unsupported, "sim", "{}", *why);
+  if (const auto why = why_lacking({p.precision, p.attention, p.offload}, machine, *plan.framework)) fail(ErrorKind::unsupported, "sim", "{}", *why);
 }
 
-std::uint64_t memory_limit(const Point& p, const Machine& machine) {
-  const std::uint64_t all = machine.usable_memory(), limit = p.memory_limit == 0 ? all : std::min(all, p.memory_limit);
-  const std::uint64_t workspace = attention_workspace(p, machine);
+std::uint64_t memory_limit(const RunSpec& run, const Plan& plan, const Machine& machine) {
+  const std::uint64_t all = machine.usable_memory(), limit = run.memory_limit == 0 ? all : std::min(all, run.memory_limit);
+  const std::uint64_t workspace = attention_workspace(plan, machine);
   if (limit <= workspace)
     fail(ErrorKind::out_of_memory, "sim", "{} of {} MiB for the workspace of attention flash's gradient, need more", workspace >> 20,
          limit >> 20);
@@ -32,17 +34,17 @@ std::uint64_t memory_limit(const Point& p, const Machine& machine) {
 }
 
 // What a framework's libraries hold of the allocator's memory is not the engine's to give.
-std::uint64_t limit_of_step(const Point& p, const Plan& plan, const Machine& machine, const Framework& framework) {
-  const std::uint64_t all = memory_limit(p, machine);
-  const std::uint64_t libraries = library_memory(plan, framework);
+std::uint64_t limit_of_step(const RunSpec& run, const Plan& plan, const Machine& machine) {
+  const std::uint64_t all = memory_limit(run, plan, machine);
+  const std::uint64_t libraries = library_memory(plan);
   if (all <= libraries)
     fail(ErrorKind::out_of_memory, "sim", "{} of {} MiB for the libraries of framework {}, need more",
-         libraries >> 20, all >> 20, framework.name);
+         libraries >> 20, all >> 20, plan.framework->name);
   return all - libraries;
 }
 
-double peak_of(const Point& p, const Machine& machine) {
-  const double own = machine.device.peak_flops[static_cast<std::size_t>(p.precision)];
+double peak_of(const Plan& plan, const Machine& machine) {
+  const double own = machine.device.peak_flops[static_cast<std::size_t>(plan.precision.units)];
   return own > 0 ? own : machine.device.peak_flops[static_cast<std::size_t>(Precision::f32)];
 }
 
@@ -81,22 +83,22 @@ void add_host_memory(Simulation& simulation, const MemoryUse& peak, std::size_t 
 }
 
 // Every op of every micro batch, a thread for each stage.
-Simulation run_all(const Point& p, const Plan& plan, const Machine& machine, const Framework& framework,
-                   bool trace) {
+Simulation run_all(const Point& p, const Plan& plan, const Machine& machine, bool trace) {
   // Of replicas of one process each is a stage here: they do different things.
   const int stages = plan.single_process ? plan.mesh.world() : plan.mesh.size(Axis::pp),
             ranks_per_stage = plan.mesh.world() / stages;
-  const auto cluster = open_cluster(p, machine, framework, stages, ranks_per_stage);
+  const Links links(machine, peer_to_peer(p.env));
+  const auto cluster = open_cluster(plan, machine, links, stages, ranks_per_stage);
   std::vector<Stage> stage(static_cast<std::size_t>(stages));
   const auto run_stage = [&](int s) {
     Stage& mine = stage[static_cast<std::size_t>(s)];
     try {
-      const auto device = cluster->open_device(s, memory_limit(p, machine));
+      const auto device = cluster->open_device(s, memory_limit(p, plan, machine));
       RunOptions options;
-      options.measure_peak_flops = [&](double) { return peak_of(p, machine); };
+      options.measure_peak_flops = [&](double) { return peak_of(plan, machine); };
       options.peak_source = machine.peak_source(p.precision);
       if (trace) options.timeline = &mine.timeline;
-      const std::uint64_t held = library_memory(plan, framework);
+      const std::uint64_t held = library_memory(plan);
       const Tensor libraries =
           held == 0
               ? Tensor()
@@ -153,45 +155,45 @@ void add_libraries(MemoryUse& peak, std::uint64_t libraries) {
 }
 
 // Whether host memory has room for what every class of ranks keeps there.
-bool fits_host(const Point& p, const Machine& machine, const Framework& framework, const sim::Recording& recording) {
-  const std::uint64_t limit = costs_of(p, machine, framework)->host_memory();
+bool fits_host(const Plan& plan, const Machine& machine, const sim::Recording& recording) {
+  const std::uint64_t limit = costs_of(plan, machine)->host_memory();
   return limit == 0 || std::all_of(recording.tapes.begin(), recording.tapes.end(),
                                    [&](const auto& kind) { return kind.second.host_reserved <= limit; });
 }
 
-std::shared_ptr<const sim::Recording> recorded(const Point& p, const Plan& plan, const Machine& machine, const Framework& framework,
-                                               const Links& links, sim::Recordings* recordings) {
-  const sim::MakeCosts costs = [&] { return costs_of(p, machine, framework); };
-  if (recordings) return recordings->of(p, plan, machine.node.devices, costs, &links);
+std::shared_ptr<const sim::Recording> recorded(const Point& p, const Plan& plan, const Machine& machine, const Links& links,
+                                               sim::Recordings* recordings) {
+  const sim::MakeCosts costs = [&] { return costs_of(plan, machine); };
+  // The key: every field but those that no step depends on.
+  if (recordings) return recordings->of(point_to_json(at_default(p, {})).dump(), plan, machine.node.devices, costs, &links);
   auto made = sim::record(plan, machine.node.devices, costs, &links);
   return made ? std::make_shared<const sim::Recording>(std::move(*made)) : nullptr;
 }
 
 // From the recorded micro batches; nothing where they do not stand for all, or where it takes a run to know which of
 // several ranks is full first.
-std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine& machine,
-                                 const Framework& framework, sim::Recordings* recordings) {
-  const Links links = links_of(p, machine);
+std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine& machine, sim::Recordings* recordings) {
+  const Links links(machine, peer_to_peer(p.env));
   const bool offloads = plan.state.optimizer_at == Residence::host;
-  const auto recording = recorded(p, plan, machine, framework, links, recordings);
+  const auto recording = recorded(p, plan, machine, links, recordings);
   if (!recording) return std::nullopt;
   const auto& classes = recording->classes.classes;
   const auto host_of = [&](std::size_t c) -> const sim::StepTapes& { return recording->tapes.at(classes[c].kind); };
   // A run says what of host memory has no room.
-  if (offloads && !fits_host(p, machine, framework, *recording)) return std::nullopt;
-  auto memory = sim::replay_memory(plan, *recording, limit_of_step(p, plan, machine, framework));
+  if (offloads && !fits_host(plan, machine, *recording)) return std::nullopt;
+  auto memory = sim::replay_memory(plan, *recording, limit_of_step(p, plan, machine));
   const auto is_full = [](const sim::ReplayedMemory& m) { return m.full != nullptr; };
   if (const auto full = std::find_if(memory.begin(), memory.end(), is_full); full != memory.end()) {
     if (!full->full_before_waits && std::count_if(memory.begin(), memory.end(), is_full) > 1)
       return std::nullopt;
     throw_full(full->full, classes[static_cast<std::size_t>(full - memory.begin())].rank);
   }
-  const std::uint64_t libraries = library_memory(plan, framework);
+  const std::uint64_t libraries = library_memory(plan);
   for (sim::ReplayedMemory& m : memory) {
     add_libraries(m.peak, libraries);
     m.reserved += libraries;
   }
-  const auto times = sim::replay_time(plan, *recording, host_times(p, machine, framework), &links);
+  const auto times = sim::replay_time(plan, *recording, host_times(plan, machine), &links);
 
   Simulation simulation;
   PointResult& r = simulation.result;
@@ -213,7 +215,7 @@ std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine
     f.communication_fraction = t.step > 0 ? t.communication / t.step : 0;
     f.bubble_fraction = t.step > 0 ? t.bubble / t.step : 0;
     f.matmul_flops = t.matmul_flops;
-    f.peak_flops = peak_of(p, machine);
+    f.peak_flops = peak_of(plan, machine);
     f.step = t.step;
     f.parts = t.parts;
     ranks.push_back(f);
@@ -236,35 +238,33 @@ std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine
 
 }  // namespace
 
-Simulation simulate_point(const Point& p, const Plan& plan, const Machine& machine,
-                          const Framework& framework, int devices, const SimulateOptions& options) {
-  check_possible(p, machine, framework, devices);
+Simulation simulate_point(const Point& p, const Plan& plan, const Machine& machine, int devices, const SimulateOptions& options) {
+  check_possible(p, plan, machine, devices);
   std::optional<Simulation> simulation;
-  if (options.replay && !options.trace) simulation = replay(p, plan, machine, framework, options.recordings);
-  if (!simulation) simulation = run_all(p, plan, machine, framework, options.trace);
+  if (options.replay && !options.trace) simulation = replay(p, plan, machine, options.recordings);
+  if (!simulation) simulation = run_all(p, plan, machine, options.trace);
   const double outside = static_cast<double>(machine.device.memory_outside_allocator >> 20);
   if (const auto& reserved = simulation->result.reserved_memory_mib)
     simulation->result.device_memory_mib = *reserved + outside;
-  if (const std::string missing = lacking(framework.can, p); !missing.empty() && simulation->result.reason.empty())
-    simulation->result.reason = fmt::format("not in {}: {}", framework.name, missing);
+  if (const std::string missing = lacking(plan.framework->can, p); !missing.empty() && simulation->result.reason.empty())
+    simulation->result.reason = fmt::format("not in {}: {}", plan.framework->name, missing);
   return std::move(*simulation);
 }
 
-std::optional<Outline> outline_point(const Point& p, const Plan& plan, const Machine& machine, const Framework& framework,
-                                     int devices, sim::Recordings* recordings) {
-  check_possible(p, machine, framework, devices);
-  const Links links = links_of(p, machine);
-  const auto recording = recorded(p, plan, machine, framework, links, recordings);
+std::optional<Outline> outline_point(const Point& p, const Plan& plan, const Machine& machine, int devices, sim::Recordings* recordings) {
+  check_possible(p, plan, machine, devices);
+  const Links links(machine, peer_to_peer(p.env));
+  const auto recording = recorded(p, plan, machine, links, recordings);
   if (!recording) return std::nullopt;
-  if (plan.state.optimizer_at == Residence::host && !fits_host(p, machine, framework, *recording)) return std::nullopt;
+  if (plan.state.optimizer_at == Residence::host && !fits_host(plan, machine, *recording)) return std::nullopt;
   Outline outline;
-  for (const sim::ReplayedTime& t : sim::replay_time(plan, *recording, host_times(p, machine, framework), &links))
+  for (const sim::ReplayedTime& t : sim::replay_time(plan, *recording, host_times(plan, machine), &links))
     outline.seconds = std::max(outline.seconds, t.step);
   const auto peaks = sim::count_memory(plan, *recording);
   const auto fullest = std::max_element(peaks.begin(), peaks.end(),
                                         [](const MemoryUse& a, const MemoryUse& b) { return a.total < b.total; });
   outline.peak = *fullest;
-  add_libraries(outline.peak, library_memory(plan, framework));
+  add_libraries(outline.peak, library_memory(plan));
   outline.rank = recording->classes.classes[static_cast<std::size_t>(fullest - peaks.begin())].rank;
   return outline;
 }

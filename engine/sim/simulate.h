@@ -7,6 +7,9 @@
 // the clocks by the same arithmetic (replay.h), the allocator block by block by its own policy (replay_memory.h).
 // Results are the same bits as those of running every op, which is what a trace does, and whatever a recording has no
 // word for.
+//
+// What a step costs follows from its Plan. Of the point stand here alone what a row says of it, how much memory it may take and its
+// environment.
 #pragma once
 #include <optional>
 
@@ -35,13 +38,12 @@ struct Simulation {
 struct SimulateOptions {
   bool trace = false;
   bool replay = true;  // false: every op of every micro batch is run, to the same result
-  sim::Recordings* recordings = nullptr;  // of this machine and framework (recordings.h), where layouts are simulated again
+  sim::Recordings* recordings = nullptr;  // of this machine (recordings.h), where layouts are simulated again
 };
 
 // Throws what a stage threw (OutOfMemory naming the rank; of several stages the first), unsupported where the
 // machine lacks the precision, infeasible where `devices` are too few.
-Simulation simulate_point(const Point& point, const Plan& plan, const Machine& machine,
-                          const Framework& framework, int devices, const SimulateOptions& options = {});
+Simulation simulate_point(const Point& point, const Plan& plan, const Machine& machine, int devices, const SimulateOptions& options = {});
 
 // What a simulation says without the allocator: the time of a step, and what the fullest rank has handed out at most. It
 // takes a fraction of one, and differs from it in nothing; whether all of it fits, where blocks lie decides.
@@ -51,7 +53,7 @@ struct Outline {
   int rank = 0;  // the first that has it
 };
 // Nothing where a simulation runs every op. Throws as simulate_point does, but never an out-of-memory.
-std::optional<Outline> outline_point(const Point& point, const Plan& plan, const Machine& machine, const Framework& framework,
-                                     int devices, sim::Recordings* recordings = nullptr);
+std::optional<Outline> outline_point(const Point& point, const Plan& plan, const Machine& machine, int devices,
+                                     sim::Recordings* recordings = nullptr);
 
 }  // namespace mbench

@@ -24,6 +24,7 @@
 #include "engine/train/data.h"
 #include "engine/train/trainer.h"
 #include "test/catch.h"
+#include "test/engine/sim/simulated_run.h"
 #include "test/graphs.h"
 #include "test/mpi/drawn_fields.h"
 #include "test/mpi/layout_run.h"
@@ -124,14 +125,13 @@ struct Forecast {
 };
 
 Forecast forecast(Point point, const Machine& machine, const std::string& framework_name) {
-  const Plan plan = strategies::make_plan(point);
-  const Framework framework = find_framework(framework_name, "test");
-  const std::uint64_t libraries = library_memory(plan, framework);
+  const Plan plan = plan_on(find_framework(framework_name, "test"), point);
+  const std::uint64_t libraries = library_memory(plan);
   sim::Recordings recordings;
   SimulateOptions options;
   options.recordings = &recordings;
   const int world = plan.mesh.world();
-  const Simulation s = simulate_point(point, plan, machine, framework, world, options);
+  const Simulation s = simulate_point(point, plan, machine, world, options);
   const MemoryForecast f = forecast_memory(plan);
   Forecast out;
   for (int rank = 0; rank < world; ++rank) {
@@ -150,7 +150,7 @@ Forecast forecast(Point point, const Machine& machine, const std::string& framew
     const bool own_sums = point.optimizer == OptimizerKind::adafactor && (point.zero == Zero::oss || point.zero == Zero::oss_sdp);
     out.stands_for.push_back(!own_sums || rank % (world / plan.mesh.size(Axis::pp)) == 0);
   }
-  if (const auto outline = outline_point(point, plan, machine, framework, world, &recordings))
+  if (const auto outline = outline_point(point, plan, machine, world, &recordings))
     out.outlined = outline->peak.total - libraries;
   return out;
 }

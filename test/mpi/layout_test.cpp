@@ -1,5 +1,7 @@
 // Every layout trains the same model: losses and gradient norms of five steps equal the serial run's.
+#include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "engine/point/tolerance.h"
 #include "test/catch.h"
@@ -50,6 +52,17 @@ void check_against_serial(const Layout& layout) {
 
 TEST_CASE("every layout gives the serial run's losses and gradient norms") {
   for (const Layout& layout : layouts()) check_against_serial(layout);
+}
+
+// Not a check but what one compares: of two builds, by scripts/same-results.
+TEST_CASE("the rows of all layouts", "[.]") {
+  std::ofstream file;
+  if (first_rank()) file.open(record_file());
+  for (const Layout& layout : layouts()) {
+    const PointResult result = run_layout(layout.point);
+    if (first_rank()) file << nlohmann::ordered_json{{"name", layout.name}, {"row", result_to_json(result)}}.dump() << "\n" << std::flush;
+  }
+  if (first_rank()) REQUIRE(file);
 }
 
 TEST_CASE("recompute changes no bit") {

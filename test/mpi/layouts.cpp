@@ -46,6 +46,11 @@ void choose_layouts(const std::string& text) {
   chosen() = text;
 }
 
+std::string& record_file() {
+  static std::string path;
+  return path;
+}
+
 const std::vector<Layout>& layouts() {
   static const std::vector<Layout> all = [] {
     std::vector<Layout> read;

@@ -16,6 +16,8 @@ struct Layout {
 // All of the table, or those whose names hold what was chosen.
 const std::vector<Layout>& layouts();
 void choose_layouts(const std::string& text);
+// The file to which each layout's row is written, as a line of JSON, by the case that records them (scripts/same-results).
+std::string& record_file();
 // Of the common part of the table: a small model of 8 layers and 8 heads with a vocabulary that every tp pads
 // differently.
 Layout layout_of(const std::string& name, const std::string& family, std::int64_t tp, std::int64_t pp,

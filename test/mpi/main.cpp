@@ -1,6 +1,6 @@
 // Catch2 under MPI: every rank runs the same test cases in the same order. Collective code runs on all ranks;
 // what is checked, rank 0 checks. --layouts TEXT: of the table of layouts those alone whose names hold the text. --drawn COUNT and
-// --seed SEED: of drawn layouts so many, of that seed.
+// --seed SEED: of drawn layouts so many, of that seed. --record FILE: see "the rows of all layouts".
 #include <cstdio>
 
 #include "engine/comm/mpi/mpi_world.h"
@@ -64,13 +64,15 @@ int main(int argc, char** argv) {
 #else
   namespace options = Catch::clara;
 #endif
-  std::string named;
+  std::string named, record;
   mbench::test::Drawn& drawn = mbench::test::drawn();
   tests.cli(tests.cli() | options::Opt(named, "text")["--layouts"]("layouts whose names hold this, alone") |
+            options::Opt(record, "file")["--record"]("where \"the rows of all layouts\" writes them") |
             options::Opt(drawn.count, "count")["--drawn"]("so many drawn layouts") |
             options::Opt(drawn.seed, "seed")["--seed"]("the seed that layouts are drawn from"));
   int result = tests.applyCommandLine(argc, argv);
   mbench::test::choose_layouts(named);
+  mbench::test::record_file() = record;
   if (result == 0) result = tests.run();
   int worst = 0;
   MPI_Allreduce(&result, &worst, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);

@@ -8,6 +8,7 @@
 #include "engine/train/data.h"
 #include "engine/train/trainer.h"
 #include "test/catch.h"
+#include "test/engine/sim/simulated_run.h"
 #include "test/mpi/layout_run.h"
 #include "test/mpi/layouts.h"
 
@@ -64,7 +65,7 @@ void check_memory(const Layout& layout, const Machine& machine, const Framework&
     const auto counting = open_counting_device(0);
     const auto lone = lone_world(world.rank(), world.size());
     const Peaks counted = train(plan, *counting, *lone, nullptr);
-    const Simulation simulation = simulate_point(point, plan, machine, framework, world.size());
+    const Simulation simulation = simulate_point(point, plan_on(framework, point), machine, world.size());
     // Of replicas of one process each is a class of its own.
     const auto rank_class = static_cast<std::size_t>(
         plan.single_process ? world.rank() : plan.mesh.coordinate(world.rank(), Axis::pp));

@@ -11,6 +11,7 @@ import shutil
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../scripts")
 sys.dont_write_bytecode = True
@@ -47,6 +48,19 @@ def script(folder, name, text):
     return path
 
 
+# Stands in for test_mpi: it says that it has the case, and writes rows of two layouts.
+RECORDING = """#!/usr/bin/env python3
+import json, os, sys
+if "--list-tests" in sys.argv:
+    print("  the rows of all layouts")
+elif os.environ.get("OMPI_COMM_WORLD_RANK", "0") == "0":
+    with open(sys.argv[sys.argv.index("--record") + 1], "w") as file:
+        for name, loss in {rows!r}.items():
+            row = {{"outcome": "ok", "losses": [loss], "peak_memory_by_rank_mib": [1.0]}}
+            file.write(json.dumps({{"name": name, "row": row}}) + "\\n")
+"""
+
+
 class SameResults(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -74,6 +88,23 @@ class SameResults(unittest.TestCase):
         self.assertEqual(points["bert tp2"]["model"]["layers"], 8)
         data = points["quickstart tp=2 pp=2 seq=256 strategy=full"]["data"]
         self.assertTrue(os.path.exists(data.split(":")[1]), data)
+
+    def build_that_records(self, name, rows):
+        folder = os.path.join(self.folder, name)
+        os.makedirs(os.path.join(folder, "test"))
+        os.symlink(self.binary, os.path.join(folder, "mbench"))
+        script(os.path.join(folder, "test"), "test_mpi", RECORDING.format(rows=rows))
+        return folder
+
+    def test_rows_that_a_test_program_recorded_are_compared_in_one_job(self):
+        points = {name: point for name, point in same_results.all_points() if name in ("tp2", "tp4")}
+        old = self.build_that_records("recorded-old", {"tp2": 1.5, "tp4": 2.5})
+        new = self.build_that_records("recorded-new", {"tp2": 1.5, "tp4": 2.25})
+        with unittest.mock.patch.object(same_results, "all_points", lambda: points.items()):
+            code, said = self.compare(old, new, only="")
+        self.assertEqual(code, 1, said)
+        self.assertRegex(said, r"tp2 +same")
+        self.assertRegex(said, r"tp4 +differs +trained.losses\[0\] OLD 2.5 NEW 2.25")
 
     def test_a_binary_and_itself_are_the_same(self):
         code, said = self.compare(PROGRAMS, self.binary, only="^tp2$|tp=2 pp=1 seq=128 strategy=selective")

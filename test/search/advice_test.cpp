@@ -18,7 +18,7 @@ namespace {
 Simulation simulate(const Point& p) {
   return simulate_point(p, strategies::make_plan(p),
                         find_machine(parse_simulated(p.device, "test").machine, "test"),
-                        *framework_of(p.framework), parse_simulated(p.device, "test").count);
+                        parse_simulated(p.device, "test").count);
 }
 
 // A LLaMA of round sizes on two nodes of H100, with changes.

@@ -94,8 +94,7 @@ TEST_CASE("in small spaces the search finds what simulating everything finds") {
     const std::string device = fmt::format("sim:{}x{}", c.devices, c.machine);
     const Space space = space_of(c.spec, device);
     const Machine machine = find_machine(c.machine, "test");
-    const Framework framework = *framework_of(space.base.framework);
-    const Place place{machine, framework, c.devices};
+    const Place place{machine, c.devices};
     SearchOptions options;
     options.best = 3;
     options.threads = 2;
@@ -107,9 +106,9 @@ TEST_CASE("in small spaces the search finds what simulating everything finds") {
     std::vector<std::pair<double, double>> all;
     std::set<std::string> ids;
     std::map<std::string, Refused> refused;
-    const Bounds bounds(machine, framework);
-    const CloseBounds close(machine, framework, bounds);
-    const MeshBounds meshes(machine, framework);
+    const Bounds bounds(machine);
+    const CloseBounds close(machine, bounds);
+    const MeshBounds meshes(machine);
     std::size_t not_fitting = 0;
     each_layout(space, c.devices, true, refused, [&](const Point& p) {
       const Tried t = try_layout(p, place, bounds, close);

@@ -4,10 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "engine/point/point.h"
 #include "engine/sim/cluster.h"
 #include "test/catch.h"
-#include "test/graphs.h"
 
 using namespace mbench;
 using sim::CostModel;
@@ -181,15 +179,15 @@ TEST_CASE("attention of a framework that runs the first FlashAttention takes tha
   CostModel model(machine, framework, 1);
   CHECK(model.attention_seconds({}, {1e12, 1e6, true}, DType::f16, false) == Approx(1e12 / (0.25 * kFlops) + kLatency));
   CHECK(model.attention_seconds({}, {1e12, 1e6, true}, DType::f16, true) == Approx(1e12 / (0.125 * kFlops) + kLatency));
-  Point point;
-  point.attention = AttentionKind::flash;
-  CHECK_FALSE(why_lacking(point, machine, framework));
+  Needs needs{.attention = AttentionKind::flash};
+  CHECK_FALSE(why_lacking(needs, machine, framework));
   machine.attention.flash_attention_1.reset();
-  CHECK_THAT(why_lacking(point, machine, framework).value(), Catch::Contains("forward_flash_attention_1"));
-  point.attention = AttentionKind::core;  // of the engine's own way it is one op all the same
-  CHECK(why_lacking(point, machine, framework));
-  point.framework = keeps(Graph::eager);
-  CHECK_FALSE(why_lacking(point, machine, framework));
+  CHECK_THAT(why_lacking(needs, machine, framework).value(), Catch::Contains("forward_flash_attention_1"));
+  needs.attention = AttentionKind::core;  // of the engine's own way it is one op all the same
+  framework.keeps.fused_attention = true;
+  CHECK(why_lacking(needs, machine, framework));
+  framework.keeps.fused_attention = false;
+  CHECK_FALSE(why_lacking(needs, machine, framework));
 }
 
 TEST_CASE("fused attention is slower by its shape, as far as the machine's curves say") {

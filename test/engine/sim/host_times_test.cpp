@@ -33,7 +33,7 @@ Point mixture() {
 
 double seconds(const Point& p, const Framework& framework, const Machine& machine = ideal_machine()) {
   const double replayed = simulated(p, machine, framework).result.iteration_ms->mean * kMilli;
-  const double run = simulate_point(p, strategies::make_plan(p), machine, framework, 4096, {.replay = false}).result.iteration_ms->mean;
+  const double run = simulate_point(p, plan_on(framework, p), machine, 4096, {.replay = false}).result.iteration_ms->mean;
   CHECK(replayed == run * kMilli);
   return replayed;
 }
@@ -100,7 +100,7 @@ TEST_CASE("a micro batch is broadcast over tp, to the stages of a pipeline that 
     Point p = gpt();
     p.tp = tp, p.pp = pp;
     framework.host.broadcasts = broadcasts;
-    return host_times(p, ideal_machine(), framework);
+    return host_times(plan_on(framework, p), ideal_machine());
   };
   for (const auto& [tp, pp, times] : {std::tuple(1, 1, 0), {2, 1, 5}, {2, 2, 3}}) {
     const HostTimes t = micro_batch(tp, pp, 5);

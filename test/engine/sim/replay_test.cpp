@@ -21,7 +21,7 @@ namespace {
 // All that a simulation tells, or why it tells nothing. Doubles are written with all their digits.
 std::string told(const Point& p, const Machine& machine, const Framework& framework, bool replay, sim::Recordings* recordings = nullptr) {
   try {
-    const Simulation s = simulate_point(p, strategies::make_plan(p), machine, framework, 1 << 20,
+    const Simulation s = simulate_point(p, plan_on(framework, p), machine, 1 << 20,
                                         {.trace = false, .replay = replay, .recordings = recordings});
     std::string text = result_to_json(s.result).dump();
     for (std::size_t i = 0; i < s.peak_by_stage.size(); ++i) {
@@ -53,10 +53,10 @@ void check_same(const Point& p, const Machine& machine, const Framework& framewo
 
 // The time of a step and the peak of memory are had without the allocator too.
 void check_outline(const Point& p, const Machine& machine, const Framework& framework) {
-  const Plan plan = strategies::make_plan(p);
-  const auto outline = outline_point(p, plan, machine, framework, 1 << 20);
+  const Plan plan = plan_on(framework, p);
+  const auto outline = outline_point(p, plan, machine, 1 << 20);
   REQUIRE(outline);
-  const Simulation s = simulate_point(p, plan, machine, framework, 1 << 20);
+  const Simulation s = simulate_point(p, plan, machine, 1 << 20);
   CHECK(outline->seconds * 1e3 == s.result.iteration_ms->mean);
   const auto less = [](const MemoryUse& a, const MemoryUse& b) { return a.total < b.total; };
   const MemoryUse& fullest = *std::max_element(s.peak_by_stage.begin(), s.peak_by_stage.end(), less);
@@ -167,7 +167,7 @@ TEST_CASE("a replay is out of memory where the run is, with the same words") {
   const Machine machine = find_machine("A100-SXM4-80GB", "test");
   const Framework framework = find_framework("mbench", "test");
   Point p = pipeline(4, 32);
-  const Simulation fits = simulate_point(p, strategies::make_plan(p), machine, framework, 4);
+  const Simulation fits = simulate_point(p, plan_on(framework, p), machine, 4);
   for (std::size_t stage = 0; stage < 4; ++stage)
     for (const std::size_t less : {std::size_t{0}, std::size_t{1}, fits.reserved_by_stage[stage] / 3,
                                    fits.reserved_by_stage[stage] * 9 / 10}) {
@@ -208,10 +208,10 @@ TEST_CASE("a replay counts the steady state: where the first step leaves what la
 TEST_CASE("a forecast of memory is what a simulation without time takes") {
   Point p = pipeline(4, 24);
   p.framework = keeps(Graph::eager);
-  const Plan plan = strategies::make_plan(p);
+  const Plan plan = plan_on(find_framework("mbench", "test"), p);
   const MemoryForecast forecast = forecast_memory(plan);
   const Simulation run =
-      simulate_point(p, plan, find_machine("A100-SXM4-80GB", "test"), find_framework("mbench", "test"), 4,
+      simulate_point(p, plan, find_machine("A100-SXM4-80GB", "test"), 4,
                      {.trace = false, .replay = false});
   REQUIRE(forecast.peak_by_stage.size() == 4);
   for (std::size_t s = 0; s < 4; ++s) {

@@ -277,12 +277,11 @@ TEST_CASE("a fused step takes less time than its epilogues as ops of their own, 
   Point p = gpt(1, 1, 1);
   Plan plan = strategies::make_plan(p);
   const Machine machine = find_machine("A100-SXM4-80GB", "test");
-  const Framework framework = find_framework("mbench", "test");
-  const Simulation fused = simulate_point(p, plan, machine, framework, 1);
+  const Simulation fused = simulate_point(p, plan, machine, 1);
   Framework unfused = *plan.framework;
   unfused.keeps.fused_epilogues = false;
   plan.framework = std::make_shared<const Framework>(unfused);
-  const Simulation apart = simulate_point(p, plan, machine, framework, 1);
+  const Simulation apart = simulate_point(p, plan, machine, 1);
   CHECK(step_ms(fused) < 0.97 * step_ms(apart));
   CHECK(fused.peak_by_stage[0].total == apart.peak_by_stage[0].total);
   // Executed FLOPs of products are the same: a rate is time's alone.
@@ -297,7 +296,7 @@ TEST_CASE("what a framework's libraries hold lies beside a step, replayed or run
   Point p = gpt(2, 4, 1);
   for (const bool replay : {true, false}) {
     const auto run = [&](const Framework& framework) {
-      return simulate_point(p, strategies::make_plan(p), machine, framework, 8, {.replay = replay});
+      return simulate_point(p, plan_on(framework, p), machine, 8, {.replay = replay});
     };
     const Simulation without = run(plain), more = run(with);
     INFO((replay ? "replayed" : "run"));
@@ -308,14 +307,14 @@ TEST_CASE("what a framework's libraries hold lies beside a step, replayed or run
           without.peak_by_stage[0].by_category[workspace] + with.memory.always);
   }
   p.memory_limit = with.memory.always;
-  CHECK_THROWS_AS(simulate_point(p, strategies::make_plan(p), machine, with, 8, {}), Error);
+  CHECK_THROWS_AS(simulate_point(p, plan_on(with, p), machine, 8, {}), Error);
 }
 
 TEST_CASE("what the libraries of Megatron-Core hold follows from what a step asks of them") {
   constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
   Point p = gpt(2, 4, 1);
   p.framework = {.preset = "megatron-core"};
-  const auto held = [&] { return library_memory(strategies::make_plan(p), *framework_of(p.framework)); };
+  const auto held = [&] { return library_memory(strategies::make_plan(p)); };
   CHECK(held() == 96 * kMiB);  // PyTorch's two and Transformer Engine's workspace
   p.sequence_parallel = p.tp_comm_overlap = true;
   CHECK(held() == (96 + 3 * 32) * kMiB);
@@ -329,7 +328,7 @@ TEST_CASE("what the libraries of Megatron-Core hold follows from what a step ask
   CHECK(held() == (96 + 4 * 32) * kMiB);
   p.framework.options["grouped_experts"] = "false";
   CHECK(held() == 96 * kMiB);
-  CHECK(library_memory(strategies::make_plan(p), find_framework("mbench", "test")) == 0);
+  CHECK(library_memory(plan_on(find_framework("mbench", "test"), p)) == 0);
 }
 
 TEST_CASE("where nothing runs beside collectives over tp, a step takes longer") {
@@ -341,7 +340,7 @@ TEST_CASE("where nothing runs beside collectives over tp, a step takes longer") 
   p.sequence_parallel = true;
   for (const bool replay : {true, false}) {
     const auto seconds = [&](const Framework& framework) {
-      return simulate_point(p, strategies::make_plan(p), machine, framework, 8, {.replay = replay})
+      return simulate_point(p, plan_on(framework, p), machine, 8, {.replay = replay})
           .result.iteration_ms->mean;
     };
     CHECK(seconds(blocking) > 1.005 * seconds(free));
@@ -360,7 +359,7 @@ TEST_CASE("with tp_comm_overlap most of what layers exchange over tp travels bes
   for (const bool replay : {true, false}) {
     const auto anatomy = [&](bool overlap) {
       p.tp_comm_overlap = overlap;
-      const auto result = simulate_point(p, strategies::make_plan(p), machine, ideal_framework(), 8, {.replay = replay}).result;
+      const auto result = simulate_point(p, plan_on(ideal_framework(), p), machine, 8, {.replay = replay}).result;
       REQUIRE(result.time_anatomy_ms);
       return std::pair(*result.time_anatomy_ms, result.iteration_ms->mean);
     };
@@ -385,7 +384,7 @@ TEST_CASE("where each product gathers its input, layers exchange 14 times over t
     double ms[2];
     for (const int i : {0, 1}) {
       p.model.layers = 2 + 2 * i;
-      ms[i] = (*simulate_point(p, strategies::make_plan(p), machine, framework, 8).result.time_anatomy_ms)[TimePart::communication_tp];
+      ms[i] = (*simulate_point(p, plan_on(framework, p), machine, 8).result.time_anatomy_ms)[TimePart::communication_tp];
     }
     return ms[1] - ms[0];
   };

@@ -1,5 +1,6 @@
 // Points simulated on machines of the tests' own making: what the tests of simulation share.
 #pragma once
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "engine/base/json_reader.h"
@@ -54,9 +55,18 @@ inline Framework ideal_framework() {
   return framework_from_json(j, "ideal.json");
 }
 
+// A point's step on that framework's host: it keeps what the point's own framework keeps.
+inline Plan plan_on(const Framework& host, const Point& point) {
+  Plan plan = strategies::make_plan(point);
+  auto framework = std::make_shared<Framework>(host);
+  framework->keeps = plan.keeps();
+  plan.framework = framework;
+  return plan;
+}
+
 inline Simulation simulated(const Point& point, const Machine& machine, const Framework& framework,
                             int devices = 4096, bool trace = false) {
-  return simulate_point(point, strategies::make_plan(point), machine, framework, devices, {.trace = trace});
+  return simulate_point(point, plan_on(framework, point), machine, devices, {.trace = trace});
 }
 
 inline Simulation simulated(const Point& point, const std::string& machine,

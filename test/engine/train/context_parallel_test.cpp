@@ -105,10 +105,9 @@ TEST_CASE("in a ring keys and values travel beside attention, all but the last o
   const Plan plan = strategies::make_plan(p);
   Machine machine = find_machine("A100-SXM4-80GB", "test");
   machine.device.communication_multiprocessors = 0;  // what travels slows no kernel down
-  const Framework framework = find_framework("mbench", "test");
   const auto seconds = [&](double bytes_per_second) {
     machine.node.p2p_bandwidth = bytes_per_second;
-    return simulate_point(p, plan, machine, framework, cp).result.iteration_ms->mean / 1e3;
+    return simulate_point(p, plan, machine, cp).result.iteration_ms->mean / 1e3;
   };
   const double share = 2.0 * seq / cp * 2 * kKvHeads * kWidth, shifts = 3 * (cp - 1) * layers;
   // What a link of half the bandwidth adds to the step, of what it adds to the shifts.

@@ -156,9 +156,8 @@ TEST_CASE("a larger model fits a limit on the device's memory when its state liv
 
 TEST_CASE("simulated: host memory has a limit, slower parts take longer, and a machine must know its host's memory") {
   Point p = point_of(Precision::bf16, Zero::stage_3, Offload::all, 2);
-  const Framework framework = find_framework("mbench", "test");
   Machine machine = find_machine("A100-SXM4-80GB", "test");
-  const auto simulate = [&] { return simulate_point(p, strategies::make_plan(p), machine, framework, kRanks); };
+  const auto simulate = [&] { return simulate_point(p, strategies::make_plan(p), machine, kRanks); };
   const Simulation all = simulate();
   REQUIRE(all.host_peak_by_stage.size() == 1);
   CHECK(*all.result.host_memory_mib == static_cast<double>(all.host_peak_by_stage[0].total) / 1048576);
