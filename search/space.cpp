@@ -100,8 +100,7 @@ class Reader {
         free(key, std::vector<json>(value.begin(), value.end()), where);
       } else {
         builder.set(key, json(value), where);
-        const PointField* about = find_field(key);
-        space_.given.push_back(about && !about->part_of.empty() ? about->part_of : key.starts_with(kFrameworkField) ? "framework" : key);
+        space_.given.push_back(field_of(key));
       }
     }
     builder.set("device", options_.device, "--on");

@@ -70,21 +70,21 @@ class Products {
   std::int64_t tokens_, local_, multiplied_;  // of this rank's share of the sequence, between branches, and by one product
 };
 
-constexpr Way kWhole = one_of("fp8_parameters", "false"), kIn16Bits = one_of("precision", "bf16");
+constexpr Way kWhole = one_of("precision.fp8_parameters", "false"), kIn16Bits = one_of("precision", "bf16");
 
 MaybeFault refuse_parameters(const Point& p) {
   if (!p.fp8_parameters) return std::nullopt;
   if (p.precision != Precision::fp8)
-    return infeasible({one_of("precision", "fp8"), kWhole}, "fp8_parameters with precision {}", name_of(p.precision));
+    return infeasible({one_of("precision", "fp8"), kWhole}, "precision.fp8_parameters with precision {}", name_of(p.precision));
   if (p.offload != Offload::none)
-    return not_built_in({one_of("offload", "none"), kWhole}, "fp8_parameters with offload {}", name_of(p.offload));
+    return not_built_in({one_of("offload", "none"), kWhole}, "precision.fp8_parameters with offload {}", name_of(p.offload));
   if (p.replicas == Replicas::single_process)
-    return not_built_in({one_of("replicas", "ranks"), kWhole}, "fp8_parameters with replicas single_process");
+    return not_built_in({one_of("replicas", "ranks"), kWhole}, "precision.fp8_parameters with replicas single_process");
   // Keys and values that several ranks have whole: each reads rows of its own of the codes.
   const std::int64_t kv_heads = p.model.kv_heads == 0 ? p.model.heads : p.model.kv_heads, rows = 2 * p.model.head_dim();
   if (p.fp8_recipe == Fp8Recipe::blockwise && kv_heads % p.tp != 0 && rows % kScaleBlock != 0)
-    return infeasible({divisor("tp", kv_heads), one_of("fp8_recipe", "tensorwise|delayed"), kWhole},
-                      "fp8_parameters with fp8_recipe blockwise and tp {}: a rank's own {} rows of keys and values of {} heads begin within a "
+    return infeasible({divisor("tp", kv_heads), one_of("precision.fp8_recipe", "tensorwise|delayed"), kWhole},
+                      "precision.fp8_parameters with fp8_recipe blockwise and tp {}: a rank's own {} rows of keys and values of {} heads begin within a "
                       "block of {} rows that share a scale",
                       p.tp, rows, kv_heads, kScaleBlock);
   return std::nullopt;
@@ -93,7 +93,7 @@ MaybeFault refuse_parameters(const Point& p) {
 MaybeFault refuse(const Point& p) {
   if (auto fault = refuse_parameters(p)) return fault;
   if (p.fp8_recipe != Fp8Recipe::tensorwise && p.precision != Precision::fp8)
-    return infeasible({one_of("precision", "fp8"), one_of("fp8_recipe", "tensorwise")}, "fp8_recipe {} with precision {}",
+    return infeasible({one_of("precision", "fp8"), one_of("precision.fp8_recipe", "tensorwise")}, "precision.fp8_recipe {} with precision {}",
                       name_of(p.fp8_recipe), name_of(p.precision));
   if (p.precision != Precision::fp8) return std::nullopt;
   if (p.model.experts > 0 && p.router.routing == Routing::learned)

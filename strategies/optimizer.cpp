@@ -35,9 +35,9 @@ MaybeFault refuse(const Point& p) {
     return infeasible({one_of("zero", "0|oss|oss+sdp")}, "optimizer adafactor with zero {}, which cuts parameters anywhere",
                       name_of(p.zero));
   if (p.moments_in_bf16 && p.optimizer != OptimizerKind::adamw)
-    return infeasible({kAdamW, one_of("moments_in_bf16", "false")}, "moments_in_bf16 with optimizer {}", name_of(p.optimizer));
+    return infeasible({kAdamW, one_of("precision.moments", "f32")}, "precision.moments bf16 with optimizer {}", name_of(p.optimizer));
   if (p.main_weights_in_bf16 && p.optimizer != OptimizerKind::adamw)
-    return not_built_in({kAdamW, one_of("main_weights_in_bf16", "false")}, "main_weights_in_bf16 with optimizer {}",
+    return not_built_in({kAdamW, one_of("precision.main_weights", "f32")}, "precision.main_weights bf16 with optimizer {}",
                         name_of(p.optimizer));
   return std::nullopt;
 }

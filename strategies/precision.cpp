@@ -7,17 +7,17 @@ namespace {
 MaybeFault refuse(const Point& p) {
   const bool bf16 = p.precision == Precision::bf16 || p.precision == Precision::fp8;
   if (p.gradients_in_bf16 && !bf16)
-    return infeasible({one_of("precision", "bf16"), one_of("gradients_in_bf16", "false")}, "gradients_in_bf16 with precision {}",
-                      name_of(p.precision));
+    return infeasible({one_of("precision", "bf16"), one_of("precision.gradients", usual_gradients(p.precision))},
+                      "precision.gradients bf16 with precision {}", name_of(p.precision));
   if (p.moments_in_bf16 && !bf16 && p.precision != Precision::fp16)
-    return infeasible({one_of("precision", "bf16|fp16"), one_of("moments_in_bf16", "false")}, "moments_in_bf16 with precision {}",
+    return infeasible({one_of("precision", "bf16|fp16"), one_of("precision.moments", "f32")}, "precision.moments bf16 with precision {}",
                       name_of(p.precision));
   if (p.main_weights_in_bf16 && p.precision != Precision::bf16)
-    return infeasible({one_of("precision", "bf16"), one_of("main_weights_in_bf16", "false")},
-                      "main_weights_in_bf16 with precision {}", name_of(p.precision));
+    return infeasible({one_of("precision", "bf16"), one_of("precision.main_weights", "f32")},
+                      "precision.main_weights bf16 with precision {}", name_of(p.precision));
   if (p.main_weights_in_bf16 && p.offload != Offload::none)
-    return not_built_in({one_of("offload", "none"), one_of("main_weights_in_bf16", "false")},
-                        "main_weights_in_bf16 with offload {}", name_of(p.offload));
+    return not_built_in({one_of("offload", "none"), one_of("precision.main_weights", "f32")},
+                        "precision.main_weights bf16 with offload {}", name_of(p.offload));
   return std::nullopt;
 }
 

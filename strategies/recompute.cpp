@@ -27,7 +27,7 @@ MaybeFault bad_products(const Point& p) {
   if (parts.norm_place == NormPlace::post) return of(one_of("model.norm_place", "pre"), "norm_place post");
   if (parts.bias) return of(one_of("model.bias", "false"), "biases");
   if (parts.qk_norm) return of(one_of("model.qk_norm", "false"), "norms of queries and keys");
-  if (p.fp8_parameters) return of(one_of("fp8_parameters", "false"), "weights in FP8 alone, whose rows are not taken apart,");
+  if (p.fp8_parameters) return of(one_of("precision.fp8_parameters", "false"), "weights in FP8 alone, whose rows are not taken apart,");
   if (p.model.kv_heads % p.tp != 0)
     return of(divisor("tp", p.model.kv_heads), fmt::format("{} key and value heads over tp {}", p.model.kv_heads, p.tp));
   if (p.cp > 1 && p.cp_communication == CpCommunication::all_to_all)

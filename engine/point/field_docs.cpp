@@ -37,11 +37,13 @@ ordered_json default_of(const Field& field) {
 }
 
 // As it is written in a spec; empty where there is none to write.
-std::string default_text(const Field& field) {
-  const ordered_json value = default_of(field);
+std::string default_text(const ordered_json& value) {
   if (value.is_null()) return "required";
   if (value.is_string()) return value.get<std::string>();
   return value.empty() ? "" : value.dump();
+}
+std::string default_text(const Field& field) {
+  return default_text(default_of(field));
 }
 
 // What it takes, in a few words, where it has no choices by name.
@@ -131,10 +133,23 @@ std::string describe_option(const std::string& key) {
   fail(ErrorKind::bad_input, "help", "no such option, got \"{}\", {}", name, nearest_choice(name, names));
 }
 
+std::string describe_precision_part(const std::string& key) {
+  const std::string part = key.substr(kPrecisionField.size());
+  const ordered_json parts = precision_schema().at("anyOf").at(1).at("properties");
+  std::vector<std::string> names;
+  for (const auto& [name, schema] : parts.items())
+    if (schema.contains("description")) names.push_back(name);
+  if (std::find(names.begin(), names.end(), part) == names.end())
+    fail(ErrorKind::bad_input, "help", "no such key of precision, got \"{}\", {}", part, nearest_choice(part, names));
+  return fmt::format("{}\n  {}\n\n  default  {}\n", key, plain_text(parts.at(part).at("description").get<std::string>()),
+                     default_text(precision_part({}, part)));
+}
+
 }  // namespace
 
 std::string describe_field(const std::string& key) {
   if (key.starts_with(kFrameworkField)) return describe_option(key);
+  if (key.starts_with(kPrecisionField)) return describe_precision_part(key);
   const Field* field = field_named(key);
   if (!field) fail(ErrorKind::bad_input, "help", "no such field, got \"{}\", {}", key, nearest_choice(key, point_keys()));
   const PointField& about = field->about;

@@ -361,7 +361,14 @@ const PointField* find_field(std::string_view key) {
 }
 
 bool is_field(std::string_view key) {
-  return field_named(key) || key.starts_with(kMachineField) || key.starts_with(kFrameworkField);
+  return field_named(key) || key.starts_with(kMachineField) || key.starts_with(kFrameworkField) || key.starts_with(kPrecisionField);
+}
+
+std::string field_of(const std::string& key) {
+  if (key.starts_with(kFrameworkField)) return "framework";
+  if (key.starts_with(kPrecisionField)) return "precision";
+  const PointField* about = find_field(key);
+  return about && !about->part_of.empty() ? about->part_of : key;
 }
 
 const std::vector<std::string>& point_keys() {

@@ -74,8 +74,12 @@ const PointField* find_field(std::string_view key);
 inline constexpr std::string_view kMachineField = "machine.";
 // A part of the framework: "framework.rope_fusion", "framework.host".
 inline constexpr std::string_view kFrameworkField = "framework.";
-// Whether a key has a value in a point: a field, one of former specs, or either of those.
+// A key of the precision's object: "precision.gradients".
+inline constexpr std::string_view kPrecisionField = "precision.";
+// Whether a key has a value in a point: a field, one of former specs, or any of those.
 bool is_field(std::string_view key);
+// The field of which a key is a part ("precision" of "precision.gradients" and of "moments_in_bf16"), or the key itself.
+std::string field_of(const std::string& key);
 
 // The values of each field as JSON Schema (2020-12): {"tp": {"type": "integer", "minimum": 1, ...}, ...}. Whatever a reader
 // takes is valid; what is valid a reader may still refuse for what it means, a model's sizes or a data file's name.

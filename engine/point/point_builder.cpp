@@ -14,11 +14,11 @@ using nlohmann::ordered_json;
 void PointBuilder::set(const std::string& key, const json& value, const std::string& where) {
   set_point_field(point_, key, value, where);
   where_[key] = where;
-  const Field* field = field_named(key);
-  if (key.starts_with(kFrameworkField) || (field && !field->about.part_of.empty())) {
+  const bool whole = key == "framework" || key == "precision";
+  if (const std::string of = field_of(key); !whole && (of == "framework" || of == "precision")) {
     std::erase_if(parts_, [&](const auto& part) { return part.first == key; });
     parts_.emplace_back(key, value);
-  } else if (key == "framework" || key == "precision") {
+  } else if (whole) {
     for (const auto& [part, choice] : parts_) set_point_field(point_, part, choice, where_.at(part));
   }
 }
@@ -31,6 +31,7 @@ void set_point_field(Point& point, const std::string& key, const json& value, co
     return;
   }
   if (key.starts_with(kFrameworkField)) return set_framework_part(point.framework, key.substr(kFrameworkField.size()), value, where);
+  if (key.starts_with(kPrecisionField)) return set_precision_part(point, key.substr(kPrecisionField.size()), value, where);
   fail(ErrorKind::bad_input, where, "unknown key, got \"{}\", {}", key, nearest_choice(key, point_keys()));
 }
 
@@ -49,6 +50,7 @@ ordered_json point_field(const Point& point, const std::string& key) {
     return figure == point.machine.end() ? ordered_json(nullptr) : ordered_json(figure->second);
   }
   if (key.starts_with(kFrameworkField)) return framework_part(point.framework, key.substr(kFrameworkField.size()));
+  if (key.starts_with(kPrecisionField)) return precision_part(point, key.substr(kPrecisionField.size()));
   return nullptr;
 }
 

@@ -10,26 +10,72 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 // A type of something that is f32 unless it is bf16.
-bool read_in_bf16(ObjectReader& reader, const std::string& key) {
-  const json* value = reader.find(key);
-  if (!value || *value == "f32") return false;
-  if (*value == "bf16") return true;
-  fail(ErrorKind::bad_input, reader.path(key), "no such choice, got {}, need f32 or bf16", short_json(*value));
+bool read_in_bf16(const json& value, const std::string& where) {
+  if (value == "f32") return false;
+  if (value == "bf16") return true;
+  fail(ErrorKind::bad_input, where, "no such choice, got {}, need f32 or bf16", short_json(value));
 }
 
 // Gradients have the type of 16-bit fp16 weights, or f32; a flag says where they have not.
-void read_gradients(ObjectReader& reader, PrecisionSpec& spec) {
-  const json* value = reader.find("gradients");
-  if (!value) return;
+void read_gradients(PrecisionSpec& spec, const json& value, const std::string& where) {
   const bool fp16 = spec.precision == Precision::fp16;
-  if (*value == "f32") spec.gradients_in_f32 = fp16;
-  else if (*value == "bf16" && !fp16) spec.gradients_in_bf16 = true;
-  else if (*value != "fp16" || !fp16)
-    fail(ErrorKind::bad_input, reader.path("gradients"), "no such choice with preset {}, got {}, need {}", name_of(spec.precision),
-         short_json(*value), fp16 ? "fp16 or f32" : "f32 or bf16");
+  spec.gradients_in_f32 = fp16 && value == "f32";
+  spec.gradients_in_bf16 = !fp16 && value == "bf16";
+  if (!spec.gradients_in_f32 && !spec.gradients_in_bf16 && value != usual_gradients(spec.precision))
+    fail(ErrorKind::bad_input, where, "no such choice with preset {}, got {}, need {}", name_of(spec.precision), short_json(value),
+         fp16 ? "fp16 or f32" : "f32 or bf16");
+}
+
+const char* type_name(bool in_bf16) {
+  return in_bf16 ? "bf16" : "f32";
+}
+
+// A key of the object: how a spec says it, and what it says.
+struct Part {
+  const char* key;
+  void (*read)(PrecisionSpec&, const json&, const std::string& where);
+  ordered_json (*write)(const PrecisionSpec&);
+};
+const Part kParts[] = {
+    {"preset", [](PrecisionSpec& s, const json& v, const std::string& where) { s.precision = read_named<Precision>(v, where); },
+     [](const PrecisionSpec& s) -> ordered_json { return name_of(s.precision); }},
+    {"gradients", read_gradients,
+     [](const PrecisionSpec& s) -> ordered_json {
+       return s.gradients_in_f32 ? "f32" : s.gradients_in_bf16 ? "bf16" : usual_gradients(s.precision);
+     }},
+    {"moments", [](PrecisionSpec& s, const json& v, const std::string& where) { s.moments_in_bf16 = read_in_bf16(v, where); },
+     [](const PrecisionSpec& s) -> ordered_json { return type_name(s.moments_in_bf16); }},
+    {"main_weights", [](PrecisionSpec& s, const json& v, const std::string& where) { s.main_weights_in_bf16 = read_in_bf16(v, where); },
+     [](const PrecisionSpec& s) -> ordered_json { return type_name(s.main_weights_in_bf16); }},
+    {"fp8_recipe", [](PrecisionSpec& s, const json& v, const std::string& where) { s.fp8_recipe = read_named<Fp8Recipe>(v, where); },
+     [](const PrecisionSpec& s) -> ordered_json { return name_of(s.fp8_recipe); }},
+    {"fp8_parameters", [](PrecisionSpec& s, const json& v, const std::string& where) { s.fp8_parameters = read_bool(v, where); },
+     [](const PrecisionSpec& s) -> ordered_json { return s.fp8_parameters; }},
+};
+
+const Part* find_part(const std::string& key) {
+  for (const Part& part : kParts)
+    if (key == part.key) return &part;
+  return nullptr;
 }
 
 }  // namespace
+
+const char* usual_gradients(Precision preset) {
+  return preset == Precision::fp16 ? "fp16" : "f32";
+}
+
+void set_precision_part(PrecisionSpec& spec, const std::string& part, const json& value, const std::string& where) {
+  if (const Part* found = find_part(part)) return found->read(spec, value, where);
+  std::vector<std::string> keys;
+  for (const Part& each : kParts) keys.emplace_back(each.key);
+  fail(ErrorKind::bad_input, where, "unknown key, got \"{}\", {}", part, nearest_choice(part, keys));
+}
+
+ordered_json precision_part(const PrecisionSpec& spec, const std::string& part) {
+  const Part* found = find_part(part);
+  return found ? found->write(spec) : ordered_json(nullptr);
+}
 
 void read_precision(PrecisionSpec& spec, const json& value, const std::string& where) {
   if (!value.is_object()) {
@@ -38,18 +84,15 @@ void read_precision(PrecisionSpec& spec, const json& value, const std::string& w
   }
   ObjectReader reader(value, where);
   PrecisionSpec read;
-  read.precision = read_named<Precision>(reader.require("preset", "the precision of weights and activations"), reader.path("preset"));
-  read_gradients(reader, read);
+  reader.require("preset", "the precision of weights and activations");
+  for (const Part& part : kParts)
+    if (const json* given = reader.find(part.key)) part.read(read, *given, reader.path(part.key));
   // What a preset does not have can be written all the same, as a point that is refused has it.
   const auto flag = [&](const char* key, bool& member) {
     if (const json* given = reader.find(key)) member = read_bool(*given, reader.path(key));
   };
   flag("gradients_in_f32", read.gradients_in_f32);
   flag("gradients_in_bf16", read.gradients_in_bf16);
-  read.moments_in_bf16 = read_in_bf16(reader, "moments");
-  read.main_weights_in_bf16 = read_in_bf16(reader, "main_weights");
-  if (const json* recipe = reader.find("fp8_recipe")) read.fp8_recipe = read_named<Fp8Recipe>(*recipe, reader.path("fp8_recipe"));
-  flag("fp8_parameters", read.fp8_parameters);
   reader.refuse_unknown();
   spec = read;
 }

@@ -28,4 +28,11 @@ void read_precision(PrecisionSpec& spec, const nlohmann::json& value, const std:
 nlohmann::ordered_json write_precision(const PrecisionSpec& spec);
 nlohmann::ordered_json precision_schema();
 
+// One key of that object, "gradients"; the others stay. bad_input at `where` for any other key, and for a value that it has not.
+void set_precision_part(PrecisionSpec& spec, const std::string& part, const nlohmann::json& value, const std::string& where);
+// Its value, the preset's where the object would not say it; null for no such key.
+nlohmann::ordered_json precision_part(const PrecisionSpec& spec, const std::string& part);
+// The type of gradients where nothing says another: "fp16" with fp16, else "f32".
+const char* usual_gradients(Precision preset);
+
 }  // namespace mbench

@@ -45,7 +45,7 @@ TEST_CASE("every second product is kept of the layers whose order of products is
         "norms of queries and keys is not built into this binary, need qk_norm false, or recompute selective or full");
   CHECK(products([](Point& p) { p.precision = Precision::fp8; }) == "");
   CHECK(products([](Point& p) { p.precision = Precision::fp8, p.fp8_parameters = true; }) ==
-        "weights in FP8 alone, whose rows are not taken apart, is not built into this binary, need fp8_parameters false, or recompute "
+        "weights in FP8 alone, whose rows are not taken apart, is not built into this binary, need precision.fp8_parameters false, or recompute "
         "selective or full");
   CHECK(products([](Point& p) { p.model.kv_heads = 2, p.tp = 4; }) ==
         "2 key and value heads over tp 4 is not built into this binary, need tp 2, or recompute selective or full");

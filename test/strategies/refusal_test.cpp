@@ -47,11 +47,11 @@ TEST_CASE("layouts that cannot be are told with what could") {
         }) == "");
   CHECK(why([](Point& p) {
           p.optimizer = OptimizerKind::sgd, p.precision = Precision::bf16, p.moments_in_bf16 = true;
-        }) == "moments_in_bf16 with optimizer sgd, need optimizer adamw or moments_in_bf16 false");
+        }) == "precision.moments bf16 with optimizer sgd, need optimizer adamw or precision.moments f32");
   CHECK(why([](Point& p) { p.precision = Precision::fp16, p.main_weights_in_bf16 = true; }) ==
-        "main_weights_in_bf16 with precision fp16, need precision bf16 or main_weights_in_bf16 false");
+        "precision.main_weights bf16 with precision fp16, need precision bf16 or precision.main_weights f32");
   CHECK(why([](Point& p) { p.fp8_recipe = Fp8Recipe::delayed; }) ==
-        "fp8_recipe delayed with precision f32, need precision fp8 or fp8_recipe tensorwise");
+        "precision.fp8_recipe delayed with precision f32, need precision fp8 or precision.fp8_recipe tensorwise");
   const auto in_fp8 = [&](auto change) {
     return why([&](Point& p) {
       p.precision = Precision::fp8;
@@ -66,7 +66,7 @@ TEST_CASE("layouts that cannot be are told with what could") {
              Contains("layers.0.fc1 is a product of 64 tokens, 64 inputs and 264 outputs"));
   CHECK(in_fp8([](Point& p) { p.fp8_parameters = true; }) == "");
   CHECK(why([](Point& p) { p.precision = Precision::bf16, p.fp8_parameters = true; }) ==
-        "fp8_parameters with precision bf16, need precision fp8 or fp8_parameters false");
+        "precision.fp8_parameters with precision bf16, need precision fp8 or precision.fp8_parameters false");
   const auto shared_groups = [&](Fp8Recipe recipe, std::int64_t head_dim) {
     return in_fp8([=](Point& p) {
       p.model.family = "llama", p.model.kv_heads = 2, p.model.head_size = head_dim, p.tp = 4;
@@ -76,8 +76,8 @@ TEST_CASE("layouts that cannot be are told with what could") {
   CHECK(shared_groups(Fp8Recipe::delayed, 16) == "");
   CHECK(shared_groups(Fp8Recipe::blockwise, 64) == "");
   CHECK(shared_groups(Fp8Recipe::blockwise, 16) ==
-        "fp8_parameters with fp8_recipe blockwise and tp 4: a rank's own 32 rows of keys and values of 2 heads begin within a block "
-        "of 128 rows that share a scale, need tp 2, fp8_recipe tensorwise or delayed, or fp8_parameters false");
+        "precision.fp8_parameters with fp8_recipe blockwise and tp 4: a rank's own 32 rows of keys and values of 2 heads begin within a block "
+        "of 128 rows that share a scale, need tp 2, precision.fp8_recipe tensorwise or delayed, or precision.fp8_parameters false");
   const auto mixture = [&](auto change) {
     return why([&](Point& p) {
       p.model.family = "mixtral";
@@ -228,7 +228,7 @@ TEST_CASE("layouts that cannot be are told with what could") {
     CHECK_FALSE(strategies::why_not(simulated));
   }
   CHECK(why([](Point& p) { p.gradients_in_bf16 = true; }) ==
-        "gradients_in_bf16 with precision f32, need precision bf16 or gradients_in_bf16 false");
+        "precision.gradients bf16 with precision f32, need precision bf16 or precision.gradients f32");
   const auto interleaved = [&](std::int64_t pp, std::int64_t stages, std::int64_t batches) {
     return why([&](Point& p) {
       p.schedule = ScheduleKind::interleaved, p.pp = pp, p.virtual_stages = stages, p.global_batch = batches;
@@ -265,11 +265,11 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
         "cross_entropy_fusion torch_16bit with tp 2 is not built into this binary, need tp 1, framework.cross_entropy_fusion torch, or "
         "vocab_parallel false and tied_embedding false");
   CHECK(why(R"("precision": "bf16", "main_weights_in_bf16": true, "offload": "optimizer")") ==
-        "main_weights_in_bf16 with offload optimizer is not built into this binary, need offload none or "
-        "main_weights_in_bf16 false");
+        "precision.main_weights bf16 with offload optimizer is not built into this binary, need offload none or "
+        "precision.main_weights f32");
   CHECK(why(R"("precision": "bf16", "main_weights_in_bf16": true, "optimizer": "sgd")") ==
-        "main_weights_in_bf16 with optimizer sgd is not built into this binary, need optimizer adamw or "
-        "main_weights_in_bf16 false");
+        "precision.main_weights bf16 with optimizer sgd is not built into this binary, need optimizer adamw or "
+        "precision.main_weights f32");
   CHECK(why(R"("attention": "flash")") == "");
   for (const char* fields : {R"("offload": "optimizer", "optimizer": "sgd")", R"("capture": true, "optimizer": "sgd")",
                              R"("capture": true, "precision": "fp8")", R"("framework": "megatron")",

@@ -1,5 +1,6 @@
 #include "engine/point/fields.h"
 #include "engine/point/point.h"
+#include "engine/point/point_builder.h"
 
 #include <functional>
 #include <map>
@@ -248,6 +249,31 @@ TEST_CASE("an id names the configuration, not its labels") {
   CHECK(differs([](Point& x) { x.device = "cuda"; }));
   CHECK(differs([](Point& x) { x.model.positions = 64; }));
   CHECK(differs([](Point& x) { x.data = "text:a"; }));
+}
+
+TEST_CASE("a key of the precision's object is set on its own, and stays when the preset is named after it") {
+  using Catch::Contains;
+  PointBuilder builder;
+  builder.set("model", "gpt-bytes-tiny", "test");
+  builder.set("precision.moments", "bf16", "test");
+  builder.set("precision", "bf16", "test");
+  builder.set("precision.gradients", "bf16", "test");
+  Point p = builder.finish("test");
+  CHECK(json(point_to_json(p).at("precision")) == R"({"preset": "bf16", "gradients": "bf16", "moments": "bf16"})"_json);
+  CHECK(point_field(p, "precision.gradients") == "bf16");
+  set_point_field(p, "precision.gradients", "f32", "test");
+  CHECK_FALSE(p.gradients_in_bf16);
+  CHECK(p.moments_in_bf16);
+  set_point_field(p, "precision.preset", "fp16", "test");
+  CHECK(point_field(p, "precision.gradients") == "fp16");
+  set_point_field(p, "precision.gradients", "f32", "test");
+  CHECK(p.gradients_in_f32);
+  CHECK_THROWS_WITH(set_point_field(p, "precision.gradient", "f32", "test"), Contains("did you mean \"gradients\"?"));
+  CHECK_THROWS_WITH(set_point_field(p, "precision.gradients", "bf16", "test"), Contains("need fp16 or f32"));
+  CHECK(is_field("precision.gradients"));
+  CHECK(field_of("precision.gradients") == "precision");
+  CHECK(field_of("moments_in_bf16") == "precision");
+  CHECK(field_of("tp") == "tp");
 }
 
 TEST_CASE("a precision is a name, or an object of what differs from a preset") {
