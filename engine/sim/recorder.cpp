@@ -72,10 +72,14 @@ bool is_send(Action::Kind k) {
 // The recorded actions: setup, and of a step or two its begin, those of the schedule, its end.
 class Session {
  public:
-  Session(const Plan& plan, int stage)
-      : stage_(static_cast<std::size_t>(stage)), last_(static_cast<int>(plan.training.micro_batches) - 1), plan_(plan) {
+  // `second`: that micro batch is recorded too.
+  Session(const Plan& plan, int stage, bool second)
+      : stage_(static_cast<std::size_t>(stage)),
+        last_(static_cast<int>(plan.training.micro_batches) - 1),
+        second_(second),
+        plan_(plan) {
     Schedule& mine = plan_.schedule[stage_];
-    std::erase_if(mine, [&](const Action& a) { return a.micro != 0 && a.micro != last_; });
+    std::erase_if(mine, [&](const Action& a) { return a.micro != 0 && a.micro != last_ && !(second_ && a.micro == 1); });
     tapes_.resize(1 + 2 * length());
   }
 
@@ -105,6 +109,9 @@ class Session {
     host_reserved_ = host->memory().reserved();
     if (host_memory_.total != before.total) all_.unknown = true;
   }
+
+  // Whether something was done that no tape has a word for.
+  bool unknown() const { return all_.unknown; }
 
   std::optional<StepTapes> result() {
     if (all_.unknown || (two_steps_ && !leaves_memory_as_found(1)) || !write_memory()) return std::nullopt;
@@ -189,10 +196,11 @@ class Session {
       const Action& a = schedule()[i];
       RecordedStepTapes::Of& both = out.actions[{a.kind, a.chunk}];
       if (a.micro == last_) both.last = tapes_[begin + 1 + i];
+      if (a.micro == 1 && a.micro != last_) both.between = std::move(tapes_[begin + 1 + i]);
       if (a.micro == 0) both.first = std::move(tapes_[begin + 1 + i]);
     }
     for (auto& [key, both] : out.actions) {
-      const bool again = both.first.keeps && !both.last.keeps;
+      const bool again = both.first.keeps && !both.last.keeps && !both.between;
       if (key.first == Action::Kind::backward && last_ > 1 && again)
         both.between = Tape{both.first.clock, both.last.memory};
     }
@@ -205,6 +213,7 @@ class Session {
     for (const auto& [key, both] : first.actions) {
       RecordedStepTapes::Of& later = out.actions[key];
       later.last.memory = both.last.memory;
+      if (both.between) later.between.emplace().memory = both.between->memory;
       later.first.memory = both.first.keeps ? both.last.memory : both.first.memory;
     }
   }
@@ -278,9 +287,9 @@ class Session {
   bool same_memory(const RecordedStepTapes& step) const {
     return std::all_of(step.actions.begin(), step.actions.end(), [&](const auto& action) {
       const auto& [key, both] = action;
-      const bool backward = key.first == Action::Kind::backward;
       // What is only done once is not done again: no block of the tape that is replayed is kept.
-      if (last_ > 1 && (backward && !both.between ? both.first : both.last).keeps) return false;
+      const Tape& between = RecordedStepTapes::between(key.first, both);
+      if (last_ > 1 && between.keeps) return false;
       // A buffer that all share may grow in the first one, more than once: what is kept or scratch there is its own.
       const bool first_grows = both.first.keeps;
       const auto lasting = [first_grows](const Tape& t) {
@@ -292,12 +301,14 @@ class Session {
         });
         return events;
       };
-      return lasting(both.first) == lasting(both.last);
+      return lasting(both.first) == lasting(both.last) && lasting(between) == lasting(both.last);
     });
   }
 
-  // And to clocks. The first forward waits for weights besides, and the last backward starts to reduce gradients.
-  static bool same_times(const RecordedStepTapes& step, const std::set<std::uint32_t>& before) {
+  // And to clocks. The first forward waits for weights besides, and may make of them what the step keeps (FP8 codes); the last backward
+  // starts to reduce gradients.
+  bool same_times(const RecordedStepTapes& step, const std::set<std::uint32_t>& before) const {
+    if (second_ && last_ == 1) return true;  // none lies between
     return std::all_of(step.actions.begin(), step.actions.end(), [&](const auto& action) {
       const bool backward = action.first.first == Action::Kind::backward;
       const auto timed = [&](const Tape& t) {
@@ -308,12 +319,25 @@ class Session {
         for (ClockEvent& e : events) e.pending = 0;
         return events;
       };
-      return timed(action.second.first) == timed(action.second.last);
+      if (second_) return timed(*action.second.between) == timed(action.second.last);
+      const std::vector<ClockEvent> first = timed(action.second.first), last = timed(action.second.last);
+      return first == last || (action.first.first == Action::Kind::forward && adds_kernels(first, last));
     });
+  }
+
+  // Whether `more` does what `usual` does, in that order, and between that nothing but kernels.
+  static bool adds_kernels(const std::vector<ClockEvent>& more, const std::vector<ClockEvent>& usual) {
+    auto next = usual.begin();
+    for (const ClockEvent& e : more) {
+      if (next != usual.end() && e == *next) ++next;
+      else if (e.kind != Kind::kernel) return false;
+    }
+    return next == usual.end();
   }
 
   std::size_t stage_;
   int last_;  // micro batch
+  bool second_;
   Plan plan_;
   RecordedGroups all_;
   Blocks blocks_;
@@ -344,13 +368,18 @@ std::optional<Recording> record(const Plan& plan, int devices_per_node, const Ma
                   static_cast<int>(plan.training.micro_batches)))
       return std::nullopt;
     if (all.tapes.contains(c.kind)) continue;
-    Session session(plan, c.stage);
-    try {
-      session.run(c.rank, all.classes, costs ? costs() : nullptr, links, steps);
-    } catch (const OutOfMemory&) {  // of the host's memory, which has a limit here; a run says it
-      return std::nullopt;
+    std::optional<StepTapes> tapes;
+    for (const bool second : {false, true}) {
+      if (tapes || (second && plan.training.micro_batches == 1)) break;
+      Session session(plan, c.stage, second);
+      try {
+        session.run(c.rank, all.classes, costs ? costs() : nullptr, links, steps);
+      } catch (const OutOfMemory&) {  // of the host's memory, which has a limit here; a run says it
+        return std::nullopt;
+      }
+      tapes = session.result();
+      if (session.unknown()) break;
     }
-    auto tapes = session.result();
     if (!tapes) return std::nullopt;
     all.tapes.emplace(c.kind, std::move(*tapes));
   }

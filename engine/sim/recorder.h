@@ -1,5 +1,6 @@
 // Runs the engine's own code for one rank, once, and records what it does: the first and the last micro batch of a step,
-// which stand for all (StepTapes). What they do not stand for is not replayed: record() says so by returning nothing.
+// which stand for all (StepTapes). Where they do not, since the first does backward what no other does, the second is recorded too.
+// What these do not stand for is not replayed: record() says so by returning nothing.
 // Where the first step leaves memory behind that the next one finds, and its micro batches do not tell what that one does, a second
 // step is recorded for the allocator.
 #pragma once

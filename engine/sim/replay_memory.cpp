@@ -158,8 +158,7 @@ class Count {
   MemoryChange change(Action::Kind kind, int chunk) {
     const Action a{kind, chunk, micro_batches_ > 2 ? 1 : 0};
     const auto& both = tapes_.actions.at({kind, chunk});
-    // Of a backward those between, of all else the last: nothing in them is made once and kept.
-    const Tape& tape = kind != Action::Kind::backward ? both.last : both.between ? *both.between : both.first;
+    const Tape& tape = RecordedStepTapes::between(kind, both);  // nothing in it is made once and kept
     if (kind == Action::Kind::send_activation || kind == Action::Kind::send_gradient)
       for (const MemoryEvent& e : tape.memory)
         if (e.kind == M::send) sent(e.maker) = saved_.at({e.maker, chunk})[e.block];

@@ -78,13 +78,14 @@ struct TapeGroup {
   std::vector<int> classes;  // of the members, in order; one: nobody waits
 };
 
-// A step of a rank. The first and the last micro batch are as they were recorded; those between do what the
-// first did backward (before the gradients were reduced) and the last did forward.
+// A step of a rank. The first and the last micro batch are as they were recorded; those between do what the second did where it was
+// recorded, else what the first did backward (before the gradients were reduced) and the last did forward.
 struct RecordedStepTapes {
   Tape begin, end;
   struct Of {
     Tape first, last;
-    // Of a backward whose first one makes what is kept: those between do to clocks what the first did, to memory what the last.
+    // The second micro batch's. Or of a backward whose first one makes what is kept: those between do to clocks what the first did, to
+    // memory what the last.
     std::optional<Tape> between;
   };
   std::map<std::pair<Action::Kind, int>, Of> actions;  // by kind and chunk
@@ -92,9 +93,12 @@ struct RecordedStepTapes {
   const Tape& of(const Action& a, int micro_batches) const {
     const Of& both = actions.at({a.kind, a.chunk});
     if (a.micro == 0) return both.first;
-    const bool backward = a.kind == Action::Kind::backward;
-    if (a.micro == micro_batches - 1 || !backward) return both.last;
-    return both.between ? *both.between : both.first;
+    if (a.micro == micro_batches - 1) return both.last;
+    return between(a.kind, both);
+  }
+  static const Tape& between(Action::Kind kind, const Of& both) {
+    if (both.between) return *both.between;
+    return kind == Action::Kind::backward ? both.first : both.last;
   }
 };
 
