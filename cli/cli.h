@@ -40,6 +40,7 @@ void add_documents(CLI::App& app, Exit& exit);  // documents.cpp
 void add_help(CLI::App& app, Exit& exit);    // help.cpp
 void add_import(CLI::App& app, Exit& exit);  // import.cpp
 void add_export(CLI::App& app, Exit& exit);  // export.cpp
+void add_cost(CLI::App& app, Exit& exit);    // cost.cpp
 void add_import_log(CLI::App& app, Exit& exit);  // import_log.cpp
 
 }  // namespace mbench::cli

@@ -100,6 +100,7 @@ int run(int argc, char** argv) {
   add_search(app, exit);
   add_import(app, exit);
   add_export(app, exit);
+  add_cost(app, exit);
   add_import_log(app, exit);
   add_report(app, exit);
   add_compare(app, exit);

@@ -17,6 +17,9 @@ if(CMAKE_UNITY_BUILD)
     # A unit is no header: what a class hides of a source's own types stays hidden.
     target_compile_options(mbench_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=400000;-Wno-subobject-linkage>)
   endif()
+  if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")  # whose precompiled headers hold the times of files otherwise, which no compiler cache can keep
+    target_compile_options(mbench_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-Xclang -fno-pch-timestamp>")
+  endif()
   set_target_properties(mbench_strategies mbench_cli PROPERTIES UNITY_BUILD OFF)
   target_precompile_headers(mbench_strategies PRIVATE <nlohmann/json.hpp> <fmt/format.h> <algorithm> <string> <vector>)
   target_precompile_headers(mbench_cli PRIVATE <CLI/CLI.hpp> <nlohmann/json.hpp> <fmt/format.h> <filesystem> <fstream>)

@@ -45,6 +45,7 @@ const std::map<std::string, std::set<std::string>> kArrows = {
     {"reports/tables", {"reports/records", "engine/point", "engine/base"}},
     {"reports/plots", {"reports/tables", "reports/records", "engine/process", "engine/point", "engine/base"}},
     {"reports/page", {"reports/plots", "reports/tables", "reports/records", "engine/point", "engine/base"}},
+    {"reports/cost", {"engine/base"}},
     {"reports/gate", {"reports/tables", "reports/records", "engine/point", "engine/base"}},
     {"reports/baselines",
      {"reports/gate", "reports/plots", "reports/tables", "reports/records", "engine/point", "engine/base"}},

@@ -1,0 +1,207 @@
+// mbench cost: what training to a number of tokens takes, from the time of a step that was simulated or measured.
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "cli/cli.h"
+#include "cli/find_spec.h"
+#include "cli/simulation.h"
+#include "engine/base/json_reader.h"
+#include "engine/base/text.h"
+#include "engine/plan/checkpoint.h"
+#include "engine/point/result_file.h"
+#include "reports/cost/run_cost.h"
+#include "strategies/strategies.h"
+#include "sweeps/spec.h"
+
+namespace mbench::cli {
+namespace {
+
+using reports::Quantity;
+using reports::Range;
+using nlohmann::ordered_json;
+
+constexpr const char* kAbout =
+    "Prints what training to a number of tokens takes: time, device hours, money, energy, the best interval between checkpoints, and\n"
+    "goodput, the share of the time that is training. Steps are those of a result file, or of a spec simulated --on a machine.\n"
+    "A figure may be a range, LOW..HIGH; then so is what follows from it. What is not given stays unknown.";
+
+constexpr const char* kFooter =
+    "Examples:\n"
+    "  mbench cost out/llama-3-70b --tokens 15T --price 2.10 --mtbf 50000h --restart 10min --checkpoint-bandwidth 40GB/s\n"
+    "  mbench cost spec.json --on sim:512xH100-SXM5-80GB --tokens 1T..2T --price 1.9..2.5 --watts 1300";
+
+struct Options {
+  sweeps::SpecOptions spec;
+  std::string on, tokens, price, mtbf, restart, bandwidth, watts;
+  bool json = false;
+};
+
+struct Row {
+  std::string label;
+  PointResult result;
+};
+
+// Of a spec, simulated, or as a result file has them.
+std::vector<Row> rows_of(const Options& options) {
+  sweeps::SpecOptions spec = options.spec;
+  spec.path = find_spec(spec.path);
+  const std::string file = sweeps::results_file(spec.path);
+  spec.json = imported_spec(file);
+  std::vector<Row> rows;
+  if (!spec.json && options.on.empty()) {
+    const nlohmann::ordered_json json = parse_json(read_text_file(file), file);
+    if (!json.is_object() || !json.contains("schema") || !json.contains("points"))
+      fail(ErrorKind::bad_input, file, "is a spec, whose steps nobody measured, need --on sim:<N>x<MACHINE>, or a result file");
+    for (PointResult& result : read_result_file(file).points) {
+      const std::string label = fmt::format("{} of {}", rows.size() + 1, file);
+      rows.push_back({label, std::move(result)});
+    }
+    return rows;
+  }
+  if (!options.on.starts_with("sim:"))
+    fail(ErrorKind::bad_input, "--on", "got \"{}\", need sim:<N>x<MACHINE> for a spec", options.on);
+  spec.device = full_device_name(options.on, "--on");
+  Simulator simulator;
+  for (const sweeps::SpecPoint& p : sweeps::read_spec(spec).points) {
+    simulator.check(p.point);
+    rows.push_back({p.label, simulator.run(p.point)});
+  }
+  return rows;
+}
+
+reports::RunAsked asked_of(const Options& o) {
+  const auto optional = [](const std::string& text, Quantity q, const char* where) {
+    return text.empty() ? std::nullopt : std::optional(reports::read_range(text, q, where));
+  };
+  return {.tokens = reports::read_range(o.tokens, Quantity::tokens, "--tokens"),
+          .price = optional(o.price, Quantity::plain, "--price"),
+          .device_mtbf = optional(o.mtbf, Quantity::seconds, "--mtbf"),
+          .restart = optional(o.restart, Quantity::seconds, "--restart"),
+          .checkpoint_bandwidth = optional(o.bandwidth, Quantity::bytes_per_second, "--checkpoint-bandwidth"),
+          .watts = optional(o.watts, Quantity::plain, "--watts")};
+}
+
+reports::StepFacts facts_of(const PointResult& r) {
+  const Point& p = r.point;
+  return {.seconds = r.iteration_ms->mean / 1e3,
+          .tokens = static_cast<double>(p.global_batch * p.seq),
+          .devices = r.world,
+          .checkpoint_bytes = checkpoint_bytes(strategies::make_plan(p)),
+          .joules = std::nullopt};  // no result has it yet
+}
+
+// "3.58 M": of what there are many.
+std::string count_text(double x) {
+  static constexpr std::pair<double, const char*> kScales[] = {{1e12, " T"}, {1e9, " B"}, {1e6, " M"}};
+  for (const auto& [scale, name] : kScales)
+    if (x >= scale) return fmt::format("{:.3g}{}", x / scale, name);
+  return x >= 1e4 ? fmt::format("{:.0f}", x) : fmt::format("{:.4g}", x);
+}
+std::string energy_text(double joules) {
+  const double mwh = joules / 3.6e9;
+  return mwh >= 1000 ? fmt::format("{:.3g} GWh", mwh / 1000) : mwh >= 1 ? fmt::format("{:.3g} MWh", mwh) : fmt::format("{:.3g} kWh", mwh * 1000);
+}
+std::string time_text(double seconds) {
+  return seconds > 2 * 86400.0 ? fmt::format("{:.1f} days", seconds / 86400) : format_duration(seconds);
+}
+std::string of(const Range& range, std::string (*text)(double)) {
+  return reports::range_text(range, text);
+}
+
+// "need --mtbf and --restart": those that were not given.
+std::string unknown(std::initializer_list<std::pair<const char*, bool>> inputs) {
+  std::vector<std::string> missing;
+  for (const auto& [flag, given] : inputs)
+    if (!given) missing.emplace_back(flag);
+  return fmt::format("unknown, need {}", fmt::join(missing, " and "));
+}
+
+void print_cost(const Row& row, const reports::StepFacts& step, const reports::RunAsked& asked, const reports::RunCost& cost) {
+  const auto line = [](const char* what, const std::string& text) { fmt::print("  {:<18} {}\n", what, text); };
+  const auto known = [&](const char* what, const std::optional<Range>& range, std::string (*text)(double), const std::string& otherwise,
+                         const std::string& after = "") {
+    line(what, range ? of(*range, text) + after : otherwise);
+  };
+  fmt::print("{}\n", row.label);
+  line("step", fmt::format("{:.4g} s, {} tokens, {} devices{}", step.seconds, count_text(step.tokens), step.devices,
+                           row.result.simulated ? " (simulated)" : ""));
+  line("steps", of(cost.steps, count_text));
+  line("training alone", of(cost.work, time_text));
+  const bool mtbf = asked.device_mtbf.has_value(), bandwidth = asked.checkpoint_bandwidth.has_value(), restart = asked.restart.has_value();
+  const std::string failures = unknown({{"--mtbf", mtbf}, {"--checkpoint-bandwidth", bandwidth}, {"--restart", restart}});
+  known("the job fails", cost.job_mtbf, time_text, unknown({{"--mtbf", mtbf}}), " apart on average");
+  line("checkpoint", fmt::format("{:.4g} GB{}", step.checkpoint_bytes / 1e9, cost.checkpoint ? ", " + of(*cost.checkpoint, format_duration) : ""));
+  known("best interval", cost.interval, format_duration, failures, " of training between two checkpoints");
+  known("failures", cost.failures, count_text, failures);
+  known("goodput", cost.goodput, [](double x) { return fmt::format("{:.1f} %", 100 * x); }, failures);
+  known("elapsed", cost.elapsed, time_text, failures);
+  const char* least = cost.elapsed ? "" : ", without failures";
+  line("device hours", of(cost.device_hours, count_text) + least);
+  known("money", cost.money, count_text, unknown({{"--price", false}}), least);
+  known("energy", cost.joules, energy_text, unknown({{"--watts", false}}), least);
+  fmt::print("\n");
+}
+
+ordered_json json_of(const Row& row, const reports::StepFacts& step, const reports::RunCost& cost) {
+  const auto pair = [](const Range& r) { return ordered_json::array({r.low, r.high}); };
+  const auto known = [&](const std::optional<Range>& r) { return r ? pair(*r) : ordered_json(nullptr); };
+  return {{"label", row.label},
+          {"id", row.result.id},
+          {"simulated", row.result.simulated},
+          {"step_s", step.seconds},
+          {"tokens_per_step", step.tokens},
+          {"devices", step.devices},
+          {"checkpoint_bytes", step.checkpoint_bytes},
+          {"steps", pair(cost.steps)},
+          {"training_s", pair(cost.work)},
+          {"job_mtbf_s", known(cost.job_mtbf)},
+          {"checkpoint_s", known(cost.checkpoint)},
+          {"checkpoint_interval_s", known(cost.interval)},
+          {"failures", known(cost.failures)},
+          {"goodput", known(cost.goodput)},
+          {"elapsed_s", known(cost.elapsed)},
+          {"device_hours", pair(cost.device_hours)},
+          {"money", known(cost.money)},
+          {"joules", known(cost.joules)}};
+}
+
+void run(const Options& options, Exit& exit) {
+  const reports::RunAsked asked = asked_of(options);
+  ordered_json all = ordered_json::array();
+  for (const Row& row : rows_of(options)) {
+    if (row.result.outcome != Outcome::ok || !row.result.iteration_ms) {
+      exit.code = Exit::kFailed;
+      if (options.json) all.push_back({{"label", row.label}, {"outcome", name_of(row.result.outcome)}, {"reason", row.result.reason}});
+      else fmt::print("{}\n  {}: {}\n\n", row.label, name_of(row.result.outcome), row.result.reason);
+      continue;
+    }
+    const reports::StepFacts step = facts_of(row.result);
+    const reports::RunCost cost = reports::cost_of(step, asked);
+    if (options.json) all.push_back(json_of(row, step, cost));
+    else print_cost(row, step, asked, cost);
+  }
+  if (options.json) std::cout << all.dump(2) << "\n";
+}
+
+}  // namespace
+
+void add_cost(CLI::App& app, Exit& exit) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("cost", kAbout);
+  command->footer(kFooter);
+  command->add_option("SPEC", options->spec.path, "A results.json, or the folder of a sweep or search that has one; or a spec, with --on")->required();
+  command->add_option("--tokens", options->tokens, "How many tokens are trained on: 15T, 300B")->type_name("TOKENS")->required();
+  command->add_option("--on", options->on, "Of a spec: sim:<N>x<MACHINE>")->type_name("DEVICE");
+  command->add_option("--price", options->price, "Of a device for an hour, in any currency")->type_name("MONEY");
+  command->add_option("--mtbf", options->mtbf, "Mean time between failures of one device and its share of the node: 50000h")->type_name("TIME");
+  command->add_option("--restart", options->restart, "From a failure until the job trains again: 10min")->type_name("TIME");
+  command->add_option("--checkpoint-bandwidth", options->bandwidth, "Of all ranks together, while training waits: 40GB/s")->type_name("RATE");
+  command->add_option("--watts", options->watts, "Of a device with its share of host, network and cooling")->type_name("WATTS");
+  command->add_flag("--json", options->json, "Print JSON: ranges as [low, high], what is unknown as null; seconds, bytes, joules");
+  command->add_option("--set", options->spec.set, "Of a spec, field=value: set a field of every point (repeatable)");
+  command->add_option("--filter", options->spec.filter, "Of a spec, field=value: only points with that value (repeatable)");
+  command->callback([options, &exit] { run(*options, exit); });
+}
+
+}  // namespace mbench::cli

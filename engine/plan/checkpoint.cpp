@@ -1,0 +1,20 @@
+#include "engine/plan/checkpoint.h"
+
+#include "engine/plan/plan.h"
+
+namespace mbench {
+
+double checkpoint_bytes(const Plan& plan) {
+  const PrecisionPlan& precision = plan.precision;
+  const std::size_t of_element = size_of(precision.model) + (precision.main_weights() ? size_of(precision.main) : 0);
+  double bytes = 0;
+  for (const WeightSpec& w : weights_of(plan.model, plan.vocab)) {
+    if (w.tied) continue;
+    bytes += static_cast<double>(w.shape.numel()) * static_cast<double>(of_element);
+    for (const OptimizerState& state : plan.optimizer.states)
+      bytes += static_cast<double>(elements_of(state.extent, w.shape)) * static_cast<double>(size_of(state.dtype));
+  }
+  return bytes;
+}
+
+}  // namespace mbench
