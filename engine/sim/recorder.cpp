@@ -93,8 +93,9 @@ class Session {
     const MemoryUse before = host ? host->memory().in_use() : MemoryUse();
     next();
     trainer.step([&](const Action*) { next(); });
-    // What the last stage keeps of micro batches until all are done is no tape's, nor is which of them it does so with.
-    if (plan_.deferred_products > 0) all_.unknown = true;
+    // What the last stage keeps of micro batches until all are done is no tape's, nor is which of them it does so with. What it does
+    // forward and backward is known all the same.
+    if (defers() && steps == Steps::steady) all_.unknown = true;
     copies_ = device.copies();
     pendings_ = all_.pendings;
     steady_ = steps == Steps::steady && !leaves_memory_as_found(0);
@@ -147,8 +148,10 @@ class Session {
     blocks_.next_action();
   }
 
-  // Tapes of a step, behind that of the setup.
-  std::size_t length() const { return schedule().size() + 2; }
+  bool defers() const { return plan_.deferred_products > 0; }
+  // Tapes of a step, behind that of the setup; what is deferred has one before the end's.
+  std::size_t length() const { return schedule().size() + 2 + (defers() ? 1 : 0); }
+  bool is_deferred(std::size_t i) const { return defers() && i > 0 && (i + 1) % length() == 0; }
   std::size_t step_of(std::size_t i) const { return (i - 1) / length(); }
   bool is_end(std::size_t i) const { return i > 0 && i % length() == 0; }
   // Null for setup, begin and end.
@@ -178,10 +181,11 @@ class Session {
     });
   }
 
-  enum class Life { scratch, saved, sent, kept };
+  enum class Life { scratch, saved, sent, kept, deferred };
   Life life_of(const Blocks::Block& b) const {
     const Action* from = action(b.made_in);
     if (b.freed_in == b.made_in) return Life::scratch;
+    if (from && is_deferred(b.freed_in)) return Life::deferred;
     if (!from || b.freed_in == Blocks::kNever || step_of(b.freed_in) != step_of(b.made_in)) return Life::kept;
     const Action* to = action(b.freed_in);
     if (to && !is_send(to->kind) && from->micro == to->micro && from->chunk == to->chunk) return Life::saved;
@@ -230,6 +234,7 @@ class Session {
       Tape& tape = tapes_[i];
       std::uint32_t scratch = 0, saved = 0;
       for (const Blocks::Event& e : blocks_.events()[i]) {
+        if (lives[e.block] == Life::deferred) continue;
         const Blocks::Block& b = blocks_.blocks()[e.block];
         const Action* maker = action(b.made_in);
         MemoryEvent event{};
@@ -249,6 +254,8 @@ class Session {
             event.kind = e.taken ? M::take_kept : M::free_kept;
             if (e.taken) number[e.block] = kept_++;
             tape.keeps = true;
+            break;
+          case Life::deferred:
             break;
         }
         event.block = number[e.block];

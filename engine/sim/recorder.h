@@ -20,7 +20,8 @@ struct Recording {
   std::map<int, StepTapes> tapes;  // of each kind of class
 };
 
-// Whether the memory of later steps is asked for.
+// Whether the memory of later steps is asked for. `first`: of a step that defers gradients of weights (Plan::deferred_products) there are
+// tapes too, without what it keeps for them and what it does of them at its end; they stand for its forwards and backwards alone.
 enum class Steps { first, steady };
 
 // `costs` makes the cost model of a kind's device. Null `costs` and `links`: nothing takes time. `only`: the stage that is asked about,

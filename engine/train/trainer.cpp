@@ -180,7 +180,10 @@ void Trainer::enqueue(const Watcher& before) {
     perform(action);
   }
   if (before) before(nullptr);
-  for (const ModelChunk& chunk : chunks_) chunk.make_deferred(context_);
+  if (plan_.deferred_products > 0) {
+    for (const ModelChunk& chunk : chunks_) chunk.make_deferred(context_);
+    if (before) before(nullptr);
+  }
   for (const int unit : std::exchange(wait_for_deferred_, {})) sync_->ready(unit, true);
   for (auto& [key, sending] : sending_)
     if (sending.pending) sending.pending->wait();

@@ -31,7 +31,8 @@ class Trainer {
   ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
-  // Called with each action of the schedule before it is performed, and with null once all have been.
+  // Called with each action of the schedule before it is performed, and with null once all have been; with null again once what
+  // the plan defers is done, where it defers any.
   using Watcher = std::function<void(const Action*)>;
   // One optimizer step. Its losses stay on the device.
   StepResult step(const Watcher& before = {});
