@@ -41,5 +41,6 @@ void add_help(CLI::App& app, Exit& exit);    // help.cpp
 void add_import(CLI::App& app, Exit& exit);  // import.cpp
 void add_export(CLI::App& app, Exit& exit);  // export.cpp
 void add_import_log(CLI::App& app, Exit& exit);  // import_log.cpp
+void add_explain(CLI::App& app, Exit& exit);  // explain.cpp
 
 }  // namespace mbench::cli
