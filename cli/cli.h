@@ -42,5 +42,6 @@ void add_import(CLI::App& app, Exit& exit);  // import.cpp
 void add_export(CLI::App& app, Exit& exit);  // export.cpp
 void add_cost(CLI::App& app, Exit& exit);    // cost.cpp
 void add_import_log(CLI::App& app, Exit& exit);  // import_log.cpp
+void add_explain(CLI::App& app, Exit& exit);  // explain.cpp
 
 }  // namespace mbench::cli

@@ -13,7 +13,8 @@ namespace {
 
 constexpr const char* kAbout =
     "Writes a spec from what you have: the config.json of a Hugging Face model, a script or list of arguments of Megatron-LM (of\n"
-    "which nothing is run), a TOML of torchtitan, or a config of DeepSpeed beside a model's: several files are merged.\n"
+    "which nothing is run), a YAML of Megatron-LM or Megatron-Bridge, a TOML of torchtitan, a config of DeepSpeed, or Hugging Face TrainingArguments\n"
+    "(also axolotl's and LLaMA-Factory's YAML) beside a model's: several files are merged.\n"
     "The same file can stand wherever a SPEC does. What mbench has no part for is refused by its key and value; what has no\n"
     "meaning for time and memory is listed on standard error.";
 
@@ -21,6 +22,7 @@ constexpr const char* kFooter =
     "Examples:\n"
     "  mbench import config.json -o spec.json\n"
     "  mbench import config.json ds_config.json -o spec.json\n"
+    "  mbench import config.json llama_factory.yaml ds_z3_config.json\n"
     "  mbench import config.json --without sliding_window\n"
     "  mbench import train.sh --var NUM_NODES=4 --also \"--vocab-size 128256\"";
 

@@ -4,61 +4,38 @@
 #include <sys/stat.h>
 
 #include <ctime>
-#include <fstream>
 #include <iostream>
 
 #include "cli/cli.h"
 #include "cli/environment.h"
-#include "cli/find_spec.h"
+#include "cli/logged_run.h"
+#include "cli/nccl_check.h"
 #include "engine/base/json_reader.h"
 #include "engine/base/text.h"
 #include "engine/point/result_file.h"
 #include "engine/run/flops.h"
 #include "engine/sim/machine.h"
-#include "formats/logs/read_log.h"
-#include "sweeps/spec.h"
 
 namespace mbench::cli {
 namespace {
 
 constexpr const char* kAbout =
     "Writes a result file from the log of a run of Megatron-LM (also of NeMo and Megatron-Bridge), torchtitan or DeepSpeed, from MLPerf's\n"
-    ":::MLLOG lines, or from the trainer_state.json of transformers. Its row says who measured it. report, compare, baseline and trend take it.\n"
+    ":::MLLOG lines, or from the trainer_state.json of transformers; of a log of nccl-tests a check file (mbench.check/1). Its row says who measured it. report, compare, baseline and trend take it.\n"
     "SPEC says what was trained: a spec, or the script, TOML or config.json of the run; a log of Megatron-LM says it itself. The log is read line by line, - is standard input.";
 
 constexpr const char* kFooter =
     "Examples:\n"
     "  mbench import-log train.log train.sh -o results.json && mbench report results.json\n"
     "  mbench import-log titan.log llama3_8b.toml --set dp=8 --set global_batch=8 --on H100-SXM5-80GB -o new.json\n"
+    "  mbench import-log all_reduce.log --on H100-SXM5-80GB -o check.json\n"
     "  zcat train.log.gz | mbench import-log - spec.json --revision abc123 -o new.json && mbench baseline add new.json";
 
 struct Options {
-  std::string log, out, trainer, machine, revision;
+  std::string log, out, trainer, machine, revision, collective;
   sweeps::SpecOptions spec;
   formats::LogOptions how;
 };
-
-Point point_of(sweeps::SpecOptions spec, const formats::Log& log, const std::string& file, nlohmann::ordered_json& json) {
-  if (spec.path.empty()) {
-    spec.json = formats::spec_of(log, file);
-    spec.path = file;
-  } else {
-    spec.path = find_spec(spec.path);
-    spec.json = imported_spec(spec.path);
-  }
-  const sweeps::Spec read = sweeps::read_spec(spec);
-  if (read.points.size() != 1)
-    fail(ErrorKind::bad_input, spec.path, "a log is of one run, got a spec of {} points, need one: --set field=value or --filter field=value", read.points.size());
-  json = read.json;
-  return read.points.front().point;
-}
-
-formats::Log read(const Options& options) {
-  if (options.log == "-") return formats::read_log(std::cin, "standard input", options.trainer);
-  std::ifstream in(options.log, std::ios::binary);
-  if (!in) fail(ErrorKind::bad_input, options.log, "cannot be read");
-  return formats::read_log(in, options.log, options.trainer);
-}
 
 // When the run ended, as far as the file says it.
 std::time_t time_of(const std::string& log) {
@@ -90,19 +67,30 @@ void add_utilisation(const Options& options, PointResult& r) {
   r.mfu_causal = model_flops_causal(r.point) / seconds / peak;
 }
 
+// A check file in the place of a result file.
+void import_nccl(const Options& options, Exit& exit) {
+  constexpr double kTolerance = 0.1;
+  const health::Health health = health_of_nccl_log(options.log, options.collective, options.machine);
+  for (const health::Finding& finding : health::judge(health, kTolerance)) fmt::print(stderr, "{}\n", printable(finding.text));
+  const std::string text = dump_json(health::to_json(health, kTolerance));
+  if (options.out.empty())
+    std::cout << text << std::flush;
+  else if (!write_or_print(options.out, text))
+    exit.code = Exit::kFailed;
+}
+
 void run(Options& options, Exit& exit) {
+  if (options.trainer == "nccl-tests" || (options.trainer.empty() && is_nccl_log(options.log))) return import_nccl(options, exit);
   if (options.how.device.empty() && !options.machine.empty()) options.how.device = find_machine(options.machine, "--on").name;
-  const std::string name = options.log == "-" ? "standard input" : options.log;
-  const formats::Log log = read(options);
-  nlohmann::ordered_json spec;
-  const Point point = point_of(options.spec, log, name, spec);
+  LoggedRun run = read_logged_run(options.log, options.spec, options.trainer, options.how);
   ResultFile file;
-  file.spec = spec;
-  file.points.push_back(formats::result_of(log, point, name, options.how));
+  file.spec = run.spec;
+  file.points.push_back(std::move(run.result));
   add_utilisation(options, file.points.front());
+  const Point& point = file.points.front().point;
   if (const auto count = known_parameter_count(point.model, point.tp)) file.points.front().parameters = *count;
   file.environment = environment_of(options, file.points.front());
-  for (const std::string& note : log.notes) fmt::print(stderr, "{}\n", printable(note));
+  for (const std::string& note : run.notes) fmt::print(stderr, "{}\n", printable(note));
   fmt::print(stderr, "{}\n", printable(file.points.front().reason));
   if (!options.out.empty()) {
     write_result_file(options.out, file);
@@ -122,7 +110,8 @@ void add_import_log(CLI::App& app, Exit& exit) {
   command->add_option("-o,--out", options->out, "Where the result file is written; default standard output")->type_name("FILE");
   command->add_option("--on", options->machine, "The machine it ran on, for its peak: one of mbench devices")->type_name("MACHINE");
   command->add_option("--warmup", options->how.warmup, "So many records after each start are no samples; default those that are longer")->type_name("N")->check(CLI::Range(0, 1000000));
-  command->add_option("--trainer", options->trainer, "Whose log it is, where it has lines of several: megatron-lm, nemo, torchtitan, deepspeed, mlperf, transformers")->type_name("NAME");
+  command->add_option("--trainer", options->trainer, "Whose log it is, where it has lines of several: megatron-lm, nemo, torchtitan, deepspeed, mlperf, transformers; or nccl-tests, of standard input")->type_name("NAME");
+  command->add_option("--collective", options->collective, "Of a log of nccl-tests that does not say it: all_reduce, all_gather, reduce_scatter, all_to_all, send")->type_name("NAME");
   command->add_option("--revision", options->revision, "Of what was run, for mbench baseline and trend")->type_name("REV");
   command->add_option("--set", options->spec.set, "field=value: set a field of the point (repeatable)");
   command->add_option("--filter", options->spec.filter, "field=value: only points with that value (repeatable)");

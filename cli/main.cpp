@@ -102,6 +102,7 @@ int run(int argc, char** argv) {
   add_export(app, exit);
   add_cost(app, exit);
   add_import_log(app, exit);
+  add_explain(app, exit);
   add_report(app, exit);
   add_compare(app, exit);
   add_baseline(app, exit);

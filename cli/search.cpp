@@ -16,6 +16,7 @@
 #include "cli/find_spec.h"
 #include "cli/environment.h"
 #include "cli/measure.h"
+#include "cli/memory_margin.h"
 #include "cli/search_report.h"
 #include "cli/seconds.h"
 #include "cli/sensitivity.h"
@@ -52,7 +53,7 @@ constexpr const char* kFooter =
 
 struct Options {
   search::SpaceOptions space;
-  std::string out, objective = "time", why;
+  std::string out, objective = "time", why, memory_margin;
   double rate = 0, front_within = 1.5;
   int best = 10, threads = 0, measure = 0;
   bool confirm = false, quiet = false, no_front = false, sensitivities = false;
@@ -145,7 +146,8 @@ int run(Options options) {
   space.can = framework.can;
   reports::check_tables(space.file);
   sim::Recordings recordings;
-  const search::Place place{simulator.machine_of(space.base), parse_simulated(space.base.device, "--on").count, &recordings};
+  const MemoryMargin margin = memory_margin(options.memory_margin, space.base, simulator.machine_of(space.base));
+  const search::Place place{simulator.machine_of(space.base), parse_simulated(space.base.device, "--on").count, &recordings, margin.mib};
   if (!options.why.empty()) check_layout(space, options.why);
   const std::string out = options.out.empty() ? fmt::format("out/{}-search-{:%Y%m%d-%H%M%S}", space.name,
                                                             fmt::localtime(std::time(nullptr)))
@@ -176,10 +178,11 @@ int run(Options options) {
   file.environment["machine"] = place.machine.description;
   file.environment["devices_per_node"] = place.machine.node.devices;
   file.environment["device_memory_mib"] = place.machine.device.memory_bytes >> 20;
-  file.environment[kLimit] = end.limit_mib;
+  file.environment[kLimit] = end.limit_mib + margin.mib;
+  file.environment["memory_margin"] = margin.about.empty() ? "none" : margin.about;
   file.environment["framework"] = fmt::format("{} ({})", framework.name, framework.description);
   file.environment["started"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
-  std::string text = describe_search(space, place, how, end, file);
+  std::string text = describe_search(space, place, how, end, file, margin);
   if (!end.best.empty())
     if (const std::string flags = trainer_flags(end.best.front().point); !flags.empty())
       text += "\n" + flags + fmt::format("\nThe whole of it: `mbench export {} --layout 1 --to {}`.\n", out, end.best.front().point.framework.preset == "torchtitan" ? "torchtitan" : "megatron");
@@ -248,20 +251,24 @@ void add_search(CLI::App& app, Exit& exit) {
   command->add_option("--rate", options->rate, "Only layouts that train so many tokens a second")
       ->type_name("TOKENS_PER_S")
       ->check(number_between(0, 1e18));
-  command->add_option("--best", options->best, "How many layouts are told; default 10")
+  command->add_option("--best", options->best, "How many layouts are printed; default 10")
       ->type_name("K")
       ->check(CLI::Range(1, 1000));
   command->add_option("--why", options->why, "Why a layout is not the best: its fields, such as tp=8,pp=2")
       ->type_name("LAYOUT");
   command
       ->add_option("--measure", options->measure,
-                   "Train the best K for real on this machine, and tell whether they come in the same order")
+                   "Train the best K for real on this machine, and print whether they come in the same order")
       ->type_name("K")
       ->check(CLI::Range(1, 1000));
+  command->add_option("--memory-margin", options->memory_margin,
+                      "What a layout must leave free of the memory that the allocator could have: 5%, 4GiB, 0; default the share in the framework's file "
+                      "(megatron-core 5 %, torchtitan 3 %, mbench 0), none with a memory_limit")
+      ->type_name("SHARE|BYTES");
   command->add_flag("--sensitivities", options->sensitivities,
                     "What 10 % more of each figure of the machine's file gives the best layout");
   command->add_flag("--confirm", options->confirm,
-                    "Simulate what floors decided, too, and check that none of it is better than what was found");
+                    "Simulate what lower bounds decided, too, and check that none of it is better than what was found");
   CLI::Option* no_front = command->add_flag("--no-front", options->no_front, "Leave out the front of time and memory");
   command
       ->add_option("--front-within", options->front_within,

@@ -44,20 +44,19 @@ std::string tables_of(const ResultFile& file, const std::vector<Tried>& layouts)
   ResultFile part{file.spec, file.environment, {}};
   for (const Tried& t : layouts) part.points.push_back(t.result);
   reports::ReportOptions options;
-  options.tables = {"layouts", "time"};
+  options.tables = {"layouts", "layout-time"};
   return reports::render_report(part, options);
 }
 
 // Each the fastest of all layouts that take no more memory.
 std::string front_text(const search::Space& space, const std::vector<Tried>& front) {
   std::string text =
-      "| Time | Slower | Peak memory | Saved | Layout |\n| ---: | -----: | ----------: | ----: | ------ |\n";
+      "| Time | Slower | Memory | Saved | Layout |\n| ---: | -----: | -----: | ----: | ------ |\n";
   const Tried& first = front.front();
   for (const Tried& t : front) {
-    const double mib = *t.result.peak_memory_mib;
     text += fmt::format("| {} | {:.1f} % | {} | {:.1f} % | {} |\n", time_text(ms_of(t)),
-                        (ms_of(t) / ms_of(first) - 1) * 100, memory_text(mib),
-                        (1 - mib / *first.result.peak_memory_mib) * 100, search::label_of(space, t.point));
+                        (ms_of(t) / ms_of(first) - 1) * 100, memory_text(t.needed_mib),
+                        (1 - t.needed_mib / first.needed_mib) * 100, search::label_of(space, t.point));
   }
   return text;
 }
@@ -83,7 +82,7 @@ std::string reasons_text(const search::Space& space, const SearchEnd& end) {
 std::string not_looked_at(const search::SearchOptions& options, const SearchEnd& end) {
   std::string text;
   if (const std::size_t meshes = end.meshes - end.meshes_opened; meshes > 0 && !end.interrupted)
-    text += fmt::format("- {}: by its floor no layout on one is among the best{}{}\n", meshes == 1 ? "1 mesh" : fmt::format("{} meshes", meshes),
+    text += fmt::format("- {}: by its lower bound no layout on one is among the best{}{}\n", meshes == 1 ? "1 mesh" : fmt::format("{} meshes", meshes),
                         options.rate > 0 ? " and reaches the rate" : "",
                         options.front ? fmt::format(", or takes less than {:g} times the fastest's time", options.front_within) : "");
   if (end.larger_micro_batches > 0)
@@ -94,12 +93,33 @@ std::string not_looked_at(const search::SearchOptions& options, const SearchEnd&
   return text.empty() ? text : "Not looked at:\n\n" + text + "\n";
 }
 
+// Who names no framework is told which one it was.
+std::string assumed_framework(const search::Space& space) {
+  for (const auto& [key, value] : space.file.items())
+    if (key.starts_with("framework") || key == "graph") return "";
+  return "No framework was named, so these are layouts of mbench's own engine. To search those that yours can run: --set framework=megatron-core (or torchtitan).\n\n";
+}
+
+// "Best by time: **tp=2 pp=1**, 12.92 s, 55.85 GiB of 73.30 GiB a rank", and what it gave up for memory.
+std::string best_text(const search::Space& space, const search::SearchOptions& options, const SearchEnd& end, const MemoryMargin& margin) {
+  const Tried& best = end.best.front();
+  std::string text = fmt::format("Best by {}: **{}**, {}, {} of {} a rank", name_of(options.objective), search::label_of(space, best.point), time_text(ms_of(best)),
+                                 memory_text(best.needed_mib), memory_text(end.limit_mib));
+  if (!margin.about.empty()) text += fmt::format(" ({} are left as a margin: {}; --memory-margin changes it)", memory_text(margin.mib), margin.about);
+  text += ".\n\n";
+  const Tried& fastest = *std::min_element(end.best.begin(), end.best.end(), [](const Tried& a, const Tried& b) { return ms_of(a) < ms_of(b); });
+  if (options.objective == search::Objective::time && ms_of(fastest) < ms_of(best))
+    text += fmt::format("{} takes {:.2f} % less time and {} more memory: as fast, for a simulation, so that more memory left decides.\n\n",
+                        search::label_of(space, fastest.point), (1 - ms_of(fastest) / ms_of(best)) * 100, memory_text(fastest.needed_mib - best.needed_mib));
+  return text;
+}
+
 }  // namespace
 
 ResultFile result_file_of(const search::Space& space, const SearchEnd& end) {
   ResultFile file;
   file.spec = space.file;
-  if (!file.spec.contains("tables")) file.spec["tables"] = {"layouts", "time", "memory"};
+  if (!file.spec.contains("tables")) file.spec["tables"] = {"layouts", "layout-time", "memory"};
   std::set<std::string> seen;
   for (const auto* layouts : {&end.best, &end.front})
     for (const Tried& t : *layouts)
@@ -108,12 +128,13 @@ ResultFile result_file_of(const search::Space& space, const SearchEnd& end) {
 }
 
 std::string describe_search(const search::Space& space, const search::Place& place,
-                            const search::SearchOptions& options, const SearchEnd& end, const ResultFile& file) {
+                            const search::SearchOptions& options, const SearchEnd& end, const ResultFile& file, const MemoryMargin& margin) {
   std::string text = fmt::format("# {}: {} on {} x {}, simulated\n\n", space.name, space.base.model.name,
                                  place.devices, place.machine.name);
-  text += fmt::format("{} that can be, on {} of {}; {} simulated, {} of them block by block, {} decided by their floors, in {}.\n\n",
+  text += fmt::format("{} that can be, on {} of {}; {} simulated, {} of them block by block, {} ruled out by a lower bound, in {}.\n\n",
                       counted(end.layouts, "layout"), end.meshes_opened, end.meshes == 1 ? "1 mesh" : fmt::format("{} meshes", end.meshes),
                       end.simulated, end.placed, end.by_floor, format_duration(end.total_seconds));
+  text += assumed_framework(space);
   text += not_looked_at(options, end);
   if (end.best.empty()) {
     text += end.interrupted     ? "Interrupted before any was simulated that fits.\n\n"
@@ -122,12 +143,10 @@ std::string describe_search(const search::Space& space, const search::Place& pla
                                 : "No layout that fits reaches the rate.\n\n";
     return text + reasons_text(space, end);
   }
-  text += fmt::format("Best by {}: **{}**, {}, {} of {} a rank.\n\n", name_of(options.objective),
-                      search::label_of(space, end.best.front().point), time_text(ms_of(end.best.front())),
-                      memory_text(end.best.front().needed_mib), memory_text(end.limit_mib));
+  text += best_text(space, options, end, margin);
   text += tables_of(file, end.best);
   if (end.larger)
-    text += fmt::format("\nThe next better needs more memory: {}, {} ({}), would take {} a rank, {} more than there is.\n",
+    text += fmt::format("\nThe next better needs more memory: {}, {} ({}), would take {} a rank, {} more than there may be.\n",
                         search::label_of(space, end.larger->point), time_text(ms_of(*end.larger)),
                         relative(ms_of(*end.larger), ms_of(end.best.front())),
                         memory_text(end.larger->needed_mib), memory_text(end.larger->needed_mib - end.limit_mib));
@@ -146,14 +165,14 @@ std::optional<reports::Plot> front_plot(const search::Space& space, const Search
   plot.name = "front";
   plot.title = "Time against memory";
   plot.heading = fmt::format("{} on {}", space.base.model.name, space.base.device);
-  const bool small = *end.front.front().result.peak_memory_mib < 4096;
-  plot.x_label = fmt::format("Peak memory of the fullest rank ({})", small ? "MiB" : "GiB");
+  const bool small = end.front.front().needed_mib < 4096;
+  plot.x_label = fmt::format("Memory that the allocator of the fullest rank holds ({})", small ? "MiB" : "GiB");
   plot.y_label = "Time of a step (ms)";
   plot.note = "Each layout on the line is the fastest of all that take no more memory.";
   plot.simulated = true;
   reports::PlotSeries front{"fastest in so much memory", {}};
   for (auto t = end.front.rbegin(); t != end.front.rend(); ++t)
-    front.points.push_back({*t->result.peak_memory_mib / (small ? 1 : 1024), ms_of(*t)});
+    front.points.push_back({t->needed_mib / (small ? 1 : 1024), ms_of(*t)});
   plot.series.push_back(front);
   return plot;
 }
@@ -195,6 +214,11 @@ std::string explain_layout(const search::Space& space, const search::Place& plac
   how.rate = 0;
   const SearchEnd found = of_space ? search::search(such, place, how) : SearchEnd();
   if (found.interrupted) return text + "Interrupted.\n";
+  if (found.layouts == 0 && !found.refused.empty()) {
+    text += "None of these layouts can be:\n\n";
+    for (const auto& [kind, all] : found.refused) text += fmt::format("- {} ({}){}\n", all.example, all.layout, all.count > 1 ? fmt::format(", and {} more for the like", all.count - 1) : "");
+    return text;
+  }
   const search::Bounds bounds(place.machine);
   const search::CloseBounds close(place.machine, bounds);
   std::optional<Tried> nearest;  // where none fits, what takes least

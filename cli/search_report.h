@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "cli/memory_margin.h"
 #include "engine/point/result_fwd.h"
 #include "reports/plots/plot.h"
 #include "search/search.h"
@@ -16,7 +17,7 @@ ResultFile result_file_of(const search::Space& space, const search::SearchEnd& e
 // many layouts were left out for which reason. `file` is result_file_of() with its environment.
 std::string describe_search(const search::Space& space, const search::Place& place,
                             const search::SearchOptions& options, const search::SearchEnd& end,
-                            const ResultFile& file);
+                            const ResultFile& file, const MemoryMargin& margin);
 
 // The front of time and memory, drawn; nothing where it is a single layout.
 std::optional<reports::Plot> front_plot(const search::Space& space, const search::SearchEnd& end);

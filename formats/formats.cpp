@@ -3,9 +3,11 @@
 #include "engine/base/json_reader.h"
 #include "formats/deepspeed/deepspeed.h"
 #include "formats/hugging_face/hugging_face.h"
+#include "formats/megatron/config_yaml.h"
 #include "formats/megatron/megatron.h"
 #include "formats/table/flat.h"
 #include "formats/torchtitan/torchtitan.h"
+#include "formats/training_arguments/training_arguments.h"
 
 namespace mbench::formats {
 
@@ -16,21 +18,38 @@ std::string_view name_of(Format format) {
     case Format::spec: return "a spec";
     case Format::hugging_face: return "a Hugging Face config";
     case Format::megatron: return "a Megatron-LM script";
+    case Format::megatron_yaml: return "a YAML of Megatron-LM or Megatron-Bridge";
+    case Format::training_arguments: return "TrainingArguments";
     case Format::torchtitan: return "a torchtitan TOML";
     case Format::deepspeed: return "a DeepSpeed config";
   }
   return "";
 }
 
+namespace {
+
+bool is_yaml(const std::string& path) {
+  return path.ends_with(".yaml") || path.ends_with(".yml");
+}
+
+}  // namespace
+
 Format recognise(std::string_view text, const std::string& path) {
   if (path.ends_with(".toml")) return Format::torchtitan;
+  if (is_yaml(path)) {
+    const Yaml yaml = parse_yaml(text, path);
+    if (is_training_arguments(yaml.value)) return Format::training_arguments;
+    if (is_megatron(yaml)) return Format::megatron_yaml;
+    fail(ErrorKind::bad_input, path, "a YAML of no trainer that is known, need one of Megatron-Bridge, Megatron-LM, axolotl, LLaMA-Factory or of TrainingArguments");
+  }
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos || text[first] != '{') return is_megatron(text) ? Format::megatron : Format::spec;
   // Of a file that names neither, its own reader says what is wrong; a large result file is not read twice.
   const auto names = [&](std::string_view key) { return text.find(key) != std::string_view::npos; };
-  if (!names("\"model_type\"") && !names("\"zero_optimization\"") && !names("\"train_") && !names("\"gradient_accumulation_steps\"")) return Format::spec;
+  if (!names("\"model_type\"") && !names("\"zero_optimization\"") && !names("\"train_") && !names("\"gradient_accumulation_steps\"") && !names("\"per_device_train_batch_size\"") && !names("\"model_name_or_path\"")) return Format::spec;
   const ordered_json object = parse_json(text, path);
   if (object.contains("model")) return Format::spec;
+  if (is_training_arguments(object)) return Format::training_arguments;
   return object.contains("model_type") ? Format::hugging_face : is_deepspeed(object) ? Format::deepspeed : Format::spec;
 }
 
@@ -41,12 +60,17 @@ Imported import_file(const std::string& path, const ImportOptions& options) {
   switch (recognise(text, path)) {
     case Format::hugging_face: return read_hugging_face(parse_json(text, path), path, options.without);
     case Format::megatron: return read_megatron(text, path, options);
+    case Format::megatron_yaml: return read_megatron(parse_yaml(text, path), path, options);
+    case Format::training_arguments: {
+      const Yaml yaml = is_yaml(path) ? parse_yaml(text, path) : Yaml{parse_json(text, path), {}};
+      return read_training_arguments(yaml.value, yaml.lines, path, options.without);
+    }
     case Format::torchtitan: return read_torchtitan(text, path, options.without);
     case Format::deepspeed: return read_deepspeed(parse_json(text, path), path, options.without);
     case Format::spec: break;
   }
   fail(ErrorKind::bad_input, path,
-       "nothing that can be imported, need the config.json of a Hugging Face model (with a model_type), a script or list of arguments of Megatron-LM, a .toml of torchtitan, or a config of DeepSpeed");
+       "nothing that can be imported, need the config.json of a Hugging Face model (with a model_type), a script, list of arguments or YAML of Megatron-LM, a YAML of Megatron-Bridge, a .toml of torchtitan, a config of DeepSpeed, or TrainingArguments (also axolotl's and LLaMA-Factory's YAML)");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What people have, as a spec: a Hugging Face config.json, a Megatron-LM script, a torchtitan TOML, a DeepSpeed config; and a point as what they run. Each
+// What people have, as a spec: a Hugging Face config.json, a Megatron-LM script or YAML, a torchtitan TOML, a DeepSpeed config, TrainingArguments; and a point as what they run. Each
 // trainer is a folder with tables (table/row.h) that are read in both directions.
 #pragma once
 #include <nlohmann/json.hpp>
@@ -14,7 +14,7 @@ struct Point;
 
 namespace mbench::formats {
 
-enum class Format { spec, hugging_face, megatron, torchtitan, deepspeed };
+enum class Format { spec, hugging_face, megatron, megatron_yaml, torchtitan, deepspeed, training_arguments };
 std::string_view name_of(Format format);  // for messages: "a Hugging Face config"
 
 struct Imported {

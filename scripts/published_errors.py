@@ -89,12 +89,15 @@ def run(mbench, folder, framework=None):
             if not os.path.exists(path):
                 sys.exit(f"{file}: {done.stderr.strip()}")
             with open(path) as text:
-                point = (json.load(text)["points"] or [None])[0]
+                written = json.load(text)
+            point = (written["points"] or [None])[0]
             if point["outcome"] != "ok":
                 left_out.setdefault(f"{point['outcome']}: {point['reason']}", []).append(spec["name"])
                 continue
             spec["parameters"] = point["parameters"]
             spec["world"] = point["world"]
+            spec["nodes"] = -(-point["world"] // written["environment"]["devices_per_node"])
+            spec["experts"] = spec["model"].get("experts", 0)
             for figures in published["rows"]:
                 for key, value in figures.items():
                     if key in ("where", "doubt") or key in figures.get("doubt", {}):

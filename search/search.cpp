@@ -38,11 +38,6 @@ struct Candidate {
   double mib() const { return floor.total_bytes() / kMiB; }
 };
 
-double limit_of(const Point& point, const Machine& machine) {
-  const std::uint64_t all = machine.usable_memory();
-  return static_cast<double>(point.memory_limit == 0 ? all : std::min(all, point.memory_limit)) / kMiB;
-}
-
 std::string decided_by(int rank, Category category) {
   return fmt::format("rank {}, {}", rank, name_of(category));
 }
@@ -52,6 +47,11 @@ Category largest(const MemoryAnatomy& anatomy) {
 }
 
 class Search {
+  struct Fitting {
+    Tried tried;
+    std::size_t number;
+  };
+
  public:
   Search(const Space& space, const Place& place, const SearchOptions& options)
       : space_(space),
@@ -60,7 +60,7 @@ class Search {
         layouts_(space, place.devices, options.objective == Objective::time || options.objective == Objective::memory),
         mesh_bounds_(place.machine),
         bounds_(place.machine) {
-    end_.limit_mib = limit_of(space.base, place.machine);
+    end_.limit_mib = limit_mib(space.base, place);
   }
 
   SearchEnd run() {
@@ -270,7 +270,7 @@ class Search {
     return score(options_.objective, c.floor.seconds * 1e3, c.mib(), c.point.world());
   }
   Score score_of(const Tried& t) const {
-    return score(options_.objective, t.result.iteration_ms->mean, *t.result.peak_memory_mib, t.point.world());
+    return score(options_.objective, t.result.iteration_ms->mean, t.needed_mib, t.point.world());
   }
 
   // Takes layouts in the order of `key`, those that `wanted` still wants: more is found out about them, with which they go back to
@@ -341,9 +341,17 @@ class Search {
     }
   }
 
-  // Whether that could still be among the best.
+  // Whether that could still be among the best, or be as fast as the fastest and leave more memory free.
   bool may_be_best(const Score& score) const {
-    return fitting_.size() < options_.best || !(score_of(fitting_[options_.best - 1].tried) < score);
+    if (fitting_.size() < options_.best || !(score_of(fitting_[options_.best - 1].tried) < score)) return true;
+    return options_.objective == Objective::time && score.first <= kAsFast * score_of(fitting_.front().tried).first && score.second < roomiest()->tried.needed_mib;
+  }
+
+  // Of what fits and is as fast as the fastest, what takes least memory.
+  auto roomiest() const -> std::vector<Fitting>::const_iterator {
+    const double longest = kAsFast * fitting_.front().tried.result.iteration_ms->mean;
+    const auto end = std::find_if(fitting_.begin(), fitting_.end(), [&](const Fitting& f) { return f.tried.result.iteration_ms->mean > longest; });
+    return std::min_element(fitting_.begin(), end, [](const Fitting& a, const Fitting& b) { return a.tried.needed_mib < b.tried.needed_mib; });
   }
 
   // After the first meshes twice as many each time: by then it is known of most whether they are wanted.
@@ -359,7 +367,7 @@ class Search {
   double least_mib_within(double seconds) const {
     double least = kInfinite;
     for (const Fitting& f : fitting_)
-      if (f.tried.result.iteration_ms->mean <= seconds * 1e3) least = std::min(least, *f.tried.result.peak_memory_mib);
+      if (f.tried.result.iteration_ms->mean <= seconds * 1e3) least = std::min(least, f.tried.needed_mib);
     return least;
   }
 
@@ -409,20 +417,23 @@ class Search {
   }
 
   void finish() {
+    if (!fitting_.empty() && options_.objective == Objective::time) {
+      const auto first = fitting_.begin() + (roomiest() - fitting_.cbegin());
+      std::rotate(fitting_.begin(), first, first + 1);
+    }
     for (std::size_t i = 0; i < std::min(options_.best, fitting_.size()); ++i)
       end_.best.push_back(fitting_[i].tried);
     if (!options_.front) return;
     std::vector<const Tried*> by_time;
     for (const Fitting& f : fitting_) by_time.push_back(&f.tried);
     std::stable_sort(by_time.begin(), by_time.end(), [](const Tried* a, const Tried* b) {
-      return std::pair(a->result.iteration_ms->mean, *a->result.peak_memory_mib) <
-             std::pair(b->result.iteration_ms->mean, *b->result.peak_memory_mib);
+      return std::pair(a->result.iteration_ms->mean, a->needed_mib) < std::pair(b->result.iteration_ms->mean, b->needed_mib);
     });
     const double longest = longest_of_front();
     double least = kInfinite;
     for (const Tried* t : by_time) {
-      if (*t->result.peak_memory_mib >= least || t->result.iteration_ms->mean * 1e-3 > longest) continue;
-      least = *t->result.peak_memory_mib;
+      if (t->needed_mib >= least || t->result.iteration_ms->mean * 1e-3 > longest) continue;
+      least = t->needed_mib;
       end_.front.push_back(*t);
     }
   }
@@ -435,11 +446,6 @@ class Search {
   }
 
   static constexpr std::size_t kTaken = ~std::size_t{0};
-  struct Fitting {
-    Tried tried;
-    std::size_t number;
-  };
-
   const Space& space_;
   const Place& place_;
   const SearchOptions& options_;

@@ -19,6 +19,9 @@
 
 namespace mbench::search {
 
+// A step that takes so many times the fastest's is as fast: a simulation does not tell them apart.
+inline constexpr double kAsFast = 1.005;
+
 struct SearchOptions {
   Objective objective = Objective::time;
   double rate = 0;        // tokens/s, for Objective::devices
@@ -42,7 +45,8 @@ struct TooLarge {
 };
 
 struct SearchEnd {
-  std::vector<Tried> best;   // in order
+  // In order; for the time, the first is of those within kAsFast of the fastest the one that leaves most memory free.
+  std::vector<Tried> best;
   std::vector<Tried> front;  // of time and memory, fastest first
   // Faster than the best but too large, and of those what takes least: nothing if none was found.
   std::optional<Tried> larger;
@@ -55,7 +59,7 @@ struct SearchEnd {
   std::size_t too_slow = 0;                      // for the rate that was asked for
   std::size_t by_floor = 0, simulated = 0;       // decided by their floors; by a simulation
   std::size_t placed = 0;                        // of these, simulated block by block
-  double limit_mib = 0;                          // that the allocator of a rank can have
+  double limit_mib = 0;                          // that the allocator of a rank may hold: the margin of the place is off
   double total_seconds = 0;                      // of wall clock
   bool interrupted = false;
 };

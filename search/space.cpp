@@ -274,7 +274,20 @@ class Layouts::Walk {
         if (allowed(slot, setting) && in_framework(slot, setting)) settings.push_back(std::move(setting));
       }
     }
+    if (settings.empty()) settings = as_given(slot, point);
     return settings;
+  }
+
+  // Of fields that are offered together and of which the spec gives some: as the point has them, where no offer is so. zero 1 of one rank is never offered.
+  // Whether that can be, strategies decide.
+  std::vector<std::vector<json>> as_given(const Offered& slot, const Point& point) const {
+    if (std::none_of(slot.fields.begin(), slot.fields.end(), [&](const auto& f) { return contains(space_.given, f); })) return {};
+    std::vector<json> setting;
+    for (const std::string& field : slot.fields) {
+      if (const auto& own = space_.values(field); !own.empty()) return {};
+      setting.push_back(json(point_field(point, field)));
+    }
+    return {setting};
   }
 
   // Whether the spec lists values of one of the fields, and not of what is offered alone.

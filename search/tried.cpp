@@ -39,7 +39,13 @@ Tried simulated(const Point& point, const Place& place, bool may_fit) {
   t.fullest_rank = static_cast<int>(fullest - reserved.begin()) *
                    static_cast<int>(point.world() / static_cast<std::int64_t>(reserved.size()));
   t.needed_mib = static_cast<double>(*fullest) / kMiB;
+  t.fits = t.fits && t.needed_mib <= limit_mib(point, place);
   return t;
+}
+
+double limit_mib(const Point& point, const Place& place) {
+  const std::uint64_t all = place.machine.usable_memory();
+  return static_cast<double>(point.memory_limit == 0 ? all : std::min(all, point.memory_limit)) / kMiB - place.memory_margin_mib;
 }
 
 Tried try_layout(const Point& point, const Place& place, const Bounds& bounds, const CloseBounds& close) {

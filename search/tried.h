@@ -11,6 +11,7 @@ struct Place {
   const Machine& machine;
   std::int64_t devices;
   sim::Recordings* recordings = nullptr;  // of layouts that are looked at more than once
+  double memory_margin_mib = 0;           // of each device, that a layout must leave free
 };
 
 // One that does not fit is simulated with as much memory as it takes.
@@ -28,6 +29,9 @@ std::optional<std::string> why_lacking(const Point& point, const Machine& machin
 
 // Without its floor. `may_fit`: false where it is known not to.
 Tried simulated(const Point& point, const Place& place, bool may_fit = true);
+
+// What the allocator of a rank may hold: what it could have, by the machine and the point's memory_limit, less the margin.
+double limit_mib(const Point& point, const Place& place);
 
 // With its closest floor.
 Tried try_layout(const Point& point, const Place& place, const Bounds& bounds, const CloseBounds& close);

@@ -4,6 +4,7 @@
 
 #include "engine/base/embedded.h"
 #include "engine/base/figures.h"
+#include "engine/framework/memory_margin.h"
 
 namespace mbench {
 // Written by the build from *.json (cmake/embed.cmake).
@@ -78,6 +79,7 @@ FrameworkMemory read_memory(const json& value, const std::string& where) {
   memory.always = bytes("libraries_mib") + bytes("transformer_engine_mib");
   memory.experts = bytes("router_mib") + bytes("grouped_products_mib");
   memory.tp_comm_overlap = bytes("tp_comm_overlap_mib");
+  m.get_or("margin", 0, 1, 1);  // memory_margin_of() reads it again: no step depends on it
   m.end();
   return memory;
 }
@@ -319,6 +321,14 @@ FrameworkFile load_framework(const std::string& name, const std::string& where) 
   if (const FrameworkFile* file = find_builtin(name)) return *file;
   const auto [json, file] = load_file(framework_files::files(), "framework", name, where);
   return FrameworkFile::from_json(json, file);
+}
+
+double memory_margin_of(const std::string& name, const std::string& where) {
+  const auto [json, file] = load_file(framework_files::files(), "framework", name, where);
+  const auto memory = json.find("memory");
+  if (memory == json.end() || !memory->contains("margin")) return 0;
+  const nlohmann::json figures(*memory);
+  return Figures(figures, file + ": $.memory").get("margin", 1, 1);
 }
 
 Framework framework_from_json(const ordered_json& json, const std::string& file) {

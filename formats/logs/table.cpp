@@ -38,6 +38,8 @@ constexpr FigureName kFigures[] = {{"step", Figure::step, 1, Pace::none},
                                    {"max_allocated_mib", Figure::max_allocated, 1, Pace::none},
                                    {"max_allocated_gib", Figure::max_allocated, 1024, Pace::none},
                                    {"max_allocated_bytes", Figure::max_allocated, kBytes, Pace::none},
+                                   {"max_allocated_gb", Figure::max_allocated, 1e9 * kBytes, Pace::none},
+                                   {"max_reserved_gb", Figure::max_reserved, 1e9 * kBytes, Pace::none},
                                    {"max_reserved_mib", Figure::max_reserved, 1, Pace::none},
                                    {"max_reserved_gib", Figure::max_reserved, 1024, Pace::none},
                                    {"max_reserved_bytes", Figure::max_reserved, kBytes, Pace::none}};

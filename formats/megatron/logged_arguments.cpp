@@ -15,14 +15,6 @@ namespace {
 constexpr std::pair<std::string_view, std::string_view> kOthers[] = {{"fp8", "--fp8-format"}, {"virtual_pipeline_model_parallel_size", "--num-virtual-stages-per-pipeline-rank"}};
 constexpr std::pair<std::string_view, std::string_view> kOff[] = {{"add_bias_linear", "--disable-bias-linear"}, {"apply_rope_fusion", "--no-rope-fusion"}};
 
-std::string flag_of(std::string_view name) {
-  for (const auto& [python, flag] : kOthers)
-    if (python == name) return std::string(flag);
-  std::string flag = "--" + std::string(name);
-  std::replace(flag.begin() + 2, flag.end(), '_', '-');
-  return flag;
-}
-
 // "torch.bfloat16" is bf16 on the command line, "AttnBackend.flash" flash, "['core_attn', 'mlp']" two words.
 std::string value_of(std::string_view value) {
   if (value == "torch.float32") return "fp32";
@@ -42,6 +34,21 @@ std::string value_of(std::string_view value) {
 
 }  // namespace
 
+std::string flag_of(std::string_view name) {
+  for (const auto& [python, flag] : kOthers)
+    if (python == name) return std::string(flag);
+  std::string flag = "--" + std::string(name);
+  std::replace(flag.begin() + 2, flag.end(), '_', '-');
+  return flag;
+}
+
+std::string flag_against(std::string_view name) {
+  for (const auto& [python, flag] : kOff)
+    if (python == name) return std::string(flag);
+  const std::string flag = "--no-" + flag_of(name).substr(2);
+  return megatron_table().find(flag) ? flag : "";
+}
+
 std::string script_of(const std::vector<std::pair<std::string, std::string>>& arguments) {
   std::string flags, ranks = "1", padded;
   bool vocabulary = false;
@@ -52,10 +59,7 @@ std::string script_of(const std::vector<std::pair<std::string, std::string>>& ar
     if (name == "world_size" || name == "padded_vocab_size" || name == "num_layers_per_virtual_pipeline_stage" || value == "None" || value.empty()) continue;
     vocabulary = vocabulary || name == "vocab_size";
     if (value == "False") {
-      std::string off = "--no-" + flag_of(name).substr(2);
-      for (const auto& [python, flag] : kOff)
-        if (python == name) off = flag;
-      if (megatron_table().find(off) || std::any_of(std::begin(kOff), std::end(kOff), [&, &each = name](const auto& known) { return known.first == each; })) flags += " " + off;
+      if (const std::string off = flag_against(name); !off.empty()) flags += " " + off;
     } else {
       flags += value == "True" ? " " + flag_of(name) : fmt::format(" {} {}", flag_of(name), value_of(value));
     }

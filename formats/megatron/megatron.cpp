@@ -78,7 +78,10 @@ bool is_megatron(std::string_view text) {
 
 Imported read_megatron(std::string_view text, const std::string& file, const ImportOptions& options) {
   if (text.size() > kMostScriptBytes) fail(ErrorKind::bad_input, file, "a script of {} bytes, need {} at most", text.size(), kMostScriptBytes);
-  Arguments arguments = megatron_arguments(text, file, megatron_table(), options);
+  return read_megatron_arguments(megatron_arguments(text, file, megatron_table(), options), file, options);
+}
+
+Imported read_megatron_arguments(Arguments arguments, const std::string& file, const ImportOptions& options) {
   Reading reading(megatron_table(), std::move(arguments.items), file, options.without);
   reading.read();
   Imported found{tidy_spec(reading.spec(), file + ", as a spec: $"), std::move(arguments.notes)};

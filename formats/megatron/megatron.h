@@ -15,6 +15,9 @@ const Table& megatron_table();
 bool is_megatron(std::string_view text);
 // `also`: further arguments, as if they stood behind the script's own.
 Imported read_megatron(std::string_view text, const std::string& file, const ImportOptions& options);
+// Of arguments that are told apart already.
+struct Arguments;
+Imported read_megatron_arguments(Arguments arguments, const std::string& file, const ImportOptions& options);
 // A script that starts the point's run, on data that Megatron makes up.
 std::string write_megatron(const Point& point);
 

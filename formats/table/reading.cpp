@@ -126,11 +126,21 @@ void Reading::sort_rest() {
 
 void Reading::read() {
   for (const auto& [field, value] : table_.fixed) set(field, value);
+  // Where a size is missing, what mbench has no part for is why: layers by a pattern have no number.
+  if (std::any_of(table_.rows.begin(), table_.rows.end(), [&](const Row& row) { return row.required && !find(row.key) && !is_auto(row.key); })) {
+    for (const Row& row : table_.rows)
+      if (row.field.empty()) read_row(row);
+    refuse_lacks();
+  }
   for (const Row& row : table_.rows) read_row(row);
   for (const std::string& name : table_.rules) rule_named(name).read(*this);
   for (const Lack& each : table_.lacks)
     if (!is_without(each.name)) lacks_.push_back(fmt::format("{}: {}", each.name, each.why));
   sort_rest();
+  refuse_lacks();
+}
+
+void Reading::refuse_lacks() const {
   if (!lacks_.empty())
     fail(ErrorKind::unsupported, file_,
          "what mbench has no part for: {}; need a model without, or mbench import --without KEY, which takes a key as if it were not there",

@@ -53,6 +53,7 @@ class Reading {
  private:
   void read_row(const Row& row);
   void sort_rest();
+  void refuse_lacks() const;  // unsupported, with all of them
 
   const Table& table_;
   std::vector<Item> items_;

@@ -22,5 +22,6 @@ const std::vector<Rule>& megatron_model_rules();
 const std::vector<Rule>& megatron_run_rules();
 const std::vector<Rule>& deepspeed_rules();
 const std::vector<Rule>& torchtitan_rules();
+const std::vector<Rule>& training_arguments_rules();
 
 }  // namespace mbench::formats

@@ -23,6 +23,7 @@ class Mbench(CMakePackage, CudaPackage):
     depends_on("nlohmann-json@3.11:")
     depends_on("simdjson@3:")
     depends_on("tomlplusplus@3:")
+    depends_on("libyaml")
     depends_on("cli11@2.1:")
     depends_on("utf8proc")
     depends_on("onednn@2.6:", when="+onednn")

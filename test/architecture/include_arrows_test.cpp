@@ -53,7 +53,8 @@ const std::map<std::string, std::set<std::string>> kArrows = {
     {"check", {"engine/sim", "engine/comm", "engine/ops", "engine/plan", "engine/device", "engine/point", "engine/base", "reports/gate",
                "reports/tables"}},
     {"formats", {"engine/point", "engine/framework", "engine/base"}},
-    {"cli", {"strategies", "sweeps", "search", "check", "formats", "reports", "engine"}},
+    {"explain", {"reports/gate", "reports/records", "engine/sim", "engine/point", "engine/base"}},
+    {"cli", {"strategies", "sweeps", "search", "check", "formats", "explain", "reports", "engine"}},
 };
 
 // Each folder below these is one implementation of an interface; it knows no other, and only the registry
@@ -130,7 +131,7 @@ const std::vector<Source>& sources() {
   static const std::vector<Source> all = [] {
     std::vector<Source> found;
     const fs::path root = MBENCH_SOURCE_DIR;
-    for (const char* top : {"engine", "strategies", "sweeps", "search", "check", "formats", "reports", "cli"}) {
+    for (const char* top : {"engine", "strategies", "sweeps", "search", "check", "formats", "explain", "reports", "cli"}) {
       if (!fs::exists(root / top)) continue;
       for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
         const std::string extension = entry.path().extension().string();

@@ -126,3 +126,48 @@ TEST_CASE("formats: refusals name the file, the key and what would be right") {
   CHECK_THAT(room.shell("$M export train.sh --to megatron --set zero=oss").err, Contains("[Megatron-LM]") && Contains("zero \"oss\""));
   CHECK_THAT(room.shell("$M export train.sh --to megatron --set \"tp=[1,2]\"").err, Contains("--layout") && Contains("2 points"));
 }
+
+TEST_CASE("formats: a run is explained from its log, and from a result with a trace") {
+  const Room room;
+  std::string log = "using world size: 4, data-parallel size: 2\n";
+  for (int i = 1; i <= 40; ++i) log += fmt::format(" iteration {:8}/  40 | elapsed time per iteration (ms): {:.1f} | global batch size:     8 | lm loss: 5.0E+00 |\n", i, i == 1 ? 900 : i % 10 == 0 ? 90 : 30);
+  room.put("train.log", log);
+  room.put("train.sh", kScript);
+  const Run run = room.shell("$M explain train.log train.sh --on sim:4xH100-SXM5-80GB");
+  INFO(run.out << run.err);
+  CHECK(run.code == 0);
+  CHECK_THAT(run.out, Contains("measured and expected") && Contains("| Step (ms) |") && Contains("published steps") && Contains("most likely first") && Contains("stalls: every 10th step") && Contains("To confirm:"));
+  CHECK_FALSE(std::filesystem::exists(room / "ran"));
+  room.put("t.json", R"({"traceEvents": [{"ph": "X", "cat": "kernel", "name": "nvjet", "pid": 0, "tid": 7, "ts": 0, "dur": 20000}, {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "pid": 1, "tid": 1, "ts": 0, "dur": 30000}]})");
+  const Run traced = room.shell("$M import-log train.log train.sh -o r.json && $M explain r.json --on sim:4xH100-SXM5-80GB --trace t.json");
+  INFO(traced.out << traced.err);
+  CHECK(traced.code == 0);
+  CHECK_THAT(traced.out, Contains("## The gap by part") && Contains("| products | 20 |"));
+  CHECK_THAT(room.shell("$M explain train.log train.sh --on cpu").err, Contains("[--on] is the simulated machine"));
+  CHECK_THAT(room.shell("$M sweep tiny.json --on sim:8xH100-SXM5-80GB --filter strategy=baseline --out s --quiet && $M explain s --on sim:8xH100-SXM5-80GB").err, Contains("is simulated, need a measured run"));
+}
+
+TEST_CASE("formats: a log of nccl-tests is a check file, held to the machine") {
+  const Room room;
+  std::string log = "# nThread 1 nGpus 8 minBytes 1024 maxBytes 2048 step: 2(factor)\n";
+  for (int i = 0; i < 8; ++i) log += fmt::format("#  Rank {:2} Group  0 Pid 1 on one device {:2} [0x{:02x}] NVIDIA H100 80GB HBM3\n", i, i, i);
+  log += "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"
+         "  1073741824     268435456     float     sum      -1    10000  107.37  187.90      0    10000  107.37  187.90      0\n";
+  room.put("all_reduce.log", log);
+  const Run run = room.shell("$M import-log all_reduce.log --on H100-SXM5-80GB -o check.json && cat check.json");
+  INFO(run.out << run.err);
+  CHECK(run.code == 0);
+  CHECK_THAT(run.out, Contains("\"schema\": \"mbench.check/1\"") && Contains("\"what\": \"all_reduce\"") && Contains("187.9"));
+  CHECK_THAT(run.err, Contains("all_reduce"));  // below what the machine's file says
+}
+
+TEST_CASE("formats: YAML stands wherever a spec does") {
+  const Room room;
+  room.put("run.yaml", "base_model: NousResearch/Llama-2-7b-hf\nsequence_len: 2048\nmicro_batch_size: 1\ngradient_accumulation_steps: 8\nbf16: true\ngradient_checkpointing: true\nfsdp: [full_shard]\n");
+  const Run run = room.shell("$M plan run.yaml --on sim:8xH100-SXM5-80GB --set dp=8 --set global_batch=64");
+  INFO(run.out << run.err);
+  CHECK(run.code == 0);
+  CHECK_THAT(run.out, Contains("ranks        8 = tp 1 x dp 8") && Contains("full recompute"));
+  room.put("odd.yaml", "a: 1\n");
+  CHECK_THAT(room.shell("$M import odd.yaml").err, Contains("a YAML of no trainer that is known"));
+}

@@ -66,6 +66,41 @@ TEST_CASE("why a layout is not the best: what it takes longer, that it does not 
   CHECK_THAT(unknown.err, Contains("--why tpp=3") && Contains("tp"));
 }
 
+TEST_CASE("a search leaves a margin of memory: the framework's, or the one that is asked for") {
+  const Room room;
+  room.put("s.json", R"({"model": "gpt2-124m", "seq": 512, "global_batch": 16, "precision": "bf16", "tp": [1, 2], "micro_batch": "any"})");
+  const auto search = [&](const std::string& options) { return room.shell("$M search s.json --on sim:4xA100-SXM4-80GB --no-front --best 1 --out o --quiet " + options); };
+  const Run plain = search("");
+  INFO(plain.out << plain.err);
+  CHECK_THAT(plain.out, Contains("No framework was named") && Contains("--set framework=megatron-core") && !Contains("margin:"));
+  const Run megatron = search("--set framework=megatron-core");
+  CHECK_THAT(megatron.out, !Contains("No framework was named") && Contains("left as a margin: 5 % for fragments of megatron-core's allocator; --memory-margin changes it"));
+  const auto best = [&] { return read_result_file(room / "o/results.json").points.at(0); };
+  const double held = *best().reserved_memory_mib;
+  // A margin that leaves less than the best one took: another is the best, and it keeps the margin.
+  const double usable = read_result_file(room / "o/results.json").environment.at("usable_memory_mib").get<double>();
+  const Run tight = search(fmt::format("--set framework=megatron-core --memory-margin {}MiB", usable - held + 1));
+  INFO(tight.out << tight.err);
+  REQUIRE(tight.code == 0);
+  CHECK(*best().reserved_memory_mib < held);
+  CHECK_THAT(search("--memory-margin 100%").err, Contains("[--memory-margin] no share of the memory, got \"100%\""));
+  CHECK_THAT(search("--memory-margin 900GiB").err, Contains("[--memory-margin] no memory is left"));
+  CHECK_THAT(search("--set framework=megatron-core --set memory_limit=20GiB").out, Contains("of 20.00 GiB a rank.") && !Contains("as a margin"));
+}
+
+TEST_CASE("a field that is given is searched as given, and why no layout can be is said") {
+  const Room room;
+  // On a mesh without data parallelism no strategy offers zero 1.
+  room.put("s.json", R"({"model": "gpt2-124m", "seq": 512, "global_batch": 16, "precision": "bf16", "zero": 1, "dp": [1], "tp": "any", "pp": "any", "micro_batch": [1]})");
+  const Run run = room.shell("$M search s.json --on sim:4xA100-SXM4-80GB --why tp=2,pp=2 --out o --quiet");
+  INFO(run.out << run.err);
+  CHECK(run.code == 0);
+  CHECK_THAT(run.out, Contains("## Why not tp=2,pp=2") && (Contains("slower than") || Contains("It is the best")));
+  const Run none = room.shell("$M search s.json --on sim:4xA100-SXM4-80GB --set tp=[2,8] --set pp=1 --set dp=[2] --set global_batch=3 --why tp=2 --out o2 --quiet");
+  INFO(none.out << none.err);
+  CHECK_THAT(none.out, Contains("None of these layouts can be:") && Contains("global_batch 3"));
+}
+
 TEST_CASE("the fewest devices that reach a rate, and the rate per device") {
   const Room room;
   room.put("s.json", kSearchSpec);

@@ -129,7 +129,7 @@ TEST_CASE("in small spaces the search finds what simulating everything finds") {
       CHECK(t.floor.total_bytes() > 0);
       CHECK(t.floor.total_bytes() <= *t.result.peak_memory_mib * 1048576);
       if (t.fits)
-        all.push_back(score(mbench::search::Objective::time, t.result.iteration_ms->mean, *t.result.peak_memory_mib, p.world()));
+        all.push_back(score(mbench::search::Objective::time, t.result.iteration_ms->mean, t.needed_mib, p.world()));
       else
         ++not_fitting;
       return true;
@@ -137,9 +137,14 @@ TEST_CASE("in small spaces the search finds what simulating everything finds") {
     CHECK(ids.size() >= end.layouts);
     if (end.meshes_opened == end.meshes) CHECK(ids.size() <= end.layouts + end.larger_micro_batches + end.undercut);
     std::sort(all.begin(), all.end());
+    // The first leaves most memory free of those as fast as the fastest; the others are in the order of their times.
+    std::vector<std::pair<double, double>> best = all;
+    const auto as_fast = std::find_if(best.begin(), best.end(), [&](const auto& s) { return s.first > best[0].first * mbench::search::kAsFast; });
+    const auto roomiest = std::min_element(best.begin(), as_fast, [](const auto& a, const auto& b) { return a.second < b.second; });
+    std::rotate(best.begin(), roomiest, roomiest + 1);
     for (std::size_t i = 0; i < end.best.size(); ++i) {
-      CHECK(end.best[i].result.iteration_ms->mean == all[i].first);
-      CHECK(*end.best[i].result.peak_memory_mib == all[i].second);
+      CHECK(end.best[i].result.iteration_ms->mean == best[i].first);
+      CHECK(end.best[i].needed_mib == best[i].second);
     }
     // The front: what nothing beats in both.
     std::vector<std::pair<double, double>> front;
@@ -148,7 +153,7 @@ TEST_CASE("in small spaces the search finds what simulating everything finds") {
     REQUIRE(end.front.size() == front.size());
     for (std::size_t i = 0; i < front.size(); ++i) {
       CHECK(end.front[i].result.iteration_ms->mean == front[i].first);
-      CHECK(*end.front[i].result.peak_memory_mib == front[i].second);
+      CHECK(end.front[i].needed_mib == front[i].second);
     }
     const Confirmed confirmed = confirm(space, place, options, end);
     CHECK(confirmed.layouts == ids.size());

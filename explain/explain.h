@@ -1,0 +1,14 @@
+// "Is my number expected, and where is the rest?" A measured step beside a simulated one: the gap, by part where parts were measured, and what could hold it.
+#pragma once
+#include <string>
+
+#include "engine/sim/machine.h"
+#include "explain/peers.h"
+#include "explain/suspects.h"
+
+namespace mbench::explain {
+
+// In markdown. `run.expected` has the time of the step.
+std::string explain(const Run& run, const Interval& interval, const std::string& measured_where, const Simulate& simulate);
+
+}  // namespace mbench::explain
