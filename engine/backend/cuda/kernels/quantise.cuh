@@ -227,7 +227,8 @@ __global__ void __launch_bounds__(kCastThreads, kCastBlocks) quantise_squares(Bl
 }
 
 template <class T, bool Wide>
-__global__ void __launch_bounds__(kCastThreads, kCastBlocks) fp8_transpose(const T* x, std::int64_t rows, std::int64_t cols, std::int64_t tiles, T* y) {
+__global__ void __launch_bounds__(kCastThreads, kCastBlocks)
+    fp8_transpose(const T* x, std::int64_t rows, std::int64_t cols, std::int64_t tiles, T* y) {
   __shared__ CastWords words;
   for (std::int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     const CastPlace p(tile, rows, cols);
@@ -352,7 +353,8 @@ void enqueue(Stream& stream, const ops::QuantiseBlocks& op) {
                                op.inverse ? op.inverse.shape()[1] : 0,
                                op.transposed_inverse ? op.transposed_inverse.shape()[1] : 0};
     with_wide(cast_is_wide(a.x, a.y, a.transposed, rows, cols), [&](auto wide) {
-      stream.launch(op.name, cast_shape(tiles), op.squares ? quantise_squares<T, e4m3, wide()> : quantise_vectors<T, e4m3, wide()>, a);
+      const auto kernel = op.squares ? quantise_squares<T, e4m3, wide()> : quantise_vectors<T, e4m3, wide()>;
+      stream.launch(op.name, cast_shape(tiles), kernel, a);
     });
   });
 }
