@@ -3,7 +3,9 @@
 #pragma once
 #include <functional>
 #include <string>
+#include <vector>
 
+#include "engine/base/gemm_choice.h"
 #include "engine/device/device.h"
 
 namespace mbench {
@@ -21,6 +23,8 @@ class StreamDevice : public Device {
   virtual void while_waiting(std::function<void(double)> check) = 0;
   // Is called when a recorded step has been enqueued again.
   virtual void after_replay(std::function<void()> call) = 0;
+  // GEMMs of which the clock chose where the epilogue runs, in the order in which it did.
+  virtual std::vector<GemmChoice> gemm_choices() const { return {}; }
 };
 
 }  // namespace mbench

@@ -194,6 +194,39 @@ void read(const json& value, const std::string& where, std::vector<StepParts>& o
   out = std::move(ranks);
 }
 
+// {"count": 2, "separate": 1, "gemms": [{"gemm": "...", "chosen": "fused", "fused_us": 12.5, "separate_us": 14.1}, ...]}
+ordered_json written(const std::vector<GemmChoice>& gemms) {
+  if (gemms.empty()) return nullptr;
+  ordered_json list = ordered_json::array();
+  for (const GemmChoice& g : gemms)
+    list.push_back({{"gemm", g.gemm},
+                    {"chosen", g.fused ? "fused" : "separate"},
+                    {"fused_us", written(rounded(g.fused_us))},
+                    {"separate_us", written(rounded(g.separate_us))}});
+  const auto separate = std::count_if(gemms.begin(), gemms.end(), [](const GemmChoice& g) { return !g.fused; });
+  return {{"count", gemms.size()}, {"separate", separate}, {"gemms", std::move(list)}};
+}
+
+void read(const json& value, const std::string& where, std::vector<GemmChoice>& out) {
+  require_object(value, where);
+  const json* list = known(value, "gemms");
+  if (!list || !list->is_array()) fail(ErrorKind::bad_input, where, "\"gemms\" is missing, need an array of GEMMs");
+  std::vector<GemmChoice> gemms;
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    const json& one = (*list)[i];
+    const std::string at = fmt::format("{}.gemms[{}]", where, i);
+    require_object(one, at);
+    const json *gemm = known(one, "gemm"), *chosen = known(one, "chosen");
+    if (!gemm || !chosen) fail(ErrorKind::bad_input, at, "\"gemm\" or \"chosen\" is missing, need both");
+    const std::string how = read_string(*chosen, at + ".chosen");
+    if (how != "fused" && how != "separate")
+      fail(ErrorKind::bad_input, at + ".chosen", "unknown value, got \"{}\", need \"fused\" or \"separate\"", how);
+    gemms.push_back({read_string(*gemm, at + ".gemm"), how == "fused", required_number(one, "fused_us", at),
+                     required_number(one, "separate_us", at)});
+  }
+  out = std::move(gemms);
+}
+
 // The lines of the table.
 
 // A number, a count or a text.
@@ -225,6 +258,12 @@ Metric series(const char* name, std::string_view unit, std::vector<double> R::*m
           [member, range](R& r, const json& value, const std::string& where) {
             r.*member = read_numbers(value, where, range);
           }};
+}
+
+Metric gemms(const char* name, std::vector<GemmChoice> R::*member) {
+  Metric m = metric(name, "", member);
+  m.parts = {"count", "separate"};
+  return m;
 }
 
 Metric soak_windows(const char* name, std::optional<Soak> R::*member) {
@@ -298,6 +337,7 @@ const std::vector<Metric>& metrics() {
       published(metric("communication_fraction", "fraction", &R::communication_fraction, Merge::max)),
       published(metric("bubble_fraction", "fraction", &R::bubble_fraction, Merge::max)),
       anatomy("time_anatomy_ms", "ms", &R::time_anatomy_ms, kTimePartNames),
+      gemms("gemm_epilogues", &R::gemm_epilogues),
       series("losses", "", &R::losses, Range::any),
       series("gradient_norms", "", &R::gradient_norms, Range::any),
       series("auxiliary_losses", "", &R::auxiliary_losses, Range::any),

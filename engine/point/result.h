@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/base/category.h"
+#include "engine/base/gemm_choice.h"
 #include "engine/base/time_part.h"
 #include "engine/point/hosts.h"
 #include "engine/point/outcome.h"
@@ -63,6 +64,8 @@ struct PointResult {
   std::optional<double> host_memory_mib;
   std::optional<MemoryAnatomy> host_memory_anatomy_mib;
   std::optional<double> communication_fraction, bubble_fraction;
+  // On a GPU, of rank 0: GEMMs of which the clock chose where their epilogues run.
+  std::vector<GemmChoice> gemm_epilogues;
   std::vector<double> losses;
   std::vector<double> gradient_norms;
   std::vector<double>

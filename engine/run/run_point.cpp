@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "engine/comm/gather.h"
+#include "engine/device/stream_device.h"
 #include "engine/point/metrics.h"
 #include "engine/run/flops.h"
 #include "engine/run/soak.h"
@@ -402,6 +403,7 @@ PointResult run_point(const Point& p, const Plan& plan, Device& device, World& w
       mine.meter.matmul_flops / std::max<double>(1, static_cast<double>(mine.steps));
   figures.peak_flops = peak;
   figures.library = device.library_bytes();
+  if (const auto* stream = dynamic_cast<const StreamDevice*>(&device)) r.gemm_epilogues = stream->gemm_choices();
   figures.imbalance_sum = mine.router_load.sum;
   figures.dispatches = static_cast<double>(mine.router_load.count);
   figures.largest_imbalance = mine.router_load.largest;

@@ -1,4 +1,4 @@
-"""The steps that must pass: devices, ops, layouts, memory, repeat, sanitizer.
+"""The steps that must pass: devices, ops, attention, layouts, memory, repeat, sanitizer.
 
 Each takes the room and returns (result, a sentence, {"details", "goals", "tables"} as far as it has them).
 """
@@ -29,25 +29,33 @@ def devices(room):
     return "ok", "; ".join(gpus), {"details": about}
 
 
-def ops(room):
+def failures(text):
+    """Of what Catch2 printed until it was interrupted, which it reports as a failure of the case that it was in."""
+    reports = re.split(r"^.*FAILED:$", text, flags=re.M)[1:]
+    return sum("SIGINT" not in re.split(r"^={20,}$|^-{20,}$", report, maxsplit=1, flags=re.M)[0] for report in reports)
+
+
+def tests_of(room, chosen):
+    """The test cases of test_gpu that are chosen so."""
     if room.device != "cuda":
         return "not run", "needs a GPU", {}
     program = room.program("test_gpu")
     if not program:
         return "not run", f"no test_gpu in {room.programs}", {}
-    # To compile cuDNN's plans takes a second each: what needs none comes first.
-    results, said = [], []
-    for name, chosen in (("without cuDNN", "~[cudnn]"), ("cuDNN", "[cudnn]")):
-        code, text = room.run([program, chosen])
-        if code is None:
-            failed = re.findall(r"^.*FAILED:$", text, re.M)
-            results.append("failed" if failed else "cut off")
-            said.append(f"{name}: {len(failed)} failures until its time was up")
-            break
-        results.append("ok" if code == 0 else "failed")
-        said.append(f"{name}: " + " ".join(text.strip("= \n").splitlines()[-1:]))
-    result = "failed" if "failed" in results else "cut off" if "cut off" in results else "ok"
-    return result, "; ".join(said), {}
+    code, text = room.run([program, chosen])
+    if code is None:
+        failed = failures(text)
+        return ("failed" if failed else "cut off"), f"{failed} failures until its time was up", {}
+    return ("ok" if code == 0 else "failed"), " ".join(text.strip("= \n").splitlines()[-1:]), {}
+
+
+def ops(room):
+    return tests_of(room, "memory grows*,NCCL*" if room.tiny else "~[cudnn]")
+
+
+def attention(room):
+    """What needs cuDNN's plans, each of which takes a second to compile."""
+    return tests_of(room, "[cudnn]")
 
 
 def framework_of(p):
@@ -103,9 +111,11 @@ def layouts(room):
     few = [r for i, r in enumerate(spec["sweep"][key]) if i in FEW and r in rows]
     # (name, precision, what else differs, layouts); flash is held against core, with which it shares nothing but the result.
     plan = [("bf16", "bf16", {}, rows), ("flash", "bf16", FLASH, few), ("f32", "f32", {}, few), ("fp16", "fp16", {}, few)]
+    if room.part:  # by what is most worth knowing in less time
+        plan = [("bf16", "bf16", {}, few), *plan[1:2], ("bf16-rest", "bf16", {}, [r for r in rows if r not in few]), *plan[2:]]
     if room.tiny:
         plan = [(*plan[0][:3], few[:3]), (*plan[1][:3], few[:1]), (*plan[2][:3], few[:1])]
-    precisions = [precision for name, precision, _, _ in plan if name != "flash"]
+    precisions = list(dict.fromkeys(precision for name, precision, _, _ in plan if name != "flash"))
     reference = {p["precision"]: p for p in room.sweep("layouts/serial-cpu", over_precisions(spec, precisions), "cpu")}
     without_dropout = {**over_precisions(spec, ["bf16"]), "dropout": FLASH["dropout"]}
     reference["flash"], = room.sweep("layouts/serial-cpu-flash", without_dropout, "cpu")
@@ -222,6 +232,8 @@ TOOLS = (("memcheck", lambda name: "says what is missing" not in name),
          ("racecheck", lambda name: any(word in name for word in SHARING)),
          ("synccheck", lambda name: any(word in name for word in SHARING)),
          ("initcheck", lambda name: not any(word in name for word in ("products", "attention", "memory grows"))))
+# In a part, which has two minutes for it: races first, then the accesses of the same kernels.
+FEW_TOOLS = (TOOLS[1], ("memcheck", TOOLS[1][1]), TOOLS[3])
 
 
 def test_cases(room, program):
@@ -243,7 +255,8 @@ def sanitizer(room):
         return "not run", f"no test_gpu in {room.programs}", {}
     if not shutil.which("compute-sanitizer", path=room.environment.get("PATH")):
         return "not run", "compute-sanitizer is not installed", {}
-    todo = [(tool, name) for tool, wanted in TOOLS for name in test_cases(room, program) if wanted(name)]
+    tools = FEW_TOOLS if room.part else TOOLS
+    todo = [(tool, name) for tool, wanted in tools for name in test_cases(room, program) if wanted(name)]
     rows, bad, cut = [], 0, 0
     for tool, name in todo:
         try:
@@ -257,8 +270,8 @@ def sanitizer(room):
         else:
             bad += code != 0
             rows.append((tool, name, "ok" if code == 0 else "; ".join(told) or f"exit code {code}"))
-    clean = {tool: sum(1 for r in rows if r[0] == tool and r[2] == "ok") for tool, _ in TOOLS}
-    total = {tool: sum(1 for r in rows if r[0] == tool) for tool, _ in TOOLS}
-    said = ", ".join(f"{tool}: {clean[tool]} of {total[tool]} test cases clean" for tool, _ in TOOLS)
+    clean = {tool: sum(1 for r in rows if r[0] == tool and r[2] == "ok") for tool, _ in tools}
+    total = {tool: sum(1 for r in rows if r[0] == tool) for tool, _ in tools}
+    said = ", ".join(f"{tool}: {clean[tool]} of {total[tool]} test cases clean" for tool, _ in tools)
     result = "failed" if bad or not todo else "cut off" if cut else "ok"
     return result, said, {"tables": [record.table("compute-sanitizer", ["tool", "test case", ""], rows)]}

@@ -1,7 +1,7 @@
 """What a check writes: results.json and summary.md after every step, and what is kept of them. After every step too, all of it as one
 file, gpu-check.tar.gz: a machine that gives few files back, in no folders, gives that and summary.md.
 
-A step is {"step", "result", "seconds", "said", "when", "program", "details", "goals", "tables"}; its result is one of
+A step is {"step", "result", "seconds", "clock", "said", "when", "program", "part", "details", "goals", "tables"}; its result is one of
   ok        it ran to its end and all that it looked at was right
   failed    something was wrong
   cut off   its time was up; nothing was wrong so far, and what it had measured is there
@@ -31,6 +31,20 @@ def table(title, header, rows):
     lines = [f"### {title}", "", "| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
     lines += ["| " + " | ".join(str(cell).replace("|", "/") for cell in row) + " |" for row in rows]
     return "\n".join(lines) + "\n"
+
+
+def unpack(archive, out):
+    """Puts the files of an earlier call where it had them: only such as lie in its folder."""
+    root = os.path.abspath(out)
+    with tarfile.open(archive) as file:
+        for member in file.getmembers():
+            first, _, rest = member.name.partition("/")
+            path = os.path.abspath(os.path.join(root, rest))
+            if first != "gpu-check" or not rest or not member.isfile() or not path.startswith(root + os.sep):
+                continue
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with file.extractfile(member) as source, open(path, "wb") as target:
+                shutil.copyfileobj(source, target)
 
 
 class Record:

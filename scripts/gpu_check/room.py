@@ -32,8 +32,9 @@ class Room:
     def __init__(self, options):
         self.out = os.path.abspath(options.out)
         os.makedirs(self.out, exist_ok=True)
-        self.log = open(os.path.join(self.out, "log.txt"), "w" if options.only is None else "a")
+        self.log = open(os.path.join(self.out, "log.txt"), "a" if options.only is not None or getattr(options, "part", None) else "w")
         self.device, self.tiny, self.python = options.device, options.tiny, options.python
+        self.part = getattr(options, "part", None)  # first, second or third, of three short calls
         self.programs = options.programs and os.path.abspath(options.programs)
         self.own_environment = dict(os.environ)  # PyTorch runs in it: it brings its libraries along
         self.environment, self.missing_libraries = dict(os.environ), []

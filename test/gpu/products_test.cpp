@@ -1,4 +1,5 @@
 // Products on the GPU: their bits from device to device, and what tf32 rounds. Needs a GPU.
+#include "engine/device/stream_device.h"
 #include "test/gpu/twin.h"
 
 using namespace mbench;
@@ -90,4 +91,40 @@ TEST_CASE("tf32 rounds the operands of f32 products, and of no others") {
   INFO("largest difference " << worst << " of values of " << size);
   CHECK(worst > 1e-6 * size);  // 10 bits of fraction
   CHECK(worst < 5e-3 * size);
+}
+
+// Fused or separate, the op is the same, and what it adds to is added to once, however often the two were timed.
+TEST_CASE("the clock chooses where the epilogue of a large product runs, once, and the device says what it chose") {
+  Twin twin;
+  const auto& device = dynamic_cast<StreamDevice&>(twin.gpu());
+  const Sizes large{512, 256, 64}, small{32, 48, 64};
+  const auto gelu = [](const Sizes& z) {
+    return [z](Tensors& t, Device& on) {
+      Matmul op = forward(t, z, DType::bf16);
+      op.bias = t.in({z.n}, DType::bf16);
+      op.gelu_input = t.out({z.m, z.n}, DType::bf16);
+      run(on, op);
+    };
+  };
+  const auto bias_gradient = [](Tensors& t, Device& on) {
+    const Tensor dy = t.in({64, 512}, DType::bf16), x = t.in({64, 256}, DType::bf16);
+    Matmul op{Matrix(dy).t(), Matrix(x), Matrix(t.inout({512, 256}, DType::bf16))};
+    op.beta = 1;
+    op.bias_gradient = t.inout({512}, DType::bf16);
+    run(on, op);
+  };
+  twin.compare("small", gelu(small));
+  CHECK(device.gemm_choices().empty());
+  for (int call = 0; call < 2; ++call) twin.compare("GELU", gelu(large));
+  REQUIRE(device.gemm_choices().size() == 1);
+  for (int call = 0; call < 2; ++call) twin.compare("gradient of a bias", bias_gradient);
+  const std::vector<GemmChoice> choices = device.gemm_choices();
+  REQUIRE(choices.size() == 2);
+  CHECK(choices[0].gemm == "512 x 256 x 64, bf16 to bf16, bias, GELU");
+  CHECK(choices[1].gemm == "512 x 256 x 64, bf16 to bf16, gradient of bias");
+  for (const GemmChoice& c : choices) {
+    INFO(c.gemm << ": " << c.fused_us << " and " << c.separate_us << " us");
+    CHECK((c.fused_us > 0 && c.separate_us > 0));
+    CHECK(c.fused == (c.separate_us >= 0.9 * c.fused_us));
+  }
 }

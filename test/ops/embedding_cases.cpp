@@ -110,6 +110,8 @@ const Cases<ops::EmbeddingGrad> embedding_grad(reference, [](CaseList<ops::Embed
       if (type != DType::f16) {
         add(type, sum, {600, 100, 70, 5, 33}, true);
         for (const std::int64_t n : {33, 256}) add(type, sum, {600, 2, 2, 0, n}, true);  // token types
+        for (const std::int64_t n : {33, 64}) add(type, sum, {600, 3, 70, 0, n}, true);  // ids that fill several runs
+        add(type, sum, {2100, 1300, 1200, 5, 8}, true);  // two passes of the sort, by more than one block
       }
       for (const std::int64_t n : {3, 300}) add(type, sum, {200, 13, 9, 2, n}, false);
       for (const std::int64_t n : {8, 1024}) add(type, sum, {350, 100, 60, 20, n}, false);

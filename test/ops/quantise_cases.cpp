@@ -124,7 +124,7 @@ void reference(const ops::Fp8Transpose& op, Doubles& v) {
   for (std::size_t i = 0; i < rows * cols; ++i) v.out(op.y)[i % cols * rows + i / cols] = v[op.x][i];
 }
 
-const Shape kMatrices[] = {{1, 1}, {16, 48}, {33, 70}, {130, 31}, {64, 300}};
+const Shape kMatrices[] = {{1, 1}, {16, 48}, {33, 70}, {130, 31}, {64, 300}, {132, 264}};
 constexpr DType kFp8[] = {DType::e4m3, DType::e5m2};
 
 ops::Quantise quantise(Tensors& t, const Shape& s, DType from, DType to, bool straight, bool turned,

@@ -41,6 +41,7 @@ TEST_CASE("a result file has the measures of the table in its order, unknown as 
                                           "communication_fraction",
                                           "bubble_fraction",
                                           "time_anatomy_ms",
+                                          "gemm_epilogues",
                                           "losses",
                                           "gradient_norms",
                                           "auxiliary_losses",
@@ -83,10 +84,13 @@ TEST_CASE("each measure is read into its own place and nowhere else") {
     const nlohmann::json soak = {{"seconds", 9.5},  {"steps", 30}, {"window_steps", {10, 20}}, {"end_s", {4, 9.5}}, {"median_ms", {3, 4}},
                                  {"worst_ms", {5, 6}}, {"samples_per_s", {7.5, 8.5}}, {"clock_mhz", {2000, nullptr}}};
     const nlohmann::json rate = {{"mean", 1.5}, {"stddev", 2.5}};
+    const nlohmann::json gemms = nlohmann::json::parse(R"({"count": 2, "separate": 1, "gemms": [
+        {"gemm": "8 x 8", "chosen": "separate", "fused_us": 2.5, "separate_us": 2.0},
+        {"gemm": "8 x 16", "chosen": "fused", "fused_us": 1.0, "separate_us": 3.0}]})");
     bool read = false;
     for (const nlohmann::json& value : {nlohmann::json(7), nlohmann::json("words"),
                                         nlohmann::json({1.5, 2.5}), nlohmann::json::array({{1.5, 2.5, 3.5}, {0.0001}}), statistics, anatomy, time,
-                                        soak, rate}) {
+                                        soak, rate, gemms}) {
       PointResult r = empty;
       try {
         metric.read(r, value, "r: $." + metric.name);

@@ -6,6 +6,7 @@
 
 #include "engine/backend/cuda/device/cuda_memory.h"
 #include "engine/backend/cuda/device/launch.h"
+#include "engine/backend/cuda/matmul/matmul_plans.h"
 #include "engine/base/half.h"
 
 namespace mbench::cuda {
@@ -86,6 +87,10 @@ void CudaDevice::wait_until_ready(const Ask& ask) {
 
 void CudaDevice::wait() {
   wait_until_ready([this] { return cudaStreamQuery(stream_.get()); });
+}
+
+std::vector<GemmChoice> CudaDevice::gemm_choices() const {
+  return ops_.matmuls->choices();
 }
 
 void CudaDevice::need_no_capture(std::string_view call) const {

@@ -42,6 +42,7 @@ class CudaDevice final : public StreamDevice {
   void end_interval(int interval, Track track, std::string name, TimePart part, double* sum) override {
     if (interval >= 0) timer_.end(interval, track, std::move(name), {&at(meter().seconds, part), sum});
   }
+  std::vector<GemmChoice> gemm_choices() const override;
   void after_replay(std::function<void()> call) override { after_replay_ = std::move(call); }
   void while_waiting(std::function<void(double)> check) override { check_ = std::move(check); }
 

@@ -1,18 +1,19 @@
-// Rows of a table picked by ids, and the gradient: the same bits every time, without atomics on numbers.
+// Rows of a table picked by ids, and the gradient: the same bits every time, without atomics on numbers, linear in the ids.
 //
-// The gradient has two stages. The first compares every id with every later one, tiles of ids in shared
-// memory (count^2 / 2 comparisons, count^2 / 64 bytes from the cache), and notes for each id whether it stood
-// earlier and where it stands last. In the second a block takes each id that stands there for the first time,
-// walks the ids up to the last of its kind, adds their rows in order in f32 registers, and writes the row of
-// the table once. All occurrences of an id are thus one block's work (one for each 128 vectors of columns):
-// an id that fills the batch is what takes longest.
+// The gradient sorts the places of the ids by their rows (sort_rows.h) and cuts them into runs. A block adds a run's gradients, row after
+// row of the table, in f32 registers. A row whose places all lie in the run gets its sum at once; of one that goes on into the next run,
+// or comes from the one before, the part is kept. A second kernel adds the parts in order. So each row is written once, and an id that
+// fills the batch is the work of all blocks.
 //
 // Where the table has few rows (token types) every id fills much of the batch. There the ids are cut into chunks, of which a block
 // for each row of the table adds those that are its own, and the chunks' sums are added in order.
 #pragma once
+#include <type_traits>
+
 #include "engine/backend/cuda/kernels/column_sum.h"
 #include "engine/backend/cuda/kernels/each.h"
 #include "engine/backend/cuda/kernels/row.h"
+#include "engine/backend/cuda/kernels/sort_rows.h"
 #include "engine/backend/cuda/kernels/types.h"
 #include "engine/ops/embedding.h"
 
@@ -47,94 +48,95 @@ struct EmbeddingEach {
   }
 };
 
-inline constexpr int kIdTile = 256;
-
-// Two integers for each id, zero at first: whether the same id stood earlier, and the place of its last
-// occurrence (0: this one).
-struct Places {
-  int *earlier, *last;
-};
-
-template <int Threads>
-__global__ void __launch_bounds__(Threads) clear_places(Places places, int count) {
-  const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  if (i >= count) return;
-  places.earlier[i] = 0;
-  places.last[i] = 0;
-}
-
-// Block (x, y) compares tile x with tile x + y. Whoever finds an id again notes the same: the order does not
-// matter.
-template <int Threads>
-__global__ void __launch_bounds__(Threads) find_places(const std::int64_t* ids, int count, Places places) {
-  __shared__ SharedArray<std::int64_t, Threads> tile;
-  const int lane = static_cast<int>(threadIdx.x), i = static_cast<int>(blockIdx.x) * Threads + lane;
-  const int begin = static_cast<int>(blockIdx.x + blockIdx.y) * Threads;
-  if (begin >= count) return;  // the whole block
-  tile[lane] = begin + lane < count ? ids[begin + lane] : 0;
-  __syncthreads();
-  if (i >= count) return;
-  const std::int64_t id = ids[i];
-  const int size = count - begin < Threads ? count - begin : Threads;
-  int last = 0;
-  for (int j = 0; j < size; ++j) {
-    if (tile[j] != id || begin + j <= i) continue;
-    last = begin + j;
-    places.earlier[last] = 1;
-  }
-  if (last > 0) atomicMax(places.last + i, last);
-}
+inline constexpr int kRunIds = kWarp;  // of a run, or a multiple of it
+inline constexpr int kLoadedIds = 8;   // gradients that a thread loads before it adds one
+inline constexpr std::int64_t kRunSums = 8 << 20;  // f32 of the parts that runs keep, at most (but for two rows)
 
 template <class TY, class TT>
 struct EmbeddingGradArguments {
-  const std::int64_t* ids;
+  SortedRows sorted;
   const TY* dy;
   TT* dtable;
-  Places places;
-  int count;
-  std::int64_t cols, first_row, local;
+  float* parts;  // [runs, 2, cols]: of the row that the run begins with where it comes from the run before, and of the one that goes on
+  int count, run, runs;
+  std::int64_t cols, local;
+
+  __device__ int row(int i) const { return sorted.rows[i]; }
+  __device__ float* part(int run, int which) const { return parts + (2 * std::int64_t{run} + which) * cols; }
+  template <int V>
+  __device__ void add_to_table(int row, std::int64_t col, Floats<V> sum) const {
+    TT* to = dtable + row * cols + col;
+    const Floats<V> was = load<V>(to);
+#pragma unroll
+    for (int k = 0; k < V; ++k) sum.v[k] += was.v[k];
+    store(to, sum);
+  }
 };
 
-// Block (i, y): id i, and its y-th part of the columns.
+template <int V>
+__device__ inline void add_to(Floats<V>& sum, const Floats<V>& x) {
+#pragma unroll
+  for (int k = 0; k < V; ++k) sum.v[k] += x.v[k];
+}
+
+// Block (i, y): run i, and its y-th part of the columns.
 template <int V, class TY, class TT>
-__global__ void __launch_bounds__(kColumnThreads) embedding_grad(EmbeddingGradArguments<TY, TT> a) {
-  __shared__ SharedArray<int, kColumnThreads> found;
-  __shared__ SharedArray<int, kColumnThreads / kWarp> counts;
-  const int i = static_cast<int>(blockIdx.x);
-  const std::int64_t id = a.ids[i], row = id - a.first_row;
-  if (row < 0 || row >= a.local || a.places.earlier[i] != 0) return;  // the whole block
+__global__ void __launch_bounds__(kColumnThreads) add_runs(EmbeddingGradArguments<TY, TT> a) {
+  __shared__ SharedArray<int, kRunIds> rows;
+  __shared__ SharedArray<int, kRunIds> places;
+  const int run = static_cast<int>(blockIdx.x), begin = run * a.run, end = begin + a.run < a.count ? begin + a.run : a.count;
   const std::int64_t col = (static_cast<std::int64_t>(blockIdx.y) * kColumnThreads + threadIdx.x) * V;
-  const bool mine = col < a.cols;
+  const int before = begin > 0 ? a.row(begin - 1) : -1, after = end < a.count ? a.row(end) : -1;
+  int row = a.row(begin);
+  bool from_before = row == before;
   Floats<V> sum = filled<V>(0);
-  const auto add = [&](int from) {
-    if (!mine) return;
-    const Floats<V> d = load<V>(a.dy + from * a.cols + col);
-#pragma unroll
-    for (int k = 0; k < V; ++k) sum.v[k] += d.v[k];
+  const auto finish = [&](bool goes_on) {
+    if (row >= a.local || col >= a.cols) return;
+    if (from_before)
+      store(a.part(run, 0) + col, sum);
+    else if (goes_on)
+      store(a.part(run, 1) + col, sum);
+    else
+      a.add_to_table(row, col, sum);
   };
-  add(i);
-  const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
-  for (int begin = i + 1; begin <= a.places.last[i]; begin += kColumnThreads) {
-    const int at = begin + static_cast<int>(threadIdx.x);
-    const bool same = at < a.count && a.ids[at] == id;
-    const unsigned lanes = __ballot_sync(kAllLanes, same);
-    if (lane == 0) counts[warp] = __popc(lanes);
+  for (int first = begin; first < end; first += kRunIds) {
+    const int here = end - first < kRunIds ? end - first : kRunIds, lane = static_cast<int>(threadIdx.x);
+    __syncthreads();  // the ids before have been read
+    if (lane < here) rows[lane] = a.row(first + lane), places[lane] = a.sorted.places[first + lane];
     __syncthreads();
-    int before = 0, all = 0;
-    for (int w = 0; w < kColumnThreads / kWarp; ++w) {
-      if (w < warp) before += counts[w];
-      all += counts[w];
-    }
-    if (same) found[before + __popc(lanes & ((1u << lane) - 1u))] = at;
-    __syncthreads();
-    for (int k = 0; k < all; ++k) add(found[k]);  // all have, before the next tile's first barrier is passed
-  }
-  if (!mine) return;
-  TT* to = a.dtable + row * a.cols + col;
-  const Floats<V> was = load<V>(to);
+    for (int from = 0; from < here; from += kLoadedIds) {
+      Pack<TY, V> loaded[kLoadedIds];
 #pragma unroll
-  for (int k = 0; k < V; ++k) sum.v[k] += was.v[k];
-  store(to, sum);
+      for (int k = 0; k < kLoadedIds; ++k)
+        if (from + k < here && rows[from + k] < a.local && col < a.cols)
+          loaded[k] = load_pack<V>(a.dy + places[from + k] * a.cols + col);
+#pragma unroll
+      for (int k = 0; k < kLoadedIds; ++k) {
+        if (from + k >= here || rows[from + k] >= a.local) continue;
+        if (rows[from + k] != row) {
+          finish(false);
+          row = rows[from + k], from_before = false, sum = filled<V>(0);
+        }
+        add_to(sum, floats_of(loaded[k]));
+      }
+    }
+  }
+  finish(row == after);
+}
+
+// Block (i, y): the row that run i ends with, if it begins there and goes on, and its y-th part of the columns.
+template <int V, class TY, class TT>
+__global__ void __launch_bounds__(kColumnThreads) add_parts(EmbeddingGradArguments<TY, TT> a) {
+  const int run = static_cast<int>(blockIdx.x), begin = run * a.run, next = begin + a.run;
+  const std::int64_t col = (static_cast<std::int64_t>(blockIdx.y) * kColumnThreads + threadIdx.x) * V;
+  if (next >= a.count || col >= a.cols) return;
+  const int row = a.row(next - 1);
+  if (row >= a.local || a.row(next) != row) return;
+  if (begin > 0 && a.row(begin - 1) == row) return;  // it comes from the run before
+  Floats<V> sum = load<V>(a.part(run, 1) + col);
+#pragma unroll 4
+  for (int other = run + 1; other < a.runs && a.row(other * a.run) == row; ++other) add_to(sum, load<V>(a.part(other, 0) + col));
+  a.add_to_table(row, col, sum);
 }
 
 inline constexpr std::int64_t kSmallTable = 64;  // rows
@@ -207,35 +209,40 @@ void enqueue(Stream& stream, const ops::EmbeddingGrad& op) {
         enqueue_small_table<decltype(dy_type), decltype(table_type)>(stream, op);
       });
     });
-  const std::int64_t tiles = (count + kIdTile - 1) / kIdTile;
-  check(tiles <= 65535, op.name, "ids, got {}, need at most {}", count, 65535 * kIdTile);
-  int* scratch = static_cast<int*>(stream.scratch(static_cast<std::size_t>(2 * count) * sizeof(int)));
-  const Places places{scratch, scratch + count};
-  const int n = static_cast<int>(count);
-  const auto* ids = pointer<std::int64_t>(op.ids);
-  Launch shape;
-  shape.block_x = kIdTile;
-  shape.grid_x = static_cast<unsigned>(tiles);
-  stream.launch(op.name, shape, clear_places<kIdTile>, places, n);
-  shape.grid_y = static_cast<unsigned>(tiles);
-  stream.launch(op.name, shape, find_places<kIdTile>, ids, n, places);
+  const std::int64_t local = op.dtable.shape().rows();
+  const std::int64_t steps = std::max<std::int64_t>(1, (2 * count * cols / kRunSums + kRunIds - 1) / kRunIds), run = steps * kRunIds;
+  const std::int64_t runs = (count + run - 1) / run;
+  auto* parts = static_cast<float*>(
+      stream.scratch(static_cast<std::size_t>(2 * runs * cols) * sizeof(float) + sort_scratch(count) * sizeof(int)));
+  const SortedRows sort = sorted(stream, op.name, pointer<std::int64_t>(op.ids), count, op.first_row, local,
+                                 reinterpret_cast<int*>(parts + 2 * runs * cols));
   with_float(op.name, op.dy.dtype(), [&](auto dy_type) {
     with_float(op.name, op.dtable.dtype(), [&](auto table_type) {
       using TY = decltype(dy_type);
       using TT = decltype(table_type);
       constexpr int V = width_of<TY, TT>();
-      const EmbeddingGradArguments<TY, TT> a{ids,  pointer<TY>(op.dy), pointer<TT>(op.dtable),  places, n,
-                                             cols, op.first_row,       op.dtable.shape().rows()};
-      const bool wide = cols % V == 0 && aligned<V>(a.dy) && aligned<V>(a.dtable);
-      const std::int64_t width = kColumnThreads * (wide ? V : 1);
-      Launch sums;
-      sums.block_x = kColumnThreads;
-      sums.grid_x = static_cast<unsigned>(count);
-      sums.grid_y = static_cast<unsigned>((cols + width - 1) / width);
-      if (wide)
-        stream.launch(op.name, sums, embedding_grad<V, TY, TT>, a);
+      const EmbeddingGradArguments<TY, TT> a{sort,
+                                             pointer<TY>(op.dy),
+                                             pointer<TT>(op.dtable),
+                                             parts,
+                                             static_cast<int>(count),
+                                             static_cast<int>(run),
+                                             static_cast<int>(runs),
+                                             cols,
+                                             local};
+      const auto launch = [&](auto width) {
+        constexpr int kWidth = width();
+        Launch shape;
+        shape.block_x = kColumnThreads;
+        shape.grid_x = static_cast<unsigned>(runs);
+        shape.grid_y = static_cast<unsigned>((cols + kColumnThreads * kWidth - 1) / (kColumnThreads * kWidth));
+        stream.launch(op.name, shape, add_runs<kWidth, TY, TT>, a);
+        stream.launch(op.name, shape, add_parts<kWidth, TY, TT>, a);
+      };
+      if (cols % V == 0 && aligned<V>(a.dy) && aligned<V>(a.dtable))
+        launch(std::integral_constant<int, V>());
       else
-        stream.launch(op.name, sums, embedding_grad<1, TY, TT>, a);
+        launch(std::integral_constant<int, 1>());
     });
   });
 }

@@ -53,11 +53,21 @@ struct LayerNormGradArguments {
   std::int64_t rows, n, chunk_rows, chunks;
 };
 
+// One row as the gradient reads it.
+template <class T, int V, int Items>
+struct LayerNormGradRow {
+  Row<T, V, Items> x, dy;
+  float mean, rstd;
+  __device__ LayerNormGradRow(const LayerNormGradArguments<T>& a, std::int64_t r)
+      : x(a.x + r * a.n, a.n), dy(a.dy + r * a.n, a.n), mean(a.mean[r]), rstd(a.rstd[r]) {}
+};
+
 // With xhat = (x - mean) rstd and g = dy gamma: dx = rstd (g - mean(g) - xhat mean(g xhat)). A block (or a
 // warp) takes the rows of one chunk, one after the other; each thread keeps the sums of its columns, in
-// registers or, for rows that do not fit there, in its own places of `partial`.
-template <class T, int V, int Items>
-__global__ void __launch_bounds__(kNormGradThreads) layer_norm_grad(LayerNormGradArguments<T> a) {
+// registers or, for rows that do not fit there, in its own places of `partial`. `Ahead`: the next row is loaded before this one is
+// reduced, so that memory has work while the threads wait for each other.
+template <class T, int V, int Items, bool Ahead>
+__global__ void __launch_bounds__(Ahead ? kAheadThreads : kNormGradThreads) layer_norm_grad(LayerNormGradArguments<T> a) {
   __shared__ SharedArray<Pair, kWarp> parts;
   const std::int64_t chunk = own_row(), n = a.n;
   if (chunk >= a.chunks) return;
@@ -72,12 +82,14 @@ __global__ void __launch_bounds__(kNormGradThreads) layer_norm_grad(LayerNormGra
     if constexpr (Items == 0)
       for (int k = 0; k < V; ++k) dgamma[col + k] = dbeta[col + k] = 0;
   });
+  LayerNormGradRow<T, V, Items> row(a, begin);
   for (std::int64_t r = begin; r < end; ++r) {
-    const Row<T, V, Items> x(a.x + r * n, n), dy(a.dy + r * n, n);
-    const float mean = a.mean[r], rstd = a.rstd[r];
+    const LayerNormGradRow<T, V, Items> next(a, Ahead && r + 1 < end ? r + 1 : r);
+    if constexpr (!Ahead) row = next;
+    const float mean = row.mean, rstd = row.rstd;
     Pair sums{0, 0};
     for_row<V, Items>(n, [&](int item, std::int64_t col) {
-      const Floats<V> xs = x.at(item, col), ds = dy.at(item, col), gamma = load<V>(a.gamma + col);
+      const Floats<V> xs = row.x.at(item, col), ds = row.dy.at(item, col), gamma = load<V>(a.gamma + col);
 #pragma unroll
       for (int k = 0; k < V; ++k) {
         const float xhat = (xs.v[k] - mean) * rstd, g = ds.v[k] * gamma.v[k];
@@ -92,21 +104,23 @@ __global__ void __launch_bounds__(kNormGradThreads) layer_norm_grad(LayerNormGra
         }
       }
     });
+    const Row<T, V, Ahead ? Items : 0> residual(a.residual != nullptr ? a.residual + r * n : a.x + r * n, n);
     sums = row_reduce(sums, Pair{0, 0}, parts, Sum());
     const float mean_g = sums.a * inv_n, mean_gx = sums.b * inv_n;
     for_row<V, Items>(n, [&](int item, std::int64_t col) {
-      const Floats<V> xs = x.at(item, col), gamma = load<V>(a.gamma + col);
-      Floats<V> d = dy.at(item, col);
+      const Floats<V> xs = row.x.at(item, col), gamma = load<V>(a.gamma + col);
+      Floats<V> d = row.dy.at(item, col);
 #pragma unroll
       for (int k = 0; k < V; ++k)
         d.v[k] = rstd * (d.v[k] * gamma.v[k] - mean_g - (xs.v[k] - mean) * rstd * mean_gx);
       if (a.residual != nullptr) {
-        const Floats<V> more = load<V>(a.residual + r * n + col);
+        const Floats<V> more = residual.at(item, col);
 #pragma unroll
         for (int k = 0; k < V; ++k) d.v[k] += more.v[k];
       }
       store(a.dx + r * n + col, d);
     });
+    if constexpr (Ahead) row = next;
   }
   if constexpr (Items > 0)
     for_row<V, Items>(n, [&](int item, std::int64_t col) {
@@ -151,13 +165,9 @@ void enqueue(Stream& stream, const ops::LayerNormGrad& op) {
     a.partial =
         static_cast<float*>(stream.scratch(static_cast<std::size_t>(2 * a.chunks * n) * sizeof(float)));
     const bool wide = n % V == 0 && aligned<V>(a.dy, a.x, a.gamma, a.residual, a.dx);
-    const Launch shape = row_shape(a.chunks, n, wide ? V : 1, kNormGradThreads);
-    if (wide && row_fits(n, V, kNormGradThreads))
-      stream.launch(op.name, shape, layer_norm_grad<T, V, kItems>, a);
-    else if (wide)
-      stream.launch(op.name, shape, layer_norm_grad<T, V, 0>, a);
-    else
-      stream.launch(op.name, shape, layer_norm_grad<T, 1, 0>, a);
+    with_norm_gradient<V>(a.chunks, n, wide, [&](auto width, auto items, auto ahead, const Launch& shape) {
+      stream.launch(op.name, shape, layer_norm_grad<T, width(), items(), ahead()>, a);
+    });
     with_float(op.name, op.dgamma.dtype(), [&](auto gamma_type) {
       with_float(op.name, op.dbeta.dtype(), [&](auto beta_type) {
         using TG = decltype(gamma_type);

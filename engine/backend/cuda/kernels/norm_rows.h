@@ -1,5 +1,7 @@
 // What the norms' kernels share: threads for a row, and chunks of rows for their gradients.
 #pragma once
+#include <type_traits>
+
 #include "engine/backend/cuda/kernels/row.h"
 #include "engine/backend/cuda/kernels/types.h"
 #include "engine/ops/matrix.h"
@@ -7,12 +9,32 @@
 namespace mbench::cuda {
 
 inline constexpr int kNormThreads = 1024, kNormGradThreads = 384;  // the gradient needs more registers
+// A gradient that loads the next row while it reduces one keeps two rows: fewer vectors of each, in more threads.
+inline constexpr int kAheadItems = 2, kAheadThreads = 512;
 
-// Chunks by the shape alone: many enough to fill a GPU, few enough that their sums cost little beside the
-// rows.
+// Chunks by the shape alone: many enough that their threads fill a GPU (16 warps for each of 132 multiprocessors), few enough that
+// their sums cost little compared with the rows.
 inline std::int64_t norm_chunk_rows(std::int64_t rows, std::int64_t n) {
-  const std::int64_t most = std::clamp<std::int64_t>((std::int64_t{1} << 20) / n, 128, 1024);
+  const std::int64_t most = std::clamp<std::int64_t>((std::int64_t{1} << 20) / n, 128, 4096);
   return std::max<std::int64_t>(4, (rows + most - 1) / most);
+}
+
+// How a norm's gradient walks its rows: launch(vectors, items, whether the next row is loaded ahead, shape) with constants.
+template <int V, class Launcher>
+void with_norm_gradient(std::int64_t chunks, std::int64_t n, bool wide, const Launcher& launch) {
+  using std::integral_constant;
+  const auto in_turn = [&](auto width, auto items) {
+    launch(width, items, integral_constant<bool, false>(), row_shape(chunks, n, width(), kNormGradThreads));
+  };
+  if (wide && n <= std::int64_t{kAheadThreads} * kAheadItems * V)  // a row of kItems vectors in half as many threads is as long
+    launch(integral_constant<int, V>(), integral_constant<int, kAheadItems>(), integral_constant<bool, true>(),
+           row_shape(chunks, n * kItems / kAheadItems, V, kAheadThreads));
+  else if (wide && row_fits(n, V, kNormGradThreads))
+    in_turn(integral_constant<int, V>(), integral_constant<int, kItems>());
+  else if (wide)
+    in_turn(integral_constant<int, V>(), integral_constant<int, 0>());
+  else
+    in_turn(integral_constant<int, 1>(), integral_constant<int, 0>());
 }
 
 // Where the rows of a batch of matrices lie, counted through all of them.

@@ -1,6 +1,9 @@
 // FP8 operands: maxima, scales, casts and transposes. A maximum is the same in any order; what blocks of threads found goes through
 // scratch to a second kernel.
 #pragma once
+#include <type_traits>
+
+#include "engine/backend/cuda/kernels/cast_tile.h"
 #include "engine/backend/cuda/kernels/each.h"
 #include "engine/backend/cuda/kernels/row.h"
 #include "engine/backend/cuda/kernels/types.h"
@@ -8,13 +11,7 @@
 
 namespace mbench::cuda {
 
-inline constexpr int kCastTile = 32, kCastLines = 8;  // a block of 32 x 8 threads walks over tiles of 32 x 32
-inline constexpr std::int64_t kScaleBlock = ops::QuantiseBlocks::kBlock;
-
-template <class E>
-__device__ inline std::uint8_t fp8_code(float x) {
-  return fp8_from_float<E>(x);
-}
+static_assert(ops::QuantiseBlocks::kBlock == kCastTile, "a tile has one scale, or one for each of its rows or columns");
 
 // *to = the larger of it and what the blocks found. One block.
 template <int Threads>
@@ -26,16 +23,20 @@ __global__ void __launch_bounds__(Threads) merge_maxima(const float* partial, st
   if (threadIdx.x == 0 && most > *to) *to = most;
 }
 
-template <class T>
+template <class T, int V>
 __global__ void __launch_bounds__(kFlatThreads) find_maxima(const T* x, std::int64_t n, float* partial) {
   __shared__ SharedArray<float, kWarp> parts;
-  const std::int64_t threads = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const std::int64_t threads = static_cast<std::int64_t>(gridDim.x) * blockDim.x, whole = n / V * V;
   float most = 0;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n;
-       i += threads) {
-    const float size = fabsf(to_f32(x[i]));
-    most = size > most ? size : most;
+  const auto look = [&](float z) { most = fabsf(z) > most ? fabsf(z) : most; };
+#pragma unroll 4
+  for (std::int64_t i = thread * V; i < whole; i += threads * V) {
+    const Floats<V> z = load<V>(x + i);
+#pragma unroll
+    for (int k = 0; k < V; ++k) look(z.v[k]);
   }
+  for (std::int64_t i = whole + thread; i < n; i += threads) look(to_f32(x[i]));
   most = row_reduce(most, 0.0f, parts, Max());
   if (threadIdx.x == 0) partial[blockIdx.x] = most;
 }
@@ -83,147 +84,165 @@ __global__ void __launch_bounds__(Threads) update_scales(UpdateScalesArguments a
   }
 }
 
-template <class T, class E>
+template <class T>
 struct QuantiseArguments {
   const T* x;
   const float* scale;
   std::uint8_t *y, *transposed;  // null: not wanted
   float* partial;                // [blocks], null: no maximum
-  std::int64_t rows, cols;
+  std::int64_t rows, cols, tiles;
 };
-template <class T, class E>
-__global__ void __launch_bounds__(kCastTile* kCastLines) quantise(QuantiseArguments<T, E> a) {
-  __shared__ SharedArray<std::uint8_t, kCastTile*(kCastTile + 1)> tile;
-  __shared__ SharedArray<float, kCastLines> parts;
-  const int lane = static_cast<int>(threadIdx.x), line = static_cast<int>(threadIdx.y);
-  const std::int64_t across = (a.cols + kCastTile - 1) / kCastTile,
-                     down = (a.rows + kCastTile - 1) / kCastTile;
-  const float scale = *a.scale;
-  float most = 0;
-  for (std::int64_t at = blockIdx.x; at < across * down; at += gridDim.x) {
-    const std::int64_t row0 = at / across * kCastTile, col0 = at % across * kCastTile;
-    __syncthreads();  // the tile before has been written out
-    for (int k = line; k < kCastTile; k += kCastLines) {
-      const std::int64_t row = row0 + k, col = col0 + lane;
-      if (row >= a.rows || col >= a.cols) continue;
-      const float x = to_f32(a.x[row * a.cols + col]), size = fabsf(x);
-      most = size > most ? size : most;
-      const std::uint8_t code = fp8_code<E>(scale * x);
-      if (a.y != nullptr) a.y[row * a.cols + col] = code;
-      tile[k * (kCastTile + 1) + lane] = code;
+
+// The thread's codes by one scale, written both ways.
+template <class E, bool Wide, class T>
+__device__ inline void cast_tile(const CastPart<T, Wide>& part, const CastPlace& p, float scale, std::uint8_t* y, std::uint8_t* transposed,
+                                 CastWords& words) {
+  __syncthreads();  // the tile before has been written out
+#pragma unroll
+  for (int pass = 0; pass < kCastPasses; ++pass) {
+    Codes codes[kCastRows];
+#pragma unroll
+    for (int r = 0; r < kCastRows; ++r) {
+      Floats<kCastWidth> z = floats_of(part.x[pass][r]);
+#pragma unroll
+      for (int k = 0; k < kCastWidth; ++k) z.v[k] *= scale;
+      codes[r] = codes_of<E>(z);
+      if (y != nullptr) store_codes<Wide>(y, p, p.row(pass, r), codes[r]);
     }
-    __syncthreads();
-    if (a.transposed == nullptr) continue;
-    for (int k = line; k < kCastTile; k += kCastLines) {
-      const std::int64_t row = row0 + lane, col = col0 + k;
-      if (row < a.rows && col < a.cols) a.transposed[col * a.rows + row] = tile[lane * (kCastTile + 1) + k];
-    }
+    if (transposed != nullptr) turn(words, p, pass, codes);
   }
-  if (a.partial == nullptr) return;
-  most = warp_reduce(most, Max());
-  if (lane == 0) parts[line] = most;
   __syncthreads();
-  if (lane != 0 || line != 0) return;
-  for (int k = 1; k < kCastLines; ++k) most = parts[k] > most ? parts[k] : most;
-  a.partial[blockIdx.x] = most;
+  if (transposed != nullptr) store_turned<Wide>(words, p, transposed);
 }
 
-// As they stand: a warp for each block of 1 x 128.
-template <class T, class E>
+template <class T, class E, bool Wide>
+__global__ void __launch_bounds__(kCastThreads, kCastBlocks) quantise(QuantiseArguments<T> a) {
+  __shared__ CastWords words;
+  __shared__ SharedArray<float, kWarp> parts;
+  const float scale = *a.scale;
+  float most = 0;
+  for (std::int64_t tile = blockIdx.x; tile < a.tiles; tile += gridDim.x) {
+    const CastPlace p(tile, a.rows, a.cols);
+    const CastPart<T, Wide> part(a.x, p);
+    if (a.partial != nullptr) most = part.most(most);
+    cast_tile<E>(part, p, scale, a.y, a.transposed, words);
+  }
+  if (a.partial == nullptr) return;
+  most = row_reduce(most, 0.0f, parts, Max());
+  if (threadIdx.x == 0) a.partial[blockIdx.x] = most;
+}
+
+template <class T>
 struct BlocksArguments {
   const T* x;
   std::uint8_t *y, *transposed;
   float *inverse, *transposed_inverse;
-  std::int64_t rows, cols, ld, transposed_ld;  // the last two: of the scales of squares
+  std::int64_t rows, cols, tiles, ld, transposed_ld;  // the last two: of the scales of squares
 };
-template <class T, class E>
-__global__ void __launch_bounds__(kFlatThreads) quantise_rows(BlocksArguments<T, E> a) {
-  const std::int64_t across = (a.cols + kScaleBlock - 1) / kScaleBlock, warps = blockDim.x / kWarp;
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  for (std::int64_t at = blockIdx.x * warps + threadIdx.x / kWarp; at < a.rows * across;
-       at += gridDim.x * warps) {
-    const std::int64_t row = at / across, col0 = at % across * kScaleBlock;
-    const std::int64_t end = col0 + kScaleBlock < a.cols ? col0 + kScaleBlock : a.cols;
-    float most = 0;
-    for (std::int64_t col = col0 + lane; col < end; col += kWarp) {
-      const float size = fabsf(to_f32(a.x[row * a.cols + col]));
-      most = size > most ? size : most;
-    }
-    most = warp_reduce(most, Max());
-    const float scale = ops::fp8_scale(most, largest_of(DType::e4m3), true);
-    for (std::int64_t col = col0 + lane; col < end; col += kWarp)
-      a.y[row * a.cols + col] = fp8_code<E>(scale * to_f32(a.x[row * a.cols + col]));
-    if (lane == 0) a.inverse[at % across * a.rows + row] = 1.0f / scale;
-  }
-}
 
-// Transposed: a thread for each block of 128 x 1, neighbours on neighbouring columns.
-template <class T, class E>
-__global__ void __launch_bounds__(kFlatThreads) quantise_columns(BlocksArguments<T, E> a) {
-  const std::int64_t down = (a.rows + kScaleBlock - 1) / kScaleBlock;
-  const std::int64_t threads = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t at = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; at < a.cols * down;
-       at += threads) {
-    const std::int64_t col = at % a.cols, row0 = at / a.cols * kScaleBlock;
-    const std::int64_t end = row0 + kScaleBlock < a.rows ? row0 + kScaleBlock : a.rows;
-    float most = 0;
-    for (std::int64_t row = row0; row < end; ++row) {
-      const float size = fabsf(to_f32(a.x[row * a.cols + col]));
-      most = size > most ? size : most;
-    }
-    const float scale = ops::fp8_scale(most, largest_of(DType::e4m3), true);
-    for (std::int64_t row = row0; row < end; ++row)
-      a.transposed[col * a.rows + row] = fp8_code<E>(scale * to_f32(a.x[row * a.cols + col]));
-    a.transposed_inverse[at] = 1.0f / scale;
-  }
-}
-
-// A thread block for each block of 128 x 128.
-template <class T, class E>
-__global__ void __launch_bounds__(kFlatThreads) quantise_squares(BlocksArguments<T, E> a) {
-  __shared__ SharedArray<float, kWarp> parts;
-  const std::int64_t across = (a.cols + kScaleBlock - 1) / kScaleBlock,
-                     down = (a.rows + kScaleBlock - 1) / kScaleBlock;
-  for (std::int64_t at = blockIdx.x; at < across * down; at += gridDim.x) {
-    const std::int64_t row0 = at / across * kScaleBlock, col0 = at % across * kScaleBlock;
-    const std::int64_t rows = row0 + kScaleBlock < a.rows ? kScaleBlock : a.rows - row0;
-    const std::int64_t cols = col0 + kScaleBlock < a.cols ? kScaleBlock : a.cols - col0;
-    float most = 0;
-    for (std::int64_t i = threadIdx.x; i < rows * cols; i += blockDim.x) {
-      const float size = fabsf(to_f32(a.x[(row0 + i / cols) * a.cols + col0 + i % cols]));
-      most = size > most ? size : most;
-    }
-    most = row_reduce(most, 0.0f, parts, Max());
-    const float scale = ops::fp8_scale(most, largest_of(DType::e4m3), true);
-    for (std::int64_t i = threadIdx.x; i < rows * cols; i += blockDim.x) {
-      const std::int64_t row = row0 + i / cols, col = col0 + i % cols;
-      const std::uint8_t code = fp8_code<E>(scale * to_f32(a.x[row * a.cols + col]));
-      if (a.y != nullptr) a.y[row * a.cols + col] = code;
-      if (a.transposed != nullptr) a.transposed[col * a.rows + row] = code;
-    }
-    if (threadIdx.x != 0) continue;
-    if (a.inverse != nullptr) a.inverse[at / across * a.ld + at % across] = 1.0f / scale;
-    if (a.transposed_inverse != nullptr)
-      a.transposed_inverse[at % across * a.transposed_ld + at / across] = 1.0f / scale;
-  }
-}
-
-template <class T>
-__global__ void __launch_bounds__(kCastTile* kCastLines)
-    fp8_transpose(const T* x, std::int64_t rows, std::int64_t cols, T* y) {
-  __shared__ SharedArray<std::uint8_t, kCastTile*(kCastTile + 1)> tile;
-  const int lane = static_cast<int>(threadIdx.x), line = static_cast<int>(threadIdx.y);
-  const std::int64_t across = (cols + kCastTile - 1) / kCastTile, down = (rows + kCastTile - 1) / kCastTile;
-  for (std::int64_t at = blockIdx.x; at < across * down; at += gridDim.x) {
-    const std::int64_t row0 = at / across * kCastTile, col0 = at % across * kCastTile;
+// A scale for 128 elements of a row, and of a column of what is transposed. The matrix is read once.
+template <class T, class E, bool Wide>
+__global__ void __launch_bounds__(kCastThreads, kCastBlocks) quantise_vectors(BlocksArguments<T> a) {
+  __shared__ CastWords words;
+  __shared__ SharedArray<float, kCastWarps * kCastTile> parts;
+  const float largest = largest_of(DType::e4m3);
+  for (std::int64_t tile = blockIdx.x; tile < a.tiles; tile += gridDim.x) {
+    const CastPlace p(tile, a.rows, a.cols);
+    const CastPart<T, Wide> part(a.x, p);
+    if (a.y != nullptr)
+#pragma unroll
+      for (int pass = 0; pass < kCastPasses; ++pass)
+#pragma unroll
+        for (int r = 0; r < kCastRows; ++r) {
+          float most = part.most_of(pass, r, 0);
+#pragma unroll
+          for (int mask = kCastGroups / 2; mask > 0; mask /= 2) most = Max()(most, from_lane_xor(most, mask));
+          const float scale = ops::fp8_scale(most, largest, true);
+          Floats<kCastWidth> z = floats_of(part.x[pass][r]);
+#pragma unroll
+          for (int k = 0; k < kCastWidth; ++k) z.v[k] *= scale;
+          const std::int64_t row = p.row(pass, r);
+          store_codes<Wide>(a.y, p, row, codes_of<E>(z));
+          if (p.group == 0 && row < a.rows) a.inverse[p.col0 / kCastTile * a.rows + row] = 1.0f / scale;
+        }
+    if (a.transposed == nullptr) continue;
+    Floats<kCastWidth> most = filled<kCastWidth>(0);
+#pragma unroll
+    for (int pass = 0; pass < kCastPasses; ++pass)
+#pragma unroll
+      for (int r = 0; r < kCastRows; ++r) {
+        const Floats<kCastWidth> z = floats_of(part.x[pass][r]);
+#pragma unroll
+        for (int k = 0; k < kCastWidth; ++k) most.v[k] = fabsf(z.v[k]) > most.v[k] ? fabsf(z.v[k]) : most.v[k];
+      }
+    const int warp = static_cast<int>(threadIdx.x) / kWarp;
     __syncthreads();  // the tile before has been written out
-    for (int k = line; k < kCastTile; k += kCastLines)
-      if (row0 + k < rows && col0 + lane < cols)
-        tile[k * (kCastTile + 1) + lane] = x[(row0 + k) * cols + col0 + lane];
+#pragma unroll
+    for (int k = 0; k < kCastWidth; ++k) {
+      most.v[k] = Max()(most.v[k], from_lane_xor(most.v[k], kCastGroups));
+      if (p.strip % 2 == 0) parts[warp * kCastTile + kCastWidth * p.group + k] = most.v[k];
+    }
     __syncthreads();
-    for (int k = line; k < kCastTile; k += kCastLines)
-      if (row0 + lane < rows && col0 + k < cols)
-        y[(col0 + k) * rows + row0 + lane] = tile[lane * (kCastTile + 1) + k];
+    Floats<kCastWidth> scale;
+#pragma unroll
+    for (int k = 0; k < kCastWidth; ++k) {
+      float all = 0;
+      for (int w = 0; w < kCastWarps; ++w) all = Max()(all, parts[w * kCastTile + kCastWidth * p.group + k]);
+      scale.v[k] = ops::fp8_scale(all, largest, true);
+      if (p.strip == 0 && p.col() + k < a.cols) a.transposed_inverse[p.row0 / kCastTile * a.cols + p.col() + k] = 1.0f / scale.v[k];
+    }
+#pragma unroll
+    for (int pass = 0; pass < kCastPasses; ++pass) {
+      Codes codes[kCastRows];
+#pragma unroll
+      for (int r = 0; r < kCastRows; ++r) {
+        Floats<kCastWidth> z = floats_of(part.x[pass][r]);
+#pragma unroll
+        for (int k = 0; k < kCastWidth; ++k) z.v[k] *= scale.v[k];
+        codes[r] = codes_of<E>(z);
+      }
+      turn(words, p, pass, codes);
+    }
+    __syncthreads();
+    store_turned<Wide>(words, p, a.transposed);
+  }
+}
+
+// One scale for a tile.
+template <class T, class E, bool Wide>
+__global__ void __launch_bounds__(kCastThreads, kCastBlocks) quantise_squares(BlocksArguments<T> a) {
+  __shared__ CastWords words;
+  __shared__ SharedArray<float, kWarp> parts;
+  for (std::int64_t tile = blockIdx.x; tile < a.tiles; tile += gridDim.x) {
+    const CastPlace p(tile, a.rows, a.cols);
+    const CastPart<T, Wide> part(a.x, p);
+    const float most = row_reduce(part.most(0), 0.0f, parts, Max());
+    const float scale = ops::fp8_scale(most, largest_of(DType::e4m3), true);
+    cast_tile<E>(part, p, scale, a.y, a.transposed, words);
+    if (threadIdx.x != 0) continue;
+    const std::int64_t down = p.row0 / kCastTile, across = p.col0 / kCastTile;
+    if (a.inverse != nullptr) a.inverse[down * a.ld + across] = 1.0f / scale;
+    if (a.transposed_inverse != nullptr) a.transposed_inverse[across * a.transposed_ld + down] = 1.0f / scale;
+  }
+}
+
+template <class T, bool Wide>
+__global__ void __launch_bounds__(kCastThreads, kCastBlocks)
+    fp8_transpose(const T* x, std::int64_t rows, std::int64_t cols, std::int64_t tiles, T* y) {
+  __shared__ CastWords words;
+  for (std::int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    const CastPlace p(tile, rows, cols);
+    const CastPart<T, Wide> part(x, p);
+    __syncthreads();  // the tile before has been written out
+#pragma unroll
+    for (int pass = 0; pass < kCastPasses; ++pass) {
+      Codes codes[kCastRows];
+#pragma unroll
+      for (int r = 0; r < kCastRows; ++r) memcpy(codes[r].word, &part.x[pass][r], kCastWidth);
+      turn(words, p, pass, codes);
+    }
+    __syncthreads();
+    store_turned<Wide>(words, p, y);
   }
 }
 
@@ -233,13 +252,19 @@ void with_fp8(DType t, F&& f) {
   t == DType::e4m3 ? f(e4m3{}) : f(e5m2{});
 }
 
-inline Launch tiles_shape(std::int64_t rows, std::int64_t cols) {
+inline std::int64_t cast_tiles(std::int64_t rows, std::int64_t cols) {
+  return ((rows + kCastTile - 1) / kCastTile) * ((cols + kCastTile - 1) / kCastTile);
+}
+inline Launch cast_shape(std::int64_t tiles) {
   Launch shape;
-  const std::int64_t tiles = ((rows + kCastTile - 1) / kCastTile) * ((cols + kCastTile - 1) / kCastTile);
   shape.grid_x = static_cast<unsigned>(std::min(tiles, kEnoughBlocks));
-  shape.block_x = kCastTile;
-  shape.block_y = kCastLines;
+  shape.block_x = kCastThreads;
   return shape;
+}
+// f(true_type or false_type): whether whole vectors can be cast.
+template <class F>
+void with_wide(bool wide, F&& f) {
+  wide ? f(std::true_type()) : f(std::false_type());
 }
 
 template <class Stream>
@@ -256,10 +281,13 @@ void enqueue(Stream& stream, const ops::AbsMax& op) {
   if (n == 0) return;
   with_float(op.name, op.x.dtype(), [&](auto type) {
     using T = decltype(type);
-    Launch shape = flat_shape(n, 1);
+    constexpr int V = width_of<T>();
+    const T* x = pointer<T>(op.x);
+    const bool wide = aligned<V>(x);
+    Launch shape = flat_shape(n, wide ? V : 1);
     shape.grid_x = static_cast<unsigned>(std::min<std::int64_t>(shape.grid_x, 1024));
     auto* partial = static_cast<float*>(stream.scratch(shape.grid_x * sizeof(float)));
-    stream.launch(op.name, shape, find_maxima<T>, pointer<T>(op.x), n, partial);
+    stream.launch(op.name, shape, wide ? find_maxima<T, V> : find_maxima<T, 1>, x, n, partial);
     merge(stream, op.name, partial, static_cast<std::int64_t>(shape.grid_x), op.amax);
   });
 }
@@ -286,18 +314,23 @@ void enqueue(Stream& stream, const ops::UpdateScales& op) {
 
 template <class Stream>
 void enqueue(Stream& stream, const ops::Quantise& op) {
-  const std::int64_t rows = op.x.shape()[0], cols = op.x.shape()[1];
-  if (rows == 0 || cols == 0) return;
-  const Launch shape = tiles_shape(rows, cols);
+  const std::int64_t rows = op.x.shape()[0], cols = op.x.shape()[1], tiles = cast_tiles(rows, cols);
+  if (tiles == 0) return;
+  const Launch shape = cast_shape(tiles);
   float* partial = op.amax ? static_cast<float*>(stream.scratch(shape.grid_x * sizeof(float))) : nullptr;
   with_float(op.name, op.x.dtype(), [&](auto type) {
+    using T = decltype(type);
+    const QuantiseArguments<T> a{pointer<T>(op.x),
+                                 pointer<float>(op.scale),
+                                 pointer<std::uint8_t>(op.y),
+                                 pointer<std::uint8_t>(op.transposed),
+                                 partial,
+                                 rows,
+                                 cols,
+                                 tiles};
     with_fp8(op.type(), [&](auto code) {
-      using T = decltype(type);
-      using E = decltype(code);
-      stream.launch(
-          op.name, shape, quantise<T, E>,
-          QuantiseArguments<T, E>{pointer<T>(op.x), pointer<float>(op.scale), pointer<std::uint8_t>(op.y),
-                                  pointer<std::uint8_t>(op.transposed), partial, rows, cols});
+      with_wide(cast_is_wide(a.x, a.y, a.transposed, rows, cols),
+                [&](auto wide) { stream.launch(op.name, shape, quantise<T, decltype(code), wide()>, a); });
     });
   });
   if (op.amax) merge(stream, op.name, partial, static_cast<std::int64_t>(shape.grid_x), op.amax);
@@ -305,40 +338,36 @@ void enqueue(Stream& stream, const ops::Quantise& op) {
 
 template <class Stream>
 void enqueue(Stream& stream, const ops::QuantiseBlocks& op) {
-  const std::int64_t rows = op.x.shape()[0], cols = op.x.shape()[1];
-  if (rows == 0 || cols == 0) return;
-  const std::int64_t across = op.blocks(cols), down = op.blocks(rows);
+  const std::int64_t rows = op.x.shape()[0], cols = op.x.shape()[1], tiles = cast_tiles(rows, cols);
+  if (tiles == 0) return;
   with_float(op.name, op.x.dtype(), [&](auto type) {
     using T = decltype(type);
-    using E = e4m3;
-    const BlocksArguments<T, E> a{pointer<T>(op.x),
-                                  pointer<std::uint8_t>(op.y),
-                                  pointer<std::uint8_t>(op.transposed),
-                                  pointer<float>(op.inverse),
-                                  pointer<float>(op.transposed_inverse),
-                                  rows,
-                                  cols,
-                                  op.inverse ? op.inverse.shape()[1] : 0,
-                                  op.transposed_inverse ? op.transposed_inverse.shape()[1] : 0};
-    Launch shape;
-    shape.block_x = kFlatThreads;
-    const auto launch = [&](std::int64_t blocks, auto kernel) {
-      shape.grid_x = static_cast<unsigned>(std::clamp<std::int64_t>(blocks, 1, kEnoughBlocks));
-      stream.launch(op.name, shape, kernel, a);
-    };
-    if (op.squares) return launch(across * down, quantise_squares<T, E>);
-    const std::int64_t warps = kFlatThreads / kWarp;
-    if (op.y) launch((rows * across + warps - 1) / warps, quantise_rows<T, E>);
-    if (op.transposed) launch((cols * down + kFlatThreads - 1) / kFlatThreads, quantise_columns<T, E>);
+    const BlocksArguments<T> a{pointer<T>(op.x),
+                               pointer<std::uint8_t>(op.y),
+                               pointer<std::uint8_t>(op.transposed),
+                               pointer<float>(op.inverse),
+                               pointer<float>(op.transposed_inverse),
+                               rows,
+                               cols,
+                               tiles,
+                               op.inverse ? op.inverse.shape()[1] : 0,
+                               op.transposed_inverse ? op.transposed_inverse.shape()[1] : 0};
+    with_wide(cast_is_wide(a.x, a.y, a.transposed, rows, cols), [&](auto wide) {
+      const auto kernel = op.squares ? quantise_squares<T, e4m3, wide()> : quantise_vectors<T, e4m3, wide()>;
+      stream.launch(op.name, cast_shape(tiles), kernel, a);
+    });
   });
 }
 
 template <class Stream>
 void enqueue(Stream& stream, const ops::Fp8Transpose& op) {
-  const std::int64_t rows = op.x.shape()[0], cols = op.x.shape()[1];
-  if (rows == 0 || cols == 0) return;
-  stream.launch(op.name, tiles_shape(rows, cols), fp8_transpose<std::uint8_t>, pointer<std::uint8_t>(op.x), rows, cols,
-                pointer<std::uint8_t>(op.y));
+  const std::int64_t rows = op.x.shape()[0], cols = op.x.shape()[1], tiles = cast_tiles(rows, cols);
+  if (tiles == 0) return;
+  const auto *x = pointer<std::uint8_t>(op.x), *none = static_cast<const std::uint8_t*>(nullptr);
+  auto* y = pointer<std::uint8_t>(op.y);
+  with_wide(cast_is_wide(x, none, y, rows, cols), [&](auto wide) {
+    stream.launch(op.name, cast_shape(tiles), fp8_transpose<std::uint8_t, wide()>, x, rows, cols, tiles, y);
+  });
 }
 
 }  // namespace mbench::cuda

@@ -43,10 +43,19 @@ struct RmsNormGradArguments {
   std::int64_t rows, n, chunk_rows, chunks;
 };
 
-// With xhat = x rstd and g = dy gamma: dx = rstd (g - xhat mean(g xhat)). A block (or a warp) takes the rows of one
-// chunk; each thread keeps the sums of its columns, in registers or, for rows that do not fit there, in `partial`.
+// One row as the gradient reads it.
 template <class T, int V, int Items>
-__global__ void __launch_bounds__(kNormGradThreads) rms_norm_grad(RmsNormGradArguments<T> a) {
+struct RmsNormGradRow {
+  Row<T, V, Items> x, dy;
+  float rstd;
+  __device__ RmsNormGradRow(const RmsNormGradArguments<T>& a, std::int64_t r) : x(a.x(r), a.n), dy(a.dy(r), a.n), rstd(a.rstd[r]) {}
+};
+
+// With xhat = x rstd and g = dy gamma: dx = rstd (g - xhat mean(g xhat)). A block (or a warp) takes the rows of one
+// chunk; each thread keeps the sums of its columns, in registers or, for rows that do not fit there, in `partial`. `Ahead`: as in
+// layer_norm_grad.
+template <class T, int V, int Items, bool Ahead>
+__global__ void __launch_bounds__(Ahead ? kAheadThreads : kNormGradThreads) rms_norm_grad(RmsNormGradArguments<T> a) {
   __shared__ SharedArray<float, kWarp> parts;
   const std::int64_t chunk = own_row(), n = a.n;
   if (chunk >= a.chunks) return;
@@ -61,12 +70,14 @@ __global__ void __launch_bounds__(kNormGradThreads) rms_norm_grad(RmsNormGradArg
     if constexpr (Items == 0)
       for (int k = 0; k < V; ++k) dgamma[col + k] = 0;
   });
+  RmsNormGradRow<T, V, Items> row(a, begin);
   for (std::int64_t r = begin; r < end; ++r) {
-    const Row<T, V, Items> x(a.x(r), n), dy(a.dy(r), n);
-    const float rstd = a.rstd[r];
+    const RmsNormGradRow<T, V, Items> next(a, Ahead && r + 1 < end ? r + 1 : r);
+    if constexpr (!Ahead) row = next;
+    const float rstd = row.rstd;
     float sum = 0;
     for_row<V, Items>(n, [&](int item, std::int64_t col) {
-      const Floats<V> xs = x.at(item, col), ds = dy.at(item, col), gamma = load<V>(a.gamma + col);
+      const Floats<V> xs = row.x.at(item, col), ds = row.dy.at(item, col), gamma = load<V>(a.gamma + col);
 #pragma unroll
       for (int k = 0; k < V; ++k) {
         const float product = ds.v[k] * (xs.v[k] * rstd);
@@ -77,19 +88,21 @@ __global__ void __launch_bounds__(kNormGradThreads) rms_norm_grad(RmsNormGradArg
           dgamma[col + k] += product;
       }
     });
+    const Row<T, V, Ahead ? Items : 0> residual(a.residual.data != nullptr ? a.residual(r) : a.x(r), n);
     const float mean = row_reduce(sum, 0.0f, parts, Sum()) * inv_n;
     for_row<V, Items>(n, [&](int item, std::int64_t col) {
-      const Floats<V> xs = x.at(item, col), gamma = load<V>(a.gamma + col);
-      Floats<V> d = dy.at(item, col);
+      const Floats<V> xs = row.x.at(item, col), gamma = load<V>(a.gamma + col);
+      Floats<V> d = row.dy.at(item, col);
 #pragma unroll
       for (int k = 0; k < V; ++k) d.v[k] = rstd * (d.v[k] * gamma.v[k] - xs.v[k] * rstd * mean);
       if (a.residual.data != nullptr) {
-        const Floats<V> more = load<V>(a.residual(r) + col);
+        const Floats<V> more = residual.at(item, col);
 #pragma unroll
         for (int k = 0; k < V; ++k) d.v[k] += more.v[k];
       }
       store(a.dx(r) + col, d);
     });
+    if constexpr (Ahead) row = next;
   }
   if constexpr (Items > 0)
     for_row<V, Items>(n, [&](int item, std::int64_t col) { store(dgamma + col, sum_gamma[item]); });
@@ -133,13 +146,9 @@ void enqueue(Stream& stream, const ops::RmsNormGrad& op) {
     a.partial = static_cast<float*>(stream.scratch(static_cast<std::size_t>(a.chunks * n) * sizeof(float)));
     const bool wide = n % V == 0 && aligned<V>(a.gamma) && a.dy.template fits<V>() &&
                       a.x.template fits<V>() && a.residual.template fits<V>() && a.dx.template fits<V>();
-    const Launch shape = row_shape(a.chunks, n, wide ? V : 1, kNormGradThreads);
-    if (wide && row_fits(n, V, kNormGradThreads))
-      stream.launch(op.name, shape, rms_norm_grad<T, V, kItems>, a);
-    else if (wide)
-      stream.launch(op.name, shape, rms_norm_grad<T, V, 0>, a);
-    else
-      stream.launch(op.name, shape, rms_norm_grad<T, 1, 0>, a);
+    with_norm_gradient<V>(a.chunks, n, wide, [&](auto width, auto items, auto ahead, const Launch& shape) {
+      stream.launch(op.name, shape, rms_norm_grad<T, width(), items(), ahead()>, a);
+    });
     with_float(op.name, op.dgamma.dtype(), [&](auto gamma_type) {
       using TG = decltype(gamma_type);
       stream.launch(op.name, add_chunks_shape(n, false), add_chunks<TG, TG>, a.partial, a.chunks, n, n,

@@ -1,6 +1,9 @@
 #include "engine/backend/cuda/matmul/matmul_plans.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "engine/backend/cuda/device/cuda_ops.h"
@@ -24,6 +27,9 @@ constexpr int kAttempts = 16;
 // which cost next to nothing, take the first.
 constexpr double kEnough = 1 << 16;
 constexpr float kNever = 1e30f;
+// An epilogue runs apart where that takes less than this share of the fused time. The clock's noise is a few per cent, and a choice that
+// it made would be another in the next run.
+constexpr float kClearly = 0.9f;
 // Of products whose sizes are the data's: sizes up to a multiple of this are one to the heuristic, and so many of them are kept.
 constexpr std::int64_t kVaryingStep = 128;
 constexpr std::size_t kVaryingPlans = 4096;
@@ -31,6 +37,16 @@ constexpr std::size_t kVaryingPlans = 4096;
 // From the first element of a batch's first matrix to the last of its last.
 std::int64_t extent_of(const Matrix& m, std::int64_t batch) {
   return (batch - 1) * m.batch_stride + (m.rows - 1) * m.ld + m.cols;
+}
+
+double elements_of(const Matmul& op) {
+  return static_cast<double>(op.batch) * static_cast<double>(op.c.rows * op.c.cols);
+}
+
+std::string describe(const Matmul& op) {
+  return fmt::format("{} x {} x {}, {} to {}{}{}{}{}", op.c.rows, op.c.cols, op.a.cols, name_of(op.a.data.dtype()),
+                     name_of(op.c.data.dtype()), op.bias ? ", bias" : "", op.gelu_input ? ", GELU" : "", op.gelu_grad_input ? ", gradient of GELU" : "",
+                     op.bias_gradient ? ", gradient of bias" : "");
 }
 
 }  // namespace
@@ -47,7 +63,7 @@ struct MatmulPlans::Plan {
       : first(op.b, op.batch), second(op.a, op.batch), result(op.c, op.batch), separate(op, tf32, false) {}
   Layout first, second, result;
   Variant separate;                // the product alone
-  std::unique_ptr<Variant> fused;  // with its epilogue
+  std::unique_ptr<Variant> fused;  // with its epilogue; null where there is none, or none that is faster
   bool tuned = false;
   int attempts = 0;
 };
@@ -258,21 +274,15 @@ void MatmulPlans::tune(Plan& plan, const Matmul& op) {
     plan.tuned = true;
     return;
   }
-  const double elements = static_cast<double>(op.batch) * static_cast<double>(op.c.rows * op.c.cols);
-  const auto fingerprint_of = [&](const void* x, std::int64_t n) {
-    return fingerprints_.of(x, op.c.data.dtype(), n);
-  };
   if (!plan.fused) {
-    const Matmul product = ops::product_before_epilogue(op);
-    const bool decides = pick(
-        plan.separate, elements,
-        [&](const Algorithm& algorithm) {
-          return multiply(plan, plan.separate, product, algorithm, output.to(product));
-        },
-        [&] { return std::array{fingerprint_of(output.to(product), extent_of(product.c, op.batch))}; });
+    const bool decides = tune_separate(plan, op, output);
     plan.tuned = plan.tuned || decides;
     return;
   }
+  const double elements = elements_of(op);
+  const auto fingerprint_of = [&](const void* x, std::int64_t n) {
+    return fingerprints_.of(x, op.c.data.dtype(), n);
+  };
   const Tensor sums = sums_for(op);  // the gradient of a bias is not to be added to either
   const Tensor& beside = op.gelu_input ? op.gelu_input : sums;
   const auto both_fused = [&](const Algorithm& algorithm) {
@@ -288,6 +298,41 @@ void MatmulPlans::tune(Plan& plan, const Matmul& op) {
     return tune(plan, op);
   }
   plan.tuned = plan.tuned || fused_decides;
+  if (fused_decides && elements >= kEnough && candidates_ > 1) choose_epilogue(plan, op, output, sums);
+}
+
+bool MatmulPlans::tune_separate(Plan& plan, const Matmul& op, const TuningOutput& output) {
+  const Matmul product = ops::product_before_epilogue(op);
+  return pick(
+      plan.separate, elements_of(op),
+      [&](const Algorithm& algorithm) { return multiply(plan, plan.separate, product, algorithm, output.to(product)); },
+      [&] { return std::array{fingerprints_.of(output.to(product), op.c.data.dtype(), extent_of(product.c, op.batch))}; });
+}
+
+// Once the fused algorithm is known. Nothing that is added to changes: results go elsewhere, gradients of a bias to `sums`.
+void MatmulPlans::choose_epilogue(Plan& plan, const Matmul& op, const TuningOutput& output, const Tensor& sums) {
+  if (!tune_separate(plan, op, output) || plan.separate.candidates.empty()) return;
+  const Matmul product = ops::product_before_epilogue(op);
+  Matmul trial = op;
+  if (sums) trial.bias_gradient = sums;
+  GemmChoice choice{describe(op)};
+  try {
+    const float fused = time([&] {
+      need(multiply_fused(plan, op, plan.fused->algorithm, output.to(op), sums), "cublasLtMatmul");
+      if (sums) compute(ops_, ops::Add{sums, sums, sums});
+    });
+    const float separate = time([&] {
+      need(multiply(plan, plan.separate, product, plan.separate.algorithm, output.to(product)), "cublasLtMatmul");
+      ops::for_each_part_of_epilogue(trial, [&](const auto& part) { compute(ops_, part); });
+    });
+    choice.fused = separate >= kClearly * fused;
+    choice.fused_us = 1e3 * fused, choice.separate_us = 1e3 * separate;
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::out_of_memory) throw;
+    return;  // no room for the kernels' scratch: it stays fused
+  }
+  if (!choice.fused) plan.fused.reset();
+  choices_.push_back(std::move(choice));
 }
 
 void MatmulPlans::run(const Matmul& op) {

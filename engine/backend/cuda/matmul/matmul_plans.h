@@ -7,8 +7,9 @@
 // bits.
 //
 // The epilogue: inside the product's kernel where cuBLASLt has one for the shape and types, else the product,
-// and then our own kernels (ops/epilogue.h): it is the same op, rounded where the op's header says. Because
-// the two round differently, the clock has no say in it.
+// and then our own kernels (ops/epilogue.h): it is the same op, rounded where the op's header says. Of products that cost something the
+// clock compares the two once for each shape, before any step is a sample. Because they round differently, only a difference that is
+// beyond its noise counts (kClearly), small products stay fused, and what was chosen is kept for the record (choices()).
 #pragma once
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
@@ -22,6 +23,7 @@
 
 #include "engine/backend/cuda/matmul/fingerprint.h"
 #include "engine/backend/cuda/matmul/matmul_description.h"
+#include "engine/base/gemm_choice.h"
 #include "engine/device/library_memory.h"
 #include "engine/ops/ops.h"
 
@@ -47,6 +49,7 @@ class MatmulPlans {
   // product alone too, and keeps a bounded number of them.
   enum class Varying { rows, terms };
   void run_varying(const ops::Matmul& op, Varying what);
+  const std::vector<GemmChoice>& choices() const { return choices_; }
 
  private:
   struct Variant;
@@ -61,6 +64,8 @@ class MatmulPlans {
                                    cublasStatus_t& status);
   bool is_capturing() const;
   void tune(Plan& plan, const ops::Matmul& op);
+  bool tune_separate(Plan& plan, const ops::Matmul& op, const TuningOutput& output);
+  void choose_epilogue(Plan& plan, const ops::Matmul& op, const TuningOutput& output, const Tensor& sums);
   template <class Attempt, class Print>
   bool pick(Variant& variant, double elements, const Attempt& attempt, const Print& print);
   template <class Work>
@@ -83,6 +88,7 @@ class MatmulPlans {
   void* workspace_ = nullptr;
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
   std::map<Key, std::unique_ptr<Plan>> plans_, varying_;
+  std::vector<GemmChoice> choices_;
 };
 
 }  // namespace mbench::cuda
