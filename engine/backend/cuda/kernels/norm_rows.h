@@ -15,6 +15,12 @@ inline std::int64_t norm_chunk_rows(std::int64_t rows, std::int64_t n) {
   return std::max<std::int64_t>(4, (rows + most - 1) / most);
 }
 
+// Part of a vector of weights that may be missing: then all are `value`.
+template <int V, class T>
+__device__ inline Floats<V> load_or(const T* vector, std::int64_t col, float value) {
+  return vector != nullptr ? load<V>(vector + col) : filled<V>(value);
+}
+
 // Where the rows of a batch of matrices lie, counted through all of them.
 template <class T>
 struct RowsAt {

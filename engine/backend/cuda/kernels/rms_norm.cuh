@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(kNormThreads)
   const float rstd = 1.0f / sqrtf(row_reduce(squares, 0.0f, parts, Sum()) / static_cast<float>(n) + eps);
   for_row<V, Items>(n, [&](int item, std::int64_t col) {
     Floats<V> z = row.at(item, col);
-    const Floats<V> g = load<V>(gamma + col);
+    const Floats<V> g = load_or<V>(gamma, col, 1.0f);
 #pragma unroll
     for (int k = 0; k < V; ++k) z.v[k] = z.v[k] * rstd * g.v[k];
     store(y(r) + col, z);
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kNormGradThreads) rms_norm_grad(RmsNormGradArg
     const float rstd = a.rstd[r];
     float sum = 0;
     for_row<V, Items>(n, [&](int item, std::int64_t col) {
-      const Floats<V> xs = x.at(item, col), ds = dy.at(item, col), gamma = load<V>(a.gamma + col);
+      const Floats<V> xs = x.at(item, col), ds = dy.at(item, col), gamma = load_or<V>(a.gamma, col, 1.0f);
 #pragma unroll
       for (int k = 0; k < V; ++k) {
         const float product = ds.v[k] * (xs.v[k] * rstd);
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(kNormGradThreads) rms_norm_grad(RmsNormGradArg
     });
     const float mean = row_reduce(sum, 0.0f, parts, Sum()) * inv_n;
     for_row<V, Items>(n, [&](int item, std::int64_t col) {
-      const Floats<V> xs = x.at(item, col), gamma = load<V>(a.gamma + col);
+      const Floats<V> xs = x.at(item, col), gamma = load_or<V>(a.gamma, col, 1.0f);
       Floats<V> d = dy.at(item, col);
 #pragma unroll
       for (int k = 0; k < V; ++k) d.v[k] = rstd * (d.v[k] * gamma.v[k] - xs.v[k] * rstd * mean);
@@ -140,6 +140,7 @@ void enqueue(Stream& stream, const ops::RmsNormGrad& op) {
       stream.launch(op.name, shape, rms_norm_grad<T, V, 0>, a);
     else
       stream.launch(op.name, shape, rms_norm_grad<T, 1, 0>, a);
+    if (!op.dgamma) return;
     with_float(op.name, op.dgamma.dtype(), [&](auto gamma_type) {
       using TG = decltype(gamma_type);
       stream.launch(op.name, add_chunks_shape(n, false), add_chunks<TG, TG>, a.partial, a.chunks, n, n,
