@@ -123,9 +123,8 @@ void print_layout(const Point& p, const Plan& plan) {
       p.model.layers,
       p.model.mtp_layers > 0 ? fmt::format(" and {} of multi-token prediction", p.model.mtp_layers) : "");
   for (const WeightSpec& w : weights_of(embedding_of(p.model, plan.vocab))) print_weight(plan, w);
-  for (const WeightSpec& w : weights_of(layer_of(p.model, 0))) print_weight(plan, w);
-  if (p.model.experts > 0 && p.model.dense_layers > 0)
-    for (const WeightSpec& w : weights_of(layer_of(p.model, p.model.dense_layers))) print_weight(plan, w);
+  for (const std::int64_t kind : kinds_of_layers(p.model))
+    for (const WeightSpec& w : weights_of(layer_of(p.model, kind))) print_weight(plan, w);
   for (const WeightSpec& w : weights_of(head_of(p.model, plan.vocab))) print_weight(plan, w);
   if (p.model.mtp_layers > 0)
     for (const WeightSpec& w : weights_of(depth_of(p.model, 0, plan.vocab))) print_weight(plan, w);

@@ -11,10 +11,28 @@
 
 namespace mbench::search {
 
+// Of layers that differ in their parts a bound takes the one with the least to do: without rules, each part as the layer has it to which
+// it costs least. Which layers have experts is asked before (kinds_of).
+inline void take_cheapest_parts(ModelSpec& m) {
+  if (m.layers_of.empty()) return;
+  ModelParts least = m.parts();
+  for (const LayerRule& rule : m.layers_of) {
+    const ModelParts& l = rule.parts;
+    if (l.window > 0 && (least.window == 0 || l.window < least.window)) least.window = l.window;
+    if (l.position == PositionKind::none) least.position = PositionKind::none;
+    if (l.qk_norm == QkNorm::none) least.qk_norm = QkNorm::none;
+    if (l.attention_softcap == 0) least.attention_softcap = 0;
+    if (!l.attention_sinks) least.attention_sinks = false;
+  }
+  m.own_parts = least;
+  m.layers_of.clear();
+}
+
 // As many layers in so many stages, all of one kind, and two micro batches.
 inline Point small_model(const Point& point, std::int64_t layers, std::int64_t stages, bool dense) {
   Point p = at_default(point, {BearsOn::schedule});
   p.model.layers = layers;
+  take_cheapest_parts(p.model);
   if (p.model.experts > 0) p.model.dense_layers = dense ? layers : 0;
   p.pp = stages;
   p.global_batch = p.micro_batch * p.dp * 2;
@@ -31,6 +49,11 @@ inline std::string key_of(Point p) {
 
 // The layers of a chunk, dense ones and those with experts.
 inline std::array<double, 2> kinds_of(const Point& point, const ChunkPlan& c) {
+  if (!point.model.layers_of.empty()) {
+    std::array<double, 2> counts{};
+    for (std::int64_t i = c.first_layer; i < c.first_layer + c.layers; ++i) ++counts[point.model.has_experts(i) ? 1 : 0];
+    return counts;
+  }
   const std::int64_t dense_layers = point.model.experts > 0 ? point.model.dense_layers : point.model.layers;
   const auto dense = static_cast<double>(std::clamp<std::int64_t>(dense_layers - c.first_layer, 0, c.layers));
   return {dense, static_cast<double>(c.layers) - dense};
@@ -38,6 +61,11 @@ inline std::array<double, 2> kinds_of(const Point& point, const ChunkPlan& c) {
 
 // Which of them the model has.
 inline std::array<bool, 2> kinds_of(const Point& point) {
+  if (!point.model.layers_of.empty()) {
+    std::array<bool, 2> has{};
+    for (std::int64_t i = 0; i < point.model.layers; ++i) has[point.model.has_experts(i) ? 1 : 0] = true;
+    return has;
+  }
   const std::int64_t dense_layers = point.model.experts > 0 ? point.model.dense_layers : point.model.layers;
   return {dense_layers > 0, dense_layers < point.model.layers};
 }

@@ -55,7 +55,7 @@ MaybeFault refuse_sizes(const Point& p) {
   if (width_of_expert(p.model) % etp != 0)
     return infeasible({divisor("etp", p.tp), divisor("tp", p.model.heads)}, "etp {} does not divide expert_ffn {}", etp,
                       width_of_expert(p.model));
-  const std::int64_t shared = width_of_expert(p.model) * p.model.shared_experts;
+  const std::int64_t shared = p.model.shared_experts == 0 ? 0 : p.model.shared_width();
   if (shared % p.tp != 0)
     return infeasible({divisor("tp", shared)}, "tp {} does not divide the {} columns of the shared experts", p.tp, shared);
   return std::nullopt;
@@ -82,8 +82,13 @@ MaybeFault refuse(const Point& p) {
     return infeasible({one_of("router", "balanced|learned"), kAllToAll},
                       "ep_communication {} with router {}, whose capacity is of the tokens that a rank sends", name_of(p.ep_communication),
                       str(p.router));
-  if (m.parts().bias)
-    return not_built_in({one_of("model.bias", "false")}, "bias true with experts (model {})", m.name);
+  const Biases& bias = m.parts().bias;
+  if (bias.experts || bias.router || (bias.dense && m.shared_experts > 0))
+    return not_built_in({one_of("model.bias", "false")}, "biases of {} with experts (model {})",
+                        bias.experts  ? "experts"
+                        : bias.router ? "the router"
+                                      : "the shared expert",
+                        m.name);
   return std::nullopt;
 }
 

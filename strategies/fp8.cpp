@@ -100,7 +100,7 @@ MaybeFault refuse(const Point& p) {
     return infeasible({one_of("router", "balanced|capacity:1"), kIn16Bits},
                       "precision fp8 with router learned: experts have as many rows as the data say, and FP8 products multiples of {}",
                       kMultiple);
-  for (const std::int64_t i : {std::int64_t{0}, p.model.layers - 1}) {
+  for (const std::int64_t i : kinds_of_layers(p.model)) {
     Products products(p);
     for (const BranchSpec& branch : layer_of(p.model, i).branches)
       std::visit([&](const auto& mixer) { products.add(mixer); }, branch.mixer);

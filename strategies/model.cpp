@@ -11,9 +11,28 @@ MaybeFault missing_part(const ModelSpec& m) {
   const auto missing = [&](std::initializer_list<Way> ways, std::string_view field, std::string_view got) {
     return not_built_in(ways, "{} {} (model {}, family {})", field, got, m.name, m.family);
   };
-  if (parts.qk_norm && parts.attention_form == AttentionForm::latent)
-    return missing({one_of("model.qk_norm", "false"), one_of("model.attention_form", "multi_head")}, "qk_norm",
-                   "true with attention_form latent");
+  const auto any = [&](auto&& has) { return m.any_layer(has); };
+  if (parts.attention_form == AttentionForm::latent) {
+    constexpr Way plain = one_of("model.attention_form", "multi_head");
+    if (any([](const ModelParts& l) { return l.qk_norm != QkNorm::none; }))
+      return missing({one_of("model.qk_norm", "false"), plain}, "qk_norm", "true with attention_form latent");
+    if (any([](const ModelParts& l) { return l.window > 0; })) return missing({exactly("model.window", 0), plain}, "window", "with attention_form latent");
+    if (any([](const ModelParts& l) { return l.attention_softcap > 0 || l.attention_sinks || l.attention_scale > 0; }))
+      return missing({plain}, "attention_softcap, attention_sinks or attention_scale", "with attention_form latent");
+    if (any([](const ModelParts& l) { return l.position == PositionKind::alibi; }))
+      return missing({one_of("model.position", "rotary"), plain}, "position", "alibi with attention_form latent");
+    if (parts.branches != Branches::sequential)
+      return missing({one_of("model.branches", "sequential"), plain}, "branches", fmt::format("{} with attention_form latent", name_of(parts.branches)));
+  }
+  if (parts.branches != Branches::sequential) {
+    if (parts.norm_place != NormPlace::pre)
+      return missing({one_of("model.norm_place", "pre"), one_of("model.branches", "sequential")}, "branches",
+                     fmt::format("{} with norm_place {}", name_of(parts.branches), name_of(parts.norm_place)));
+    if (m.experts > 0)
+      return missing({one_of("model.branches", "sequential")}, "branches", fmt::format("{} with experts", name_of(parts.branches)));
+  }
+  if (!parts.causal && any([](const ModelParts& l) { return l.window > 0; }))
+    return missing({exactly("model.window", 0), one_of("model.causal", "true")}, "window", "of attention that is not causal");
   if (m.mtp_layers > 0 && parts.norm_place == NormPlace::post)
     return missing({exactly("model.mtp_layers", 0), one_of("model.norm_place", "pre")}, "mtp_layers",
                    fmt::format("{} with norm_place post", m.mtp_layers));
@@ -21,10 +40,27 @@ MaybeFault missing_part(const ModelSpec& m) {
     return missing({exactly("model.mtp_layers", 0), one_of("model.objective", "next_token")}, "mtp_layers",
                    fmt::format("{} with objective {}", m.mtp_layers, name_of(parts.objective)));
   // Masks are made by the objective: words to come are hidden where the next one is predicted, padding where masked ones are.
-  const bool next_token = parts.objective == Objective::next_token;
-  if (parts.causal != next_token)
-    return missing({one_of("model.causal", next_token ? "true" : "false")}, "causal",
-                   parts.causal ? "true with masked words" : "false with next_token");
+  if (parts.causal && parts.objective != Objective::next_token) return missing({one_of("model.causal", "false")}, "causal", "true with masked words");
+  return std::nullopt;
+}
+
+// What only fused attention without kept probabilities computes; and what is cut in a way that no module has.
+MaybeFault missing_of_layout(const Point& p) {
+  const ModelSpec& m = p.model;
+  struct Bent {
+    const char* what;
+    bool (*has)(const ModelParts&);
+  };
+  static constexpr Bent kBent[] = {{"a window", [](const ModelParts& l) { return l.window > 0; }},
+                                   {"a softcap of scores", [](const ModelParts& l) { return l.attention_softcap > 0; }},
+                                   {"attention sinks", [](const ModelParts& l) { return l.attention_sinks; }},
+                                   {"position alibi", [](const ModelParts& l) { return l.position == PositionKind::alibi; }}};
+  for (const Bent& bent : kBent)
+    if (p.attention != AttentionKind::flash && m.any_layer(bent.has))
+      return not_built_in({one_of("attention", "flash")}, "attention {} with {} (model {})", name_of(p.attention), bent.what, m.name);
+  const std::int64_t kv_heads = m.kv_heads == 0 ? m.heads : m.kv_heads;
+  if (kv_heads % p.tp != 0 && m.any_layer([](const ModelParts& l) { return l.qk_norm == QkNorm::all_heads; }))
+    return not_built_in({divisor("tp", kv_heads)}, "qk_norm all_heads of {} key and value heads over tp {}", kv_heads, p.tp);
   return std::nullopt;
 }
 
@@ -36,7 +72,8 @@ MaybeFault refuse(const Point& p) {
   if (p.seq <= m.mtp_layers)
     return infeasible({within("seq", m.mtp_layers + 1, m.positions), exactly("model.mtp_layers", p.seq - 1)},
                       "seq {} has no word that mtp_layers {} could predict", p.seq, m.mtp_layers);
-  return missing_part(m);
+  if (auto fault = missing_part(m)) return fault;
+  return missing_of_layout(p);
 }
 
 void write(const Point& p, Plan& plan) {

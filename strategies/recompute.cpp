@@ -11,7 +11,9 @@ namespace {
 
 // Whether any layer has a block of that kind, so that there is something to drop.
 bool has_dense(const ModelSpec& m) {
-  return m.experts == 0 || m.dense_layers > 0;
+  for (std::int64_t i = 0; i < m.layers; ++i)
+    if (!m.has_experts(i)) return true;
+  return false;
 }
 
 // The order of products is known of one kind of layer: queries, keys, values and their output, gates, ups and their output.
@@ -24,9 +26,11 @@ MaybeFault bad_products(const Point& p) {
   if (parts.attention_form == AttentionForm::latent) return of(one_of("recompute", "mla_up_proj"), "latent attention");
   if (parts.activation != Activation::swiglu)
     return of(one_of("model.activation", "swiglu"), fmt::format("activation {}", name_of(parts.activation)));
-  if (parts.norm_place == NormPlace::post) return of(one_of("model.norm_place", "pre"), "norm_place post");
+  if (parts.norm_place != NormPlace::pre) return of(one_of("model.norm_place", "pre"), fmt::format("norm_place {}", name_of(parts.norm_place)));
+  if (parts.branches != Branches::sequential)
+    return of(one_of("model.branches", "sequential"), fmt::format("branches {}", name_of(parts.branches)));
   if (parts.bias) return of(one_of("model.bias", "false"), "biases");
-  if (parts.qk_norm) return of(one_of("model.qk_norm", "false"), "norms of queries and keys");
+  if (p.model.any_layer([](const ModelParts& layer) { return layer.qk_norm != QkNorm::none; })) return of(one_of("model.qk_norm", "false"), "norms of queries and keys");
   if (p.fp8_parameters) return of(one_of("precision.fp8_parameters", "false"), "weights in FP8 alone, whose rows are not taken apart,");
   if (p.model.kv_heads % p.tp != 0)
     return of(divisor("tp", p.model.kv_heads), fmt::format("{} key and value heads over tp {}", p.model.kv_heads, p.tp));
@@ -49,9 +53,13 @@ MaybeFault refuse(const Point& p) {
   if (regions.has(Region::moe) && p.model.experts == 0) return nothing("moe", "experts", "-moe+mlp");
   if (regions.has(Region::moe_act) && p.model.experts == 0) return nothing("moe_act", "experts", "-moe_act+mlp");
   if (regions.has(Region::mlp) && !has_dense(p.model)) return nothing("mlp", "dense layers", "-mlp+moe");
-  if (regions.has(Region::norm) && p.model.parts().norm_place == NormPlace::post)
+  const NormPlace place = p.model.parts().norm_place;
+  if (regions.has(Region::norm) && place == NormPlace::post)
     return infeasible({one_of("model.norm_place", "pre"), one_of("recompute", "-norm")},
                       "recompute norm with norm_place post, whose output is the next branch's input");
+  if (regions.has(Region::norm) && place == NormPlace::output)
+    return infeasible({one_of("model.norm_place", "pre"), one_of("recompute", "-norm")},
+                      "recompute norm with norm_place output: no branch reads a norm's output");
   if (regions.has(Region::alternate_products))
     if (auto bad = bad_products(p)) return bad;
   if (p.recompute_layers == 0) return std::nullopt;

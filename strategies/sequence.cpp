@@ -32,6 +32,12 @@ MaybeFault why_not_each_product(const Point& p) {
 }
 
 MaybeFault refuse(const Point& p) {
+  constexpr Way kSequential = one_of("model.branches", "sequential");
+  const Branches branches = p.model.parts().branches;
+  if (branches != Branches::sequential && p.tp_comm_overlap)
+    return not_built_in({one_of("tp_comm_overlap", "false"), kSequential}, "tp_comm_overlap true with branches {}", name_of(branches));
+  if (branches != Branches::sequential && p.tp_gathers == TpGathers::product)
+    return not_built_in({one_of("tp_gathers", "block"), kSequential}, "tp_gathers product with branches {}", name_of(branches));
   if (p.tp_gathers == TpGathers::product)
     if (auto why = why_not_each_product(p)) return why;
   if (p.tp_comm_overlap && !split(p)) return not_split(p, "tp_comm_overlap true", one_of("tp_comm_overlap", "false"));

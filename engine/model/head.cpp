@@ -1,9 +1,13 @@
 #include "engine/model/head.h"
 
+#include <utility>
+
 #include "engine/nn/communicate.h"
 #include "engine/nn/embedding.h"
 #include "engine/ops/add.h"
 #include "engine/ops/run.h"
+#include "engine/ops/scale.h"
+#include "engine/ops/softcap.h"
 #include "engine/ops/tanh.h"
 
 namespace mbench {
@@ -35,7 +39,9 @@ WordHead::WordHead(ParameterStore& store, const Plan& plan, const HeadSpec& spec
                      : std::nullopt),
       table_(spec.logits.tied ? tied_table(store, plan, word) : nullptr),
       logits_(spec.logits.tied ? Linear(store, plan, spec.logits, table_) : Linear(store, plan, spec.logits)),
-      loss_(plan.model.vocab, plan.role(spec.logits.role).output.value, plan.mesh) {}
+      loss_(plan.model.vocab, plan.role(spec.logits.role).output.value, plan.mesh),
+      scale_(spec.logit_scale),
+      cap_(spec.logit_softcap) {}
 
 void WordHead::forward(Context& c, const CrossEntropy::Targets& words, const Tensor& loss, const Tensor& x,
                        Saved& saved) const {
@@ -48,11 +54,19 @@ void WordHead::forward(Context& c, const CrossEntropy::Targets& words, const Ten
   } else {
     logits = logits_.forward_with_bias(c, x, saved.logits);
   }
+  if (scale_ != 1) run(c.device, ops::Scale{logits, logits, scale_});
+  if (cap_ != 0) {
+    saved.uncapped = std::move(logits);
+    logits = c.activation(saved.uncapped.shape(), "capped logits");
+    run(c.device, ops::Softcap{saved.uncapped, logits, cap_});
+  }
   loss_.forward(c, std::move(logits), words, loss, saved.loss);
 }
 
 Tensor WordHead::backward(Context& c, const CrossEntropy::Targets& words, Saved& saved) const {
   const Tensor dlogits = loss_.backward(c, words, saved.loss);
+  if (cap_ != 0) run(c.device, ops::SoftcapGrad{dlogits, std::exchange(saved.uncapped, Tensor()), dlogits, cap_});
+  if (scale_ != 1) run(c.device, ops::Scale{dlogits, dlogits, scale_});
   const bool deferred = static_cast<std::int64_t>(c.deferred.size()) < c.plan.deferred_products;
   const Tensor dx = deferred ? logits_.backward_deferred(c, dlogits, saved.logits, c.deferred.emplace_back())
                              : logits_.backward(c, dlogits, saved.logits);

@@ -9,7 +9,8 @@
 
 namespace mbench {
 
-// Logits over the vocabulary and their cross entropy; BERT puts dense, GELU and norm before them.
+// Logits over the vocabulary, scaled and capped where the model does so, and their cross entropy; BERT puts dense, GELU and norm before
+// them.
 class WordHead {
  public:
   struct Saved {
@@ -17,6 +18,7 @@ class WordHead {
     ActivationFunction::Saved activation;
     Norm::Saved norm;
     CrossEntropy::Saved loss;
+    Tensor uncapped;  // logits before their cap
   };
   // `word`: the embedding's table, which a tied head shares; null for one that has its own.
   WordHead(ParameterStore& store, const Plan& plan, const HeadSpec& spec, Parameter* word);
@@ -36,6 +38,7 @@ class WordHead {
   Parameter* table_;
   Linear logits_;
   CrossEntropy loss_;
+  float scale_, cap_;  // of logits
 };
 
 // Sentence order: tanh pooler on the first position, a classifier of two classes.

@@ -33,7 +33,7 @@ PredictionDepth::PredictionDepth(ParameterStore& store, const Plan& plan, std::i
 PredictionDepth::PredictionDepth(ParameterStore& store, const Plan& plan, std::int64_t depth,
                                  const DepthSpec& spec, Parameter* word, const WordHead& head)
     : depth_(static_cast<std::size_t>(depth)),
-      lookup_(plan, word),
+      lookup_(plan, word, embedding_of(plan.model, plan.vocab).scale),
       head_(head),
       word_norm_(store, plan, spec.word_norm),
       hidden_norm_(store, plan, spec.hidden_norm),

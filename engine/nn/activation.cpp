@@ -1,59 +1,75 @@
 #include "engine/nn/activation.h"
 
+#include "engine/ops/activation.h"
 #include "engine/ops/bias_gelu.h"
 #include "engine/ops/gelu_erf.h"
 #include "engine/ops/run.h"
 #include "engine/ops/squared_relu.h"
-#include "engine/ops/swiglu.h"
 
 namespace mbench {
 
+namespace {
+
+ops::ActivationKind plain_kind(Activation kind) {
+  check(kind == Activation::relu || kind == Activation::silu, "activation", "no op for {}", name_of(kind));
+  return kind == Activation::relu ? ops::ActivationKind::relu : ops::ActivationKind::silu;
+}
+
+}  // namespace
+
+ops::Gate gate_of(Activation kind) {
+  switch (kind) {
+    case Activation::swiglu:
+      return ops::Gate::silu;
+    case Activation::geglu:
+      return ops::Gate::gelu;
+    case Activation::geglu_erf:
+      return ops::Gate::gelu_erf;
+    case Activation::reglu:
+      return ops::Gate::relu;
+    default:
+      fail(ErrorKind::internal, "activation", "{} has no gate", name_of(kind));
+  }
+}
+
 Tensor activate(Context& c, Activation kind, const Tensor& x, const Tensor& bias) {
   Shape shape = x.shape();
-  switch (kind) {
-    case Activation::gelu: {
-      const Tensor y = c.activation(shape, "gelu output");
-      run(c.device, ops::BiasGelu{x, bias, y});
-      return y;
-    }
-    case Activation::gelu_erf: {
-      const Tensor y = c.activation(shape, "gelu output");
-      run(c.device, ops::GeluErf{x, bias, y});
-      return y;
-    }
-    case Activation::squared_relu: {
-      const Tensor y = c.activation(shape, "squared ReLU output");
-      run(c.device, ops::SquaredRelu{x, bias, y});
-      return y;
-    }
-    case Activation::swiglu: {
-      shape[-1] /= 2;
-      const Tensor y = c.activation(shape, "swiglu output");
-      run(c.device, ops::SwiGlu{x, bias, y});
-      return y;
-    }
-  }
-  fail(ErrorKind::internal, "activation", "no op for {}", name_of(kind));
+  const bool gated = is_gated(kind);
+  if (gated) shape[-1] /= 2;
+  const char* what = gated                              ? "swiglu output"
+                     : kind == Activation::squared_relu ? "squared ReLU output"
+                     : kind == Activation::relu         ? "ReLU output"
+                     : kind == Activation::silu         ? "SiLU output"
+                                                        : "gelu output";
+  const Tensor y = c.activation(shape, what);
+  if (gated)
+    run(c.device, ops::SwiGlu{x, bias, y, Tensor(), Tensor(), gate_of(kind)});
+  else if (kind == Activation::gelu)
+    run(c.device, ops::BiasGelu{x, bias, y});
+  else if (kind == Activation::gelu_erf)
+    run(c.device, ops::GeluErf{x, bias, y});
+  else if (kind == Activation::squared_relu)
+    run(c.device, ops::SquaredRelu{x, bias, y});
+  else
+    run(c.device, ops::Activate{plain_kind(kind), x, bias, y});
+  return y;
 }
 
 Tensor activation_gradient(Context& c, Activation kind, const Tensor& dy, const Tensor& x,
                            const Tensor& bias) {
-  switch (kind) {
-    case Activation::gelu:
-      run(c.device, ops::BiasGeluGrad{dy, x, bias, dy});
-      return dy;
-    case Activation::gelu_erf:
-      run(c.device, ops::GeluErfGrad{dy, x, bias, dy});
-      return dy;
-    case Activation::squared_relu:
-      run(c.device, ops::SquaredReluGrad{dy, x, bias, dy});
-      return dy;
-    case Activation::swiglu: {  // pairs for each output: the gradient takes the input's place
-      run(c.device, ops::SwiGluGrad{dy, x, bias, x});
-      return x;
-    }
+  if (is_gated(kind)) {  // pairs for each output: the gradient takes the input's place
+    run(c.device, ops::SwiGluGrad{dy, x, bias, x, Tensor(), Tensor(), Tensor(), gate_of(kind)});
+    return x;
   }
-  fail(ErrorKind::internal, "activation", "no op for {}", name_of(kind));
+  if (kind == Activation::gelu)
+    run(c.device, ops::BiasGeluGrad{dy, x, bias, dy});
+  else if (kind == Activation::gelu_erf)
+    run(c.device, ops::GeluErfGrad{dy, x, bias, dy});
+  else if (kind == Activation::squared_relu)
+    run(c.device, ops::SquaredReluGrad{dy, x, bias, dy});
+  else
+    run(c.device, ops::ActivateGrad{plain_kind(kind), dy, x, bias, dy});
+  return dy;
 }
 
 Tensor ActivationFunction::forward(Context& c, const Linear& first, const Tensor& x,

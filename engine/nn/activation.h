@@ -2,8 +2,12 @@
 // always, by ops of its own.
 #pragma once
 #include "engine/nn/linear.h"
+#include "engine/ops/swiglu.h"
 
 namespace mbench {
+
+// Of a gated activation: what its gate is.
+ops::Gate gate_of(Activation kind);
 
 // activation(x + bias); an empty bias adds none. Gated: x holds (gate, up) of each output side by side.
 Tensor activate(Context& context, Activation kind, const Tensor& x, const Tensor& bias);

@@ -33,12 +33,29 @@ std::optional<Linear> keys_and_values(ParameterStore& store, const Plan& plan, c
                 store.groups().over(axes).rank() / ranks_of_group * width, width);
 }
 
+bool of_all_heads(const AttentionSpec& spec, const std::optional<NormSpec>& norm) {
+  return norm && norm->width != spec.qk_dim;
+}
+
 // The tokens that a gamma acts on are the product's, and its heads are split as those are.
 std::optional<ColumnsNorm> norm_of_heads(ParameterStore& store, const Plan& plan, const AttentionSpec& spec,
                                          const std::optional<NormSpec>& norm) {
-  if (!norm) return std::nullopt;
+  if (!norm || of_all_heads(spec, norm)) return std::nullopt;
   const LinearPlan& linear = plan.role(spec.qkv.role);
   return ColumnsNorm(store, *norm, linear.consumed.value, linear.product.value);
+}
+
+std::optional<AllHeadsNorm> norm_of_all_heads(ParameterStore& store, const Plan& plan, const AttentionSpec& spec,
+                                              const std::optional<NormSpec>& norm) {
+  if (!of_all_heads(spec, norm)) return std::nullopt;
+  return AllHeadsNorm(store, *norm, axes_of_heads(plan, spec.qkv.role), plan.role(spec.qkv.role).consumed.value);
+}
+
+// A logit for each head, cut as the heads are.
+Parameter* sinks_of(ParameterStore& store, const Plan& plan, const AttentionSpec& spec) {
+  if (!spec.sinks) return nullptr;
+  const LinearPlan& linear = plan.role(spec.qkv.role);
+  return store.add(weight_of(*spec.sinks), linear.weight, linear.consumed.value, linear.product.value);
 }
 
 std::int64_t groups_in(const Tensor& qkv) {  // of all tokens
@@ -56,6 +73,9 @@ Attention::Attention(ParameterStore& store, const Plan& plan, const AttentionSpe
       qkv_(store, plan, kv_ ? spec.queries() : spec.qkv),
       q_norm_(norm_of_heads(store, plan, spec, spec.q_norm)),
       k_norm_(norm_of_heads(store, plan, spec, spec.k_norm)),
+      all_q_norm_(norm_of_all_heads(store, plan, spec, spec.q_norm)),
+      all_k_norm_(norm_of_all_heads(store, plan, spec, spec.k_norm)),
+      sinks_(sinks_of(store, plan, spec)),
       proj_(store, plan, spec.proj),
       dropout_site_(site_of(spec.name + ".dropout")),
       core_(make_attention_core(plan)),
@@ -69,8 +89,11 @@ Attention::Attention(ParameterStore& store, const Plan& plan, const AttentionSpe
 
 AttentionSizes Attention::sizes(const Context& c, const Shape& s) const {
   const std::int64_t heads = s[2] * group_;
-  return {s[0],         s[1],        spec_.heads,  heads, c.groups.over(head_axes_).rank() * heads,
-          spec_.qk_dim, spec_.v_dim, spec_.causal, group_};
+  AttentionSizes n{s[0],         s[1],        spec_.heads,  heads,  c.groups.over(head_axes_).rank() * heads,
+                   spec_.qk_dim, spec_.v_dim, spec_.causal, group_};
+  n.own_scale = spec_.scale, n.window = spec_.window, n.softcap = spec_.softcap, n.alibi = spec_.alibi;
+  if (sinks_ != nullptr) n.sinks = sinks_->value, n.dsinks = sinks_->gradient;
+  return n;
 }
 
 AttentionParts Attention::parts_of(const Tensor& qkv, const Tensor& kv, const Tensor& normed) const {
@@ -138,6 +161,12 @@ void Attention::norm(Context& c, Saved& saved) const {
   const std::int64_t batch = groups_in(saved.qkv);
   saved.normed =
       c.activation({s[0], s[1], s[2], (group_ + 1) * spec_.qk_dim}, "queries and keys after their norms");
+  if (all_q_norm_) {
+    const std::int64_t queries = group_ * spec_.qk_dim;
+    all_q_norm_->forward(c, {saved.qkv, 0, queries}, {saved.normed, 0, queries}, saved.q_rstd);
+    all_k_norm_->forward(c, {saved.qkv, queries, spec_.qk_dim}, {saved.normed, queries, spec_.qk_dim}, saved.k_rstd);
+    return;
+  }
   q_norm_->forward(c, heads_of(saved.qkv, 0, group_), heads_of(saved.normed, 0, group_), batch, saved.q_rstd);
   const ops::Matrix keys = saved.kv ? heads_of(saved.kv, 0, 1) : heads_of(saved.qkv, group_, 1);
   k_norm_->forward(c, keys, heads_of(saved.normed, group_, 1), batch, saved.k_rstd);
@@ -145,6 +174,12 @@ void Attention::norm(Context& c, Saved& saved) const {
 
 void Attention::norm_back(Context& c, const Tensor& dqkv, const Tensor& dkv, Saved& saved) const {
   const std::int64_t batch = groups_in(dqkv);
+  if (all_q_norm_) {
+    const std::int64_t queries = group_ * spec_.qk_dim;
+    all_q_norm_->backward(c, {dqkv, 0, queries}, {saved.qkv, 0, queries}, saved.q_rstd);
+    all_k_norm_->backward(c, {dqkv, queries, spec_.qk_dim}, {saved.qkv, queries, spec_.qk_dim}, saved.k_rstd);
+    return;
+  }
   const ops::Matrix dqueries = heads_of(dqkv, 0, group_);
   q_norm_->backward(c, dqueries, heads_of(saved.qkv, 0, group_), dqueries, batch, saved.q_rstd);
   const ops::Matrix keys = saved.kv ? heads_of(saved.kv, 0, 1) : heads_of(saved.qkv, group_, 1);
@@ -187,7 +222,7 @@ Tensor Attention::forward(Context& c, const MicroBatch& batch, Tensor x,
   if (kv_) saved.kv = by_group(kv_->forward_with_bias(c, x, saved.kv_linear), key_and_value);
   saved.qkv = by_group(qkv_.forward_with_bias(c, std::move(x), saved.qkv_linear),
                        kv_ ? queries : queries + key_and_value);
-  if (q_norm_) {
+  if (norms()) {
     norm(c, saved);
     turn(c, saved.normed, Tensor(), false);
   } else {
@@ -204,7 +239,7 @@ Tensor Attention::attend(Context& c, const MicroBatch& batch, Saved& saved) cons
   saved.kept_by_core = !core_checkpoint_.drop(saved.core) && core_->keeps_parts();
   if (saved.kept_by_core) {
     saved.normed.reset();
-    if (!q_norm_) saved.qkv.reset(), saved.kv.reset();
+    if (!norms()) saved.qkv.reset(), saved.kv.reset();
   }
   return proj_.forward(c, context, saved.proj);
 }
@@ -225,7 +260,7 @@ Tensor Attention::backward(Context& c, const MicroBatch& batch, Tensor dy,
   saved.normed.reset();
   saved.q.reset(), saved.k.reset(), saved.v.reset();
   turn(c, dqkv, dkv, true);
-  if (q_norm_) norm_back(c, dqkv, dkv, saved);
+  if (norms()) norm_back(c, dqkv, dkv, saved);
   saved.qkv.reset();
   saved.kv.reset();
   const auto flat = [](Tensor& d) {

@@ -4,6 +4,7 @@
 #pragma once
 #include <optional>
 
+#include "engine/nn/all_heads_norm.h"
 #include "engine/nn/attention_core.h"
 #include "engine/nn/columns_norm.h"
 #include "engine/nn/linear.h"
@@ -59,6 +60,7 @@ class Attention final : public Mixer {
   Tensor keys(Context& context, const Linear::Arrived& arrived) const;
   // Of every group's columns `count` heads from `first` on, for the norms.
   ops::Matrix heads_of(const Tensor& t, std::int64_t first, std::int64_t count) const;
+  bool norms() const { return q_norm_ || all_q_norm_; }
   void norm(Context& context, Saved& saved) const;
   void norm_back(Context& context, const Tensor& dqkv, const Tensor& dkv, Saved& saved) const;
   // Queries and keys turned to their positions, or their gradients back.
@@ -72,6 +74,8 @@ class Attention final : public Mixer {
   std::optional<Linear> kv_;
   Linear qkv_;
   std::optional<ColumnsNorm> q_norm_, k_norm_;
+  std::optional<AllHeadsNorm> all_q_norm_, all_k_norm_;  // in their place
+  Parameter* sinks_ = nullptr;
   Linear proj_;
   std::uint64_t dropout_site_;
   std::unique_ptr<AttentionCore> core_;

@@ -5,6 +5,7 @@
 #include "engine/nn/context_attention.h"
 #include "engine/ops/arguments.h"
 #include "engine/ops/attention.h"
+#include "engine/ops/attention_sink.h"
 #include "engine/ops/dropout.h"
 #include "engine/ops/matmul.h"
 #include "engine/ops/matrix.h"
@@ -47,6 +48,7 @@ class EagerCore final : public AttentionCore {
  public:
   Tensor forward(Context& c, const MicroBatch& batch, std::uint64_t site, const AttentionSizes& n,
                  const AttentionParts& parts, Saved& saved) const override {
+    check(n.window == 0 && n.softcap == 0 && !n.alibi && !n.sinks, "attention", "scores op by op with a window, a cap, slopes or sinks");
     // Megatron's baddbmm takes a buffer of the scores' size as its (unused) input and writes to a new tensor.
     if (c.keeps().global_buffer) c.buffer.get(c.device, n.scores(), c.dtype());
     const Tensor scores = c.activation(n.scores(), "attention scores");
@@ -114,6 +116,7 @@ class FusedCore final : public AttentionCore {
     saved.context = c.activation(n.context(), "attention context");
     run(c.device, ops::Attention{shape(c, batch, site, n), parts.q, parts.k, parts.v,
                                  heads_of(saved.context, n), saved.lse, saved.probs});
+    add_sinks(c, n, saved.context, saved.lse);
     return saved.context;
   }
 
@@ -123,6 +126,7 @@ class FusedCore final : public AttentionCore {
     run(c.device, ops::AttentionGrad{shape(c, batch, site, n), heads_of(dcontext, n), parts.q, parts.k,
                                      parts.v, heads_of(saved.context, n), saved.lse, saved.probs, gradients.q,
                                      gradients.k, gradients.v, c.keeps().deterministic_attention});
+    sinks_back(c, n, dcontext, saved.context, saved.lse);
     saved = {};
   }
 
@@ -139,7 +143,10 @@ class FusedCore final : public AttentionCore {
             dropout_at(c, site),
             head_map(batch, n),
             n.group,
-            n.v_dim};
+            n.v_dim,
+            n.window,
+            n.softcap,
+            n.alibi};
   }
   bool keep_probabilities_;
 };
@@ -152,7 +159,23 @@ ops::Matrix heads_of(const Tensor& t, const AttentionSizes& n, std::int64_t rows
 }
 
 float AttentionSizes::scale() const {
-  return 1 / std::sqrt(static_cast<float>(qk_dim));
+  return own_scale != 0 ? own_scale : 1 / std::sqrt(static_cast<float>(qk_dim));
+}
+
+namespace {
+
+Tensor by_head(const AttentionSizes& n, const Tensor& rows) {
+  return rows.view({rows.shape()[0], n.batch, n.local_heads, n.v_dim});
+}
+
+}  // namespace
+
+void add_sinks(Context& c, const AttentionSizes& n, const Tensor& out, const Tensor& lse) {
+  if (n.sinks) run(c.device, ops::AttentionSink{by_head(n, out), lse, n.sinks});
+}
+
+void sinks_back(Context& c, const AttentionSizes& n, const Tensor& dout, const Tensor& out, const Tensor& lse) {
+  if (n.sinks) run(c.device, ops::AttentionSinkGrad{by_head(n, dout), by_head(n, out), lse, n.sinks, n.dsinks});
 }
 
 Axes axes_of_heads(const Plan& plan, Role role) {

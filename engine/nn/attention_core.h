@@ -22,11 +22,16 @@ struct AttentionSizes {
   std::int64_t qk_dim = 0, v_dim = 0;
   bool causal = true;
   std::int64_t group = 1;  // heads that share keys and values
+  float own_scale = 0;      // of scores, where it is not 1 / sqrt(qk_dim)
+  std::int64_t window = 0;  // as ops::AttentionShape has them
+  float softcap = 0;
+  bool alibi = false;
+  Tensor sinks{}, dsinks{};  // optional: a logit of each local head, and its gradient
 
   std::int64_t groups() const { return batch * local_heads / group; }
   Shape scores() const { return {batch, local_heads, seq, seq}; }
   Shape context() const { return {seq, batch, local_heads * v_dim}; }
-  float scale() const;  // 1 / sqrt(qk_dim)
+  float scale() const;
 };
 
 class AttentionCore {
@@ -51,6 +56,11 @@ class AttentionCore {
 
 // A part of such a tensor, or of one like it: heads of queries or outputs, `dim` wide, of `rows` positions.
 ops::Matrix heads_of(const Tensor& t, const AttentionSizes& sizes, std::int64_t rows, std::int64_t dim);
+
+// Attention with sinks from attention without, of `rows` positions: the output and the statistics change; and the sinks' gradient.
+// Nothing without sinks.
+void add_sinks(Context& context, const AttentionSizes& sizes, const Tensor& out, const Tensor& lse);
+void sinks_back(Context& context, const AttentionSizes& sizes, const Tensor& dout, const Tensor& out, const Tensor& lse);
 
 // The axes along which heads are split: those that cut the rows of the weights of that role.
 Axes axes_of_heads(const Plan& plan, Role role);

@@ -18,15 +18,41 @@ struct Block {
   bool first = false;                 // of those queries
 };
 
-// f(block) for all that are visible, where the share is that of the rank `step` places before this one.
+// Whether a query of a chunk sees a key of another. The chunk sees itself in any case.
+bool sees(const AttentionSizes& n, std::int64_t length, std::int64_t query0, std::int64_t key0) {
+  if (!n.causal) return true;
+  if (key0 > query0) return false;
+  return n.window == 0 || key0 == query0 || (query0 - key0) * length - (length - 1) < n.window;
+}
+
+// f(block) for all that the queries of `rank` see, where the keys are those of the rank `step` places before it. The first step's
+// are its own, so that there is a first block of each chunk of queries.
 template <class F>
-void for_blocks(const SequenceShare& share, int rank, int step, bool causal, const F& f) {
+void for_blocks(const SequenceShare& share, int rank, int step, const AttentionSizes& n, const F& f) {
   const int owner = (rank + share.ranks() - step) % share.ranks();
-  for (int q = 0; q < share.chunks(); ++q)
+  for (int q = 0; q < share.chunks(); ++q) {
+    bool first = step == 0;
     for (int k = 0; k < share.chunks(); ++k) {
-      const Block block{q, k, share.chunk(q), share.chunk(owner, k), step == 0 && k == 0};
-      if (!causal || block.key0 <= block.query0) f(block);
+      const Block block{q, k, share.chunk(rank, q), share.chunk(owner, k), first};
+      if (!sees(n, share.length(), block.query0, block.key0)) continue;
+      f(block);
+      first = false;
     }
+  }
+}
+
+// Without a window all ranks have as many blocks. With one those at the ends of the sequence have fewer: where one rank stands for all,
+// it is one that has the most.
+int rank_of_blocks(Context& c, const SequenceShare& share, const AttentionSizes& n) {
+  const int own = c.groups.over({Axis::cp}).rank();
+  if (c.device.real() || n.window == 0) return own;
+  int fullest = own, most = 0;
+  for (int rank = 0; rank < share.ranks(); ++rank) {
+    int blocks = 0;
+    for (int step = 0; step < share.ranks(); ++step) for_blocks(share, rank, step, n, [&](const Block&) { ++blocks; });
+    if (blocks > most) fullest = rank, most = blocks;
+  }
+  return fullest;
 }
 
 // What all blocks of one call have in common.
@@ -40,10 +66,11 @@ class Blocks {
         n_(n),
         parts_(parts),
         share_(c.share()),
-        length_(share_.length()) {}
+        length_(share_.length()),
+        rank_(rank_of_blocks(c, share_, n)) {}
 
   const SequenceShare& share() const { return share_; }
-  int rank() const { return c_.groups.over({Axis::cp}).rank(); }
+  int rank() const { return rank_; }
   std::int64_t key_width() const { return n_.qk_dim + n_.v_dim; }
   Shape keys_shape() const { return {n_.seq, n_.groups(), key_width()}; }
   Shape lse_shape() const { return {n_.batch, n_.local_heads, length_}; }
@@ -86,7 +113,10 @@ class Blocks {
             dropout_at(c_, site_),
             map,
             n_.group,
-            n_.v_dim};
+            n_.v_dim,
+            n_.window,
+            n_.softcap,
+            n_.alibi};
   }
 
  private:
@@ -101,6 +131,7 @@ class Blocks {
   const AttentionParts& parts_;
   SequenceShare share_;
   std::int64_t length_;
+  int rank_;
 };
 
 class BlockAttention final : public AttentionCore {
@@ -124,7 +155,7 @@ class BlockAttention final : public AttentionCore {
     SharedKeys keys(c, way_, all.own_keys());
     for (int step = 0; step < all.share().ranks(); ++step) {
       const Tensor share = keys.share(step);
-      for_blocks(all.share(), all.rank(), step, n.causal, [&](const Block& b) {
+      for_blocks(all.share(), all.rank(), step, n, [&](const Block& b) {
         const Tensor k = all.chunk(share, b.keys), to = all.chunk(sum, b.queries),
                      lse = all.statistics(saved.lse, b.queries), out = b.first && !apart ? to : part;
         run(c.device, ops::Attention{all.shape(b), all.queries(b.queries), all.keys_in(k, k.shape()[0]),
@@ -137,6 +168,7 @@ class BlockAttention final : public AttentionCore {
           run(c.device, ops::Copy{part, to});
       });
     }
+    for (int i = 0; n.sinks && i < all.share().chunks(); ++i) add_sinks(c, n, all.chunk(sum, i), all.statistics(saved.lse, i));
     if (apart) run(c.device, ops::Copy{sum, saved.context});
     return saved.context;
   }
@@ -155,7 +187,7 @@ class BlockAttention final : public AttentionCore {
     SharedKeyGradients dkeys(c, way_, all.keys_shape());
     for (int step = 0; step < all.share().ranks(); ++step) {
       const Tensor share = keys.share(step), place = dkeys.place(step);
-      for_blocks(all.share(), all.rank(), step, n.causal, [&](const Block& b) {
+      for_blocks(all.share(), all.rank(), step, n, [&](const Block& b) {
         const Tensor k = all.chunk(share, b.keys), to = all.chunk(dq, b.queries);
         run(c.device,
             ops::AttentionGrad{all.shape(b), all.heads(all.chunk(dcontext, b.queries), n.v_dim),
@@ -170,6 +202,8 @@ class BlockAttention final : public AttentionCore {
       });
       dkeys.added(step);
     }
+    for (int i = 0; n.sinks && i < all.share().chunks(); ++i)
+      sinks_back(c, n, all.chunk(dcontext, i), all.chunk(saved.context, i), all.statistics(saved.lse, i));
     saved = {};
     const Tensor own = dkeys.finish();
     const auto copy = [&](ops::Matrix from, ops::Matrix to, std::int64_t heads) {

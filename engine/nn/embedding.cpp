@@ -7,6 +7,7 @@
 #include "engine/ops/dropout.h"
 #include "engine/ops/embedding.h"
 #include "engine/ops/run.h"
+#include "engine/ops/scale.h"
 
 namespace mbench {
 namespace {
@@ -41,7 +42,7 @@ Parameter* add_word_table_copy(ParameterStore& store, const Plan& plan, const Ta
 
 InputEmbedding::InputEmbedding(ParameterStore& store, const Plan& plan, const EmbeddingSpec& spec)
     : word_(add_word_table(store, plan, spec.word)),
-      lookup_(plan, word_),
+      lookup_(plan, word_, spec.scale),
       site_(site_of("embedding.dropout")) {
   const auto add = [&](const TableSpec& table) {
     return store.add(weight_of(table), plan.role(table.role).weight, plan.hidden.value);
@@ -81,7 +82,7 @@ void InputEmbedding::backward(Context& c, const MicroBatch& batch, Tensor dy, Sa
   lookup_.backward(c, batch.tokens, dy);
 }
 
-WordLookup::WordLookup(const Plan& plan, Parameter* word) : word_(word) {
+WordLookup::WordLookup(const Plan& plan, Parameter* word, float scale) : word_(word), scale_(scale) {
   const LinearPlan& lookup = plan.role(word->spec.role);
   sum_ = Transition::between(lookup.product, lookup.output, plan.mesh);
 }
@@ -90,11 +91,18 @@ Tensor WordLookup::forward(Context& c, const Tensor& tokens) const {
   const Tensor words =
       c.activation({c.share().rows(), c.training().micro_batch, c.plan.model.hidden}, "embedded words");
   run(c.device, ops::Embedding{tokens, word_->value, words, first_word(c)});
-  return communicate(c, sum_.forward, words);
+  const Tensor y = communicate(c, sum_.forward, words);
+  if (scale_ != 1) run(c.device, ops::Scale{y, y, scale_});
+  return y;
 }
 
 void WordLookup::backward(Context& c, const Tensor& tokens, const Tensor& dy) const {
-  const Tensor whole = communicate(c, sum_.backward, dy);
+  Tensor dwords = dy;
+  if (scale_ != 1) {
+    dwords = c.activation(dy.shape(), "gradient of embedded words");
+    run(c.device, ops::Scale{dy, dwords, scale_});
+  }
+  const Tensor whole = communicate(c, sum_.backward, dwords);
   add_to(c, tokens, whole, *word_, first_word(c));
 }
 

@@ -12,8 +12,8 @@ namespace mbench {
 // Rows of the table of words, wherever the table's rows lie.
 class WordLookup {
  public:
-  WordLookup(const Plan& plan, Parameter* word);
-  // tokens [seq, batch] -> [seq, batch, hidden] as hidden activations lie.
+  WordLookup(const Plan& plan, Parameter* word, float scale = 1);
+  // tokens [seq, batch] -> [seq, batch, hidden] as hidden activations lie, times `scale`.
   Tensor forward(Context& context, const Tensor& tokens) const;
   // Adds to the table's gradient.
   void backward(Context& context, const Tensor& tokens, const Tensor& dy) const;
@@ -21,6 +21,7 @@ class WordLookup {
  private:
   std::int64_t first_word(const Context& context) const;
   Parameter* word_;
+  float scale_;
   Transition sum_;
 };
 

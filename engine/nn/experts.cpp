@@ -124,11 +124,11 @@ Experts::Experts(ParameterStore& store, const Plan& plan, const MlpSpec& spec, R
 
 Tensor Experts::activated(Context& c, Saved& saved) const {
   if (!saved.weights) return activate(c, activation_, saved.wide, Tensor());
-  if (activation_ == Activation::swiglu) {
+  if (is_gated(activation_)) {
     Shape shape = saved.wide.shape();
     shape[-1] /= 2;
     const Tensor y = c.activation(shape, "weighted swiglu output");
-    run(c.device, ops::SwiGlu{saved.wide, Tensor(), y, saved.weights});
+    run(c.device, ops::SwiGlu{saved.wide, Tensor(), y, saved.weights, Tensor(), gate_of(activation_)});
     return y;
   }
   saved.unweighted = activate(c, activation_, saved.wide, Tensor());
@@ -148,8 +148,8 @@ Tensor Experts::gradient_of_wide(Context& c, Tensor dnarrow, Saved& saved, Tenso
   const Tensor wide = std::exchange(saved.wide, Tensor()), weights = std::exchange(saved.weights, Tensor());
   if (!weights) return activation_gradient(c, activation_, dnarrow, wide, Tensor());
   dweights = c.device.empty(weights.shape(), DType::f32, Category::activations, "gradient of rows' weights");
-  if (activation_ == Activation::swiglu) {
-    run(c.device, ops::SwiGluGrad{dnarrow, wide, Tensor(), wide, weights, dweights});
+  if (is_gated(activation_)) {
+    run(c.device, ops::SwiGluGrad{dnarrow, wide, Tensor(), wide, weights, dweights, Tensor(), gate_of(activation_)});
     return wide;
   }
   run(c.device, ops::ScaleRowsGrad{dnarrow, std::exchange(saved.unweighted, Tensor()), weights, dnarrow, dweights});

@@ -77,7 +77,9 @@ class HeadsForPositions final : public AttentionCore {
     AttentionSizes some = n;
     some.seq = n.seq * ranks.size();
     some.local_heads = n.local_heads / ranks.size();
-    some.head0 = n.head0 + ranks.rank() * some.local_heads;
+    const std::int64_t first = ranks.rank() * some.local_heads;
+    some.head0 = n.head0 + first;
+    if (n.sinks) some.sinks = n.sinks.slice(first, some.local_heads), some.dsinks = n.dsinks.slice(first, some.local_heads);
     return some;
   }
 

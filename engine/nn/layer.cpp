@@ -1,26 +1,26 @@
 #include "engine/nn/layer.h"
 
 #include "engine/ops/add.h"
+#include "engine/ops/bias_add.h"
 #include "engine/ops/run.h"
 
 namespace mbench {
 namespace {
 
-// Whether the plan drops all that the branch's mixer keeps.
-bool drops(const BranchSpec& branch, Regions drop) {
-  return (std::holds_alternative<MlpSpec>(branch.mixer) && drop.has(Region::mlp)) ||
-         (std::holds_alternative<MoeSpec>(branch.mixer) && drop.has(Region::moe));
+std::optional<Norm> norm_if(ParameterStore& store, const Plan& plan, const std::optional<NormSpec>& spec) {
+  return spec ? std::optional<Norm>(std::in_place, store, plan, *spec) : std::nullopt;
 }
 
 }  // namespace
 
-Branch::Branch(ParameterStore& store, const Plan& plan, const BranchSpec& spec, NormPlace place, Regions drop)
-    : place_(place),
-      norm_(store, plan, spec.norm),
+Branch::Branch(ParameterStore& store, const Plan& plan, const LayerSpec& layer, const BranchSpec& spec, Regions drop)
+    : place_(layer.norm_place),
+      norm_(norm_if(store, plan, spec.norm)),
       mixer_(make_mixer(store, plan, spec, drop)),
-      residual_(spec.name + ".residual.dropout"),
+      output_norm_(norm_if(store, plan, spec.output_norm)),
+      residual_(spec.name + ".residual.dropout", layer.residual_scale),
       norm_checkpoint_(drop.has(Region::norm)),
-      mixer_checkpoint_(drops(spec, drop)) {}
+      mixer_checkpoint_(drops_mixer(spec, drop)) {}
 
 Tensor Branch::mix(Context& c, const MicroBatch& batch, Tensor x, Saved& saved) const {
   if (mixer_checkpoint_.dropped() && !norm_checkpoint_.dropped()) saved.input = x;
@@ -33,7 +33,7 @@ Tensor Branch::mix(Context& c, const MicroBatch& batch, Tensor x, Saved& saved) 
 Tensor Branch::mix_back(Context& c, const MicroBatch& batch, Tensor dy, Saved& saved) const {
   norm_checkpoint_.restore(c, [&] {
     Norm::Saved again;
-    const Tensor normed = norm_.forward(c, saved.norm.x, again);
+    const Tensor normed = norm_->forward(c, saved.norm.x, again);
     if (mixer_checkpoint_.dropped()) {
       saved.input = normed;
     } else {
@@ -50,22 +50,31 @@ Tensor Branch::mix_back(Context& c, const MicroBatch& batch, Tensor dy, Saved& s
 Tensor Branch::forward(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {
   if (place_ == NormPlace::post) {
     const Tensor mixed = mix(c, batch, x, saved);
-    return norm_.forward(c, residual_.forward(c, batch, mixed, mixer_->bias(), x, saved.residual),
+    return norm_->forward(c, residual_.forward(c, batch, mixed, mixer_->bias(), x, saved.residual),
                          saved.norm);
   }
-  const Tensor mixed = mix(c, batch, norm_.forward(c, x, saved.norm), saved);
-  return residual_.forward(c, batch, mixed, mixer_->bias(), x, saved.residual);
+  Tensor mixed = mix(c, batch, norm_ ? norm_->forward(c, x, saved.norm) : x, saved), bias = mixer_->bias();
+  if (output_norm_) {
+    if (bias) run(c.device, ops::BiasAdd{mixed, bias, mixed});
+    bias.reset();
+    mixed = output_norm_->forward(c, mixed, saved.output_norm);
+  }
+  return residual_.forward(c, batch, mixed, bias, x, saved.residual);
 }
 
 Tensor Branch::backward(Context& c, const MicroBatch& batch, const Tensor& dy, Saved& saved) const {
   if (place_ == NormPlace::post) {
-    const Tensor dsum = norm_.backward(c, dy, Tensor(), saved.norm);
+    const Tensor dsum = norm_->backward(c, dy, Tensor(), saved.norm);
     const Tensor dx = mix_back(c, batch, residual_.backward(c, batch, dsum, saved.residual), saved);
     run(c.device, ops::Add{dx, dsum, dx});
     return dx;
   }
-  const Tensor dnormed = mix_back(c, batch, residual_.backward(c, batch, dy, saved.residual), saved);
-  return norm_.backward(c, dnormed, dy, saved.norm);
+  Tensor dmixed = residual_.backward(c, batch, dy, saved.residual);
+  if (output_norm_) dmixed = output_norm_->backward(c, dmixed, Tensor(), saved.output_norm);
+  const Tensor dnormed = mix_back(c, batch, std::move(dmixed), saved);
+  if (norm_) return norm_->backward(c, dnormed, dy, saved.norm);
+  run(c.device, ops::Add{dnormed, dy, dnormed});
+  return dnormed;
 }
 
 void Branch::keep_alternate_products(Saved& saved) const {
@@ -74,17 +83,21 @@ void Branch::keep_alternate_products(Saved& saved) const {
 }
 
 Tensor Branch::make_others(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved, bool sum) const {
-  const Tensor mixed = mixer_->make_others(c, batch, norm_.forward(c, x, saved.norm), *saved.mixer, sum);
+  const Tensor mixed = mixer_->make_others(c, batch, norm_->forward(c, x, saved.norm), *saved.mixer, sum);
   return sum ? residual_.forward(c, batch, mixed, mixer_->bias(), x, saved.residual) : Tensor();
 }
 
 Layer::Layer(ParameterStore& store, const Plan& plan, const LayerSpec& spec, Regions drop)
     : checkpoint_(drop.has(Region::layer)), products_checkpoint_(drop.has(Region::alternate_products)) {
-  for (const BranchSpec& branch : spec.branches)
-    branches_.emplace_back(store, plan, branch, spec.norm_place, drop);
+  if (spec.arrangement != Branches::sequential) {
+    parallel_ = std::make_unique<ParallelBranches>(store, plan, spec, drop);
+    return;
+  }
+  for (const BranchSpec& branch : spec.branches) branches_.emplace_back(store, plan, spec, branch, drop);
 }
 
 Tensor Layer::run_branches(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {
+  if (parallel_) return parallel_->forward(c, batch, x, saved.parallel);
   saved.branches.resize(branches_.size());
   Tensor hidden = x;
   for (std::size_t i = 0; i < branches_.size(); ++i)
@@ -114,6 +127,7 @@ Tensor Layer::backward(Context& c, const MicroBatch& batch, const Tensor& dy, Sa
     run_branches(c, batch, x, saved);
   });
   products_checkpoint_.restore(c, [&] { make_others(c, batch, saved); });
+  if (parallel_) return parallel_->backward(c, batch, dy, saved.parallel);
   Tensor gradient = dy;
   for (std::size_t i = branches_.size(); i-- > 0;)
     gradient = branches_[i].backward(c, batch, gradient, saved.branches[i]);

@@ -15,6 +15,11 @@ Tensor Mixer::make_others(Context&, const MicroBatch&, Tensor, Saved&, bool) con
   fail(ErrorKind::internal, "recompute", "alternate_products of a mixer that has no order of products");
 }
 
+bool drops_mixer(const BranchSpec& branch, Regions drop) {
+  return (std::holds_alternative<MlpSpec>(branch.mixer) && drop.has(Region::mlp)) ||
+         (std::holds_alternative<MoeSpec>(branch.mixer) && drop.has(Region::moe));
+}
+
 std::unique_ptr<Mixer> make_mixer(ParameterStore& store, const Plan& plan, const BranchSpec& branch,
                                   Regions drop) {
   if (const auto* attention = std::get_if<AttentionSpec>(&branch.mixer))

@@ -36,4 +36,7 @@ class Mixer {
 std::unique_ptr<Mixer> make_mixer(ParameterStore& store, const Plan& plan, const BranchSpec& branch,
                                   Regions drop);
 
+// Whether a forward drops all that the branch's mixer keeps.
+bool drops_mixer(const BranchSpec& branch, Regions drop);
+
 }  // namespace mbench

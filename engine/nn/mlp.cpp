@@ -7,7 +7,7 @@ namespace mbench {
 
 Mlp::Mlp(ParameterStore& store, const Plan& plan, const MlpSpec& spec, Regions drop)
     : fc1_(store, plan, spec.fc1), fc2_(store, plan, spec.fc2), activation_(spec.activation) {
-  fc1_.in_layer(store, plan, drop.has(Region::norm), spec.activation == Activation::swiglu ? 2 : 1);
+  fc1_.in_layer(store, plan, drop.has(Region::norm), is_gated(spec.activation) ? 2 : 1);
   const bool apart = drop.has(Region::alternate_products);
   fc2_.in_layer(store, plan, apart);
   if (apart) pairs_ = fc1_.local_outputs() / 2;

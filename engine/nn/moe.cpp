@@ -10,6 +10,8 @@
 #include "engine/ops/dispatch.h"
 #include "engine/ops/dispatch_plan.h"
 #include "engine/ops/run.h"
+#include "engine/ops/scale_rows.h"
+#include "engine/ops/sigmoid.h"
 
 namespace mbench {
 namespace {
@@ -56,6 +58,7 @@ Moe::Moe(ParameterStore& store, const Plan& plan, const MoeSpec& spec, Regions d
       exchange_(plan) {
   if (communication_ == EpCommunication::flex && plan.mesh.size(Axis::ep) > 1) visits_.emplace(plan, spec);
   if (spec.shared) shared_.emplace(store, plan, *spec.shared, drop);
+  if (spec.shared_gate) shared_gate_.emplace(store, plan, *spec.shared_gate);
 }
 
 void Moe::plan_dispatch(Context& c, const Tensor& experts, Saved& saved) const {
@@ -186,6 +189,33 @@ void Moe::charge_sending(Context& c) const {
   if (communication_ != EpCommunication::all_gather) c.device.host_work(HostWork::mixture);
 }
 
+Tensor Moe::shared_forward(Context& c, const MicroBatch& batch, Tensor x, Saved& saved) const {
+  if (!shared_gate_) return shared_->forward(c, batch, std::move(x), saved.shared);
+  saved.gated = true;
+  {
+    const Tensor logits = shared_gate_->forward(c, x, saved.shared_gate);
+    saved.gate = c.device.empty(logits.shape(), DType::f32, Category::activations, "gate of the shared expert");
+    run(c.device, ops::Sigmoid{logits, saved.gate});
+  }
+  saved.shared_output = shared_->forward(c, batch, std::move(x), saved.shared);
+  const Tensor y = c.activation(saved.shared_output.shape(), "gated output of the shared expert");
+  run(c.device, ops::ScaleRows{saved.shared_output, saved.gate, y});
+  return y;
+}
+
+Tensor Moe::shared_backward(Context& c, const MicroBatch& batch, Tensor dy, Saved& saved) const {
+  if (!shared_gate_) return shared_->backward(c, batch, std::move(dy), saved.shared);
+  const Tensor dgate = c.device.empty(saved.gate.shape(), DType::f32, Category::activations, "gradient of the shared expert's gate"),
+               dlogits = c.activation(saved.gate.shape(), "gradient of the gate's logits"),
+               doutput = c.activation(dy.shape(), "gradient of the shared expert's output");
+  run(c.device, ops::ScaleRowsGrad{dy, std::exchange(saved.shared_output, Tensor()), saved.gate, doutput, dgate});
+  dy.reset();
+  run(c.device, ops::SigmoidGrad{dgate, std::exchange(saved.gate, Tensor()), dlogits});
+  const Tensor dx = shared_->backward(c, batch, doutput, saved.shared);
+  run(c.device, ops::Add{dx, shared_gate_->backward(c, dlogits, saved.shared_gate), dx});
+  return dx;
+}
+
 Tensor Moe::forward(Context& c, const MicroBatch& batch, Tensor x,
                     std::unique_ptr<Mixer::Saved>& keep) const {
   auto owned = std::make_unique<Saved>();
@@ -211,7 +241,7 @@ Tensor Moe::forward(Context& c, const MicroBatch& batch, Tensor x,
   const bool within = c.keeps().weights_within_experts;
   if (within) weights = exchange_.send(c, weights_of_rows(c, saved), experts_.count(), saved.way, Towards::experts);
   Tensor shared;
-  if (shared_) shared = shared_->forward(c, batch, std::move(x), saved.shared);
+  if (shared_) shared = shared_forward(c, batch, std::move(x), saved);
   x.reset();
   Tensor arrived = travelling.finish();
   Tensor made = experts_.forward(c, saved.sizes, std::move(arrived), within ? weights.finish() : Tensor(), saved.experts);
@@ -258,7 +288,7 @@ Tensor Moe::backward(Context& c, const MicroBatch& batch, Tensor dy,
   if (visits_) dsum.reset();
   auto travelling = exchange_.send(c, std::move(doutput), experts_.count(), saved.way, Towards::experts);
   Tensor dshared;
-  if (shared_) dshared = shared_->backward(c, batch, std::move(dy), saved.shared);
+  if (shared_) dshared = shared_backward(c, batch, std::move(dy), saved);
   dy.reset();
   Tensor dweights_of_rows;
   Tensor drows = experts_.backward(c, saved.sizes, travelling.finish(), saved.experts, dweights_of_rows);

@@ -26,8 +26,13 @@ class Moe final : public Mixer {
     Experts::Saved experts;
     Tensor output;  // of the experts, a row for each that was dispatched, where weights multiply it
     std::unique_ptr<Mixer::Saved> shared;
+    Linear::Saved shared_gate;
+    // Where the shared expert has a gate: that, f32 of each token, and the output that it multiplies.
+    Tensor gate, shared_output;
+    bool gated = false;
     std::vector<Tensor*> inputs() override {
       std::vector<Tensor*> all = {&router.linear.x};
+      if (gated) all.push_back(&shared_gate.x);
       if (shared)
         for (Tensor* input : shared->inputs()) all.push_back(input);
       return all;
@@ -42,6 +47,9 @@ class Moe final : public Mixer {
   void after_step(Context& context) const override { router_.after_step(context); }
 
  private:
+  // The shared expert's output, and from the gradient of that the gradient of its input.
+  Tensor shared_forward(Context& context, const MicroBatch& batch, Tensor x, Saved& saved) const;
+  Tensor shared_backward(Context& context, const MicroBatch& batch, Tensor dy, Saved& saved) const;
   // What a dispatcher that sends rows costs the host of a framework, beside its ops: in forward, and in backward.
   void charge_sending(Context& context) const;
   // Plans the way of the chosen pairs; what it makes is saved.
@@ -69,6 +77,7 @@ class Moe final : public Mixer {
   ExpertExchange exchange_;
   std::optional<RankVisits> visits_;  // where tokens go once to each rank, of which there are several
   std::optional<Mlp> shared_;
+  std::optional<Linear> shared_gate_;
 };
 
 }  // namespace mbench

@@ -8,9 +8,21 @@
 
 namespace mbench {
 
+namespace {
+
+Tensor value_of(const Parameter* p) {
+  return p != nullptr ? p->value : Tensor();
+}
+Tensor gradient_of(const Parameter* p) {
+  return p != nullptr ? p->gradient : Tensor();
+}
+
+}  // namespace
+
 Norm::Norm(ParameterStore& store, const Plan& plan, const NormSpec& spec)
-    : eps_(spec.eps), gamma_(store.add(gamma_of(spec), Spread(), plan.hidden.value)) {
-  if (spec.kind == NormKind::layer_norm) beta_ = store.add(beta_of(spec), Spread(), plan.hidden.value);
+    : eps_(spec.eps), of_layers_(spec.kind == NormKind::layer_norm) {
+  if (spec.gamma) gamma_ = store.add(gamma_of(spec), Spread(), plan.hidden.value);
+  if (of_layers_ && spec.beta) beta_ = store.add(beta_of(spec), Spread(), plan.hidden.value);
 }
 
 Tensor Norm::forward(Context& c, const Tensor& x, Saved& saved) const {
@@ -18,13 +30,13 @@ Tensor Norm::forward(Context& c, const Tensor& x, Saved& saved) const {
     return c.device.empty({x.shape().rows()}, DType::f32, Category::activations, what);
   };
   saved.x = x;
-  if (beta_) saved.mean = statistics("norm mean");
+  if (of_layers_) saved.mean = statistics("norm mean");
   saved.rstd = statistics("norm rstd");
   const Tensor y = c.activation(x.shape(), "norm output");
-  if (beta_)
-    run(c.device, ops::LayerNorm{x, gamma_->value, beta_->value, y, saved.mean, saved.rstd, eps_});
+  if (of_layers_)
+    run(c.device, ops::LayerNorm{x, value_of(gamma_), value_of(beta_), y, saved.mean, saved.rstd, eps_});
   else
-    run(c.device, ops::RmsNorm{ops::Matrix(x), gamma_->value, ops::Matrix(y), saved.rstd, eps_});
+    run(c.device, ops::RmsNorm{ops::Matrix(x), value_of(gamma_), ops::Matrix(y), saved.rstd, eps_});
   return y;
 }
 
@@ -32,13 +44,13 @@ Tensor Norm::backward(Context& c, const Tensor& dy, const Tensor& residual, Save
   const Tensor dx = c.activation(dy.shape(), "norm input gradient");
   const bool fused = c.keeps().fused_residual_grad;
   const Tensor added = fused ? residual : Tensor();
-  if (beta_)
-    run(c.device, ops::LayerNormGrad{dy, saved.x, saved.mean, saved.rstd, gamma_->value, added, dx,
-                                     gamma_->gradient, beta_->gradient});
+  if (of_layers_)
+    run(c.device, ops::LayerNormGrad{dy, saved.x, saved.mean, saved.rstd, value_of(gamma_), added, dx,
+                                     gradient_of(gamma_), gradient_of(beta_)});
   else
     run(c.device,
-        ops::RmsNormGrad{ops::Matrix(dy), ops::Matrix(saved.x), saved.rstd, gamma_->value,
-                         added ? ops::Matrix(added) : ops::Matrix(), ops::Matrix(dx), gamma_->gradient});
+        ops::RmsNormGrad{ops::Matrix(dy), ops::Matrix(saved.x), saved.rstd, value_of(gamma_),
+                         added ? ops::Matrix(added) : ops::Matrix(), ops::Matrix(dx), gradient_of(gamma_)});
   if (residual && !fused) run(c.device, ops::Add{dx, residual, dx});
   saved = {};
   return dx;

@@ -1,4 +1,5 @@
-// Normalisation over the hidden dim, of layers or by the root mean square. Its parameters are whole on every rank.
+// Normalisation over the hidden dim, of layers or by the root mean square. Its parameters, as far as it has some, are whole on every
+// rank.
 #pragma once
 #include "engine/nn/context.h"
 #include "engine/nn/parameters.h"
@@ -18,8 +19,8 @@ class Norm {
 
  private:
   float eps_;
-  Parameter* gamma_;
-  Parameter* beta_ = nullptr;  // of layer normalisation
+  bool of_layers_;
+  Parameter *gamma_ = nullptr, *beta_ = nullptr;
 };
 
 }  // namespace mbench

@@ -4,6 +4,7 @@
 #include "engine/ops/bias_dropout_add.h"
 #include "engine/ops/dropout.h"
 #include "engine/ops/run.h"
+#include "engine/ops/scale.h"
 
 namespace mbench {
 
@@ -24,15 +25,17 @@ Tensor ResidualDropout::forward(Context& c, const MicroBatch& batch, const Tenso
     saved.mask = c.device.empty(branch.shape(), DType::u8, Category::activations, "residual dropout mask");
   const Tensor y = c.activation(branch.shape(), "residual sum");
   run(c.device, ops::BiasDropoutAdd{
-                    branch, bias, residual, y, saved.mask, dropout_at(c, site_), hidden_map(c, batch)});
+                    branch, bias, residual, y, saved.mask, dropout_at(c, site_), hidden_map(c, batch), scale_});
   return y;
 }
 
 Tensor ResidualDropout::backward(Context& c, const MicroBatch& batch, const Tensor& dy, Saved& saved) const {
   const float p = c.dropout();
-  if (p == 0) return dy;
+  if (p == 0 && scale_ == 1) return dy;
   const Tensor dbranch = c.activation(dy.shape(), "branch gradient");
-  run(c.device, ops::DropoutGrad{dy, dbranch, saved.mask, dropout_at(c, site_), hidden_map(c, batch)});
+  if (scale_ != 1) run(c.device, ops::Scale{dy, dbranch, scale_});
+  if (p == 0) return dbranch;
+  run(c.device, ops::DropoutGrad{scale_ != 1 ? dbranch : dy, dbranch, saved.mask, dropout_at(c, site_), hidden_map(c, batch)});
   saved = {};
   return dbranch;
 }

@@ -1,5 +1,4 @@
-// The end of a residual branch: y = x + dropout(branch + bias), on this rank's part of the hidden
-// activations.
+// The end of a residual branch: y = x + scale * dropout(branch + bias), on this rank's part of the hidden activations.
 #pragma once
 #include "engine/nn/context.h"
 #include "engine/ops/arguments.h"
@@ -11,7 +10,7 @@ class ResidualDropout {
   struct Saved {
     Tensor mask;  // empty where masks are drawn again
   };
-  explicit ResidualDropout(const std::string& site) : site_(site_of(site)) {}
+  explicit ResidualDropout(const std::string& site, float scale = 1) : site_(site_of(site)), scale_(scale) {}
   // An empty bias adds none.
   Tensor forward(Context& context, const MicroBatch& batch, const Tensor& branch, const Tensor& bias,
                  const Tensor& residual, Saved& saved) const;
@@ -20,6 +19,7 @@ class ResidualDropout {
 
  private:
   std::uint64_t site_;
+  float scale_;
 };
 
 ops::HiddenMap hidden_map(const Context& context, const MicroBatch& batch);

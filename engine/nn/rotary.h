@@ -1,6 +1,7 @@
-// The cosines and sines of rotary positions: one table of a model, made when first used and kept.
+// The cosines and sines of rotary positions: a table for each way in which layers turn, made when first used and kept.
 #pragma once
-#include <optional>
+#include <utility>
+#include <vector>
 
 #include "engine/device/device.h"
 #include "engine/plan/sequence_share.h"
@@ -15,8 +16,7 @@ inline constexpr int kUnfusedRotaryCalls = 12;
 
 class RotaryAngles {
  public:
-  // [2, rows, turned columns / 2] f32, cosines and sines, for the positions of that share of heads of that width. Asked for
-  // with other arguments than before, it is made anew.
+  // [2, rows, turned columns / 2] f32, cosines and sines, for the positions of that share of heads of that width.
   const Tensor& get(Device& device, const RopeSpec& rope, std::int64_t head_dim, const SequenceShare& share);
 
  private:
@@ -26,8 +26,7 @@ class RotaryAngles {
     SequenceShare share;
     bool operator==(const Key&) const = default;
   };
-  std::optional<Key> key_;
-  Tensor table_;
+  std::vector<std::pair<Key, Tensor>> tables_;
 };
 
 }  // namespace mbench

@@ -1,5 +1,8 @@
 #include "engine/ops/attention.h"
 
+#include <bit>
+#include <cmath>
+
 namespace mbench::ops {
 namespace {
 
@@ -36,10 +39,18 @@ void need_statistics(std::string_view op, const AttentionShape& s, const Tensor&
   if (s.keep) need_shape(op, "keep", s.keep, {s.batch, s.seq});
 }
 
-// One product of [seq, seq, dim] for every head. A causal kernel skips the hidden half of the blocks.
+// One product of [seq, seq, dim] for every head. A causal kernel skips the hidden half of the blocks, and one with a window those
+// before it.
 double product_flops(const AttentionShape& s, std::int64_t dim) {
-  const double seq = static_cast<double>(s.seq);
-  return 2 * static_cast<double>(s.batches()) * seq * seq * static_cast<double>(dim) * (s.causal ? 0.5 : 1);
+  const double seq = static_cast<double>(s.seq), heads = static_cast<double>(s.batches()), width = static_cast<double>(dim);
+  if (s.window > 0) return 2 * heads * s.visible_pairs() * width;
+  return 2 * heads * seq * seq * width * (s.causal ? 0.5 : 1);
+}
+
+void need_positions(std::string_view op, const AttentionShape& s, const Tensor& probs) {
+  mbench::check(s.window >= 0 && s.softcap >= 0, op, "window {} and softcap {}, need at least 0", s.window, s.softcap);
+  mbench::check(s.plain() || !probs, op, "kept probabilities with a window, a softcap or slopes, need none");
+  mbench::check(!s.causal || s.ahead() == 0, op, "causal block of query {} and key {}, need the same", s.map.q0, s.map.k0);
 }
 
 // Of queries and outputs, and of keys and values.
@@ -50,7 +61,30 @@ double operand_bytes(const AttentionShape& s, DType t) {
 
 }  // namespace
 
+double AttentionShape::visible_pairs() const {
+  const double n = static_cast<double>(seq);
+  if (window == 0) return causal ? n * (n + 1) / 2 : n * n;
+  if (causal) {
+    const double w = static_cast<double>(std::min(window, seq));
+    return w * (w + 1) / 2 + (n - w) * w;
+  }
+  // Hidden from query q: the keys before q + e, as far as there are some.
+  const std::int64_t e = ahead() - window + 1;
+  const double from = static_cast<double>(std::clamp<std::int64_t>(-e, 0, seq)),
+               to = static_cast<double>(std::clamp<std::int64_t>(seq - e, 0, seq));
+  const double ramp = to > from ? (to - from) * (from + to - 1 + 2 * static_cast<double>(e)) / 2 : 0;
+  return n * n - ramp - (n - std::max(from, to)) * n;
+}
+
+float alibi_slope(std::int64_t head, std::int64_t heads) {
+  const auto power = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(heads)));
+  const double i = static_cast<double>(head), n = static_cast<double>(power);
+  if (head < power) return static_cast<float>(std::exp2(-8 * (i + 1) / n));
+  return static_cast<float>(std::exp2(-4 * (2 * (i - n) + 1) / n));
+}
+
 void Attention::check() const {
+  need_positions(name, shape, probs);
   need_statistics(name, shape, lse, probs);
   need_queries(name, "q", shape, q);
   need_keys(name, "k", shape, k);
@@ -64,6 +98,7 @@ Cost Attention::cost() const {
 }
 
 void AttentionGrad::check() const {
+  need_positions(name, shape, probs);
   need_statistics(name, shape, lse, probs);
   need_queries(name, "q", shape, q);
   need_queries(name, "dq", shape, dq);

@@ -1,5 +1,5 @@
-// y = residual + dropout(x + bias), the end of every residual branch. Its gradient: the residual's is dy, the
-// branch's is DropoutGrad of dy, the bias's BiasGrad of that.
+// y = residual + scale * dropout(x + bias), the end of every residual branch. Its gradient: the residual's is dy, the
+// branch's is DropoutGrad of scale * dy, the bias's BiasGrad of that.
 #pragma once
 #include "engine/ops/dropout.h"
 
@@ -14,6 +14,7 @@ struct BiasDropoutAdd {
   Tensor mask;          // optional u8, like x
   DropoutSpec dropout;  // p = 0: no draw
   HiddenMap map;
+  float scale = 1;
   void check() const {
     need_float(name, "x", x);
     if (bias) need_shape(name, "bias", bias, {x.shape().cols()});

@@ -1,4 +1,5 @@
-// Layer normalisation over the last dim: y = (x - mean) * rstd * gamma + beta, rstd = 1 / sqrt(var + eps).
+// Layer normalisation over the last dim: y = (x - mean) * rstd * gamma + beta, rstd = 1 / sqrt(var + eps). Models without beta, or
+// without either, leave them empty, and their gradients.
 #pragma once
 #include "engine/ops/arguments.h"
 
@@ -13,8 +14,8 @@ struct LayerNorm {
   float eps = 1e-5f;
   void check() const {
     need_float(name, "x", x);
-    need_shape(name, "gamma", gamma, {x.shape().cols()});
-    need_shape(name, "beta", beta, {x.shape().cols()});
+    if (gamma) need_shape(name, "gamma", gamma, {x.shape().cols()});
+    if (beta) need_shape(name, "beta", beta, {x.shape().cols()});
     need_same(name, "y", y, x);
     need_shape(name, "mean", mean, {x.shape().rows()});
     need_shape(name, "rstd", rstd, {x.shape().rows()});
@@ -35,9 +36,10 @@ struct LayerNormGrad {  // dx = d(loss)/dx (+ residual); dgamma and dbeta accumu
     need_same(name, "dy", dy, x);
     need_same(name, "dx", dx, x);
     if (residual) need_same(name, "residual", residual, x);
-    need_shape(name, "gamma", gamma, {x.shape().cols()});
-    need_shape(name, "dgamma", dgamma, {x.shape().cols()});
-    need_shape(name, "dbeta", dbeta, {x.shape().cols()});
+    if (gamma) need_shape(name, "gamma", gamma, {x.shape().cols()});
+    if (gamma) need_shape(name, "dgamma", dgamma, {x.shape().cols()});
+    mbench::check(gamma || !dbeta, name, "dbeta of a norm without gamma, need both or none");
+    if (dbeta) need_shape(name, "dbeta", dbeta, {x.shape().cols()});
     need_shape(name, "mean", mean, {x.shape().rows()});
     need_shape(name, "rstd", rstd, {x.shape().rows()});
   }

@@ -5,6 +5,7 @@
 #pragma once
 #include <memory>
 
+#include "engine/ops/activation.h"
 #include "engine/ops/adafactor.h"
 #include "engine/ops/adam.h"
 #include "engine/ops/adam_blockwise.h"
@@ -12,6 +13,7 @@
 #include "engine/ops/attention.h"
 #include "engine/ops/attention_mask.h"
 #include "engine/ops/attention_merge.h"
+#include "engine/ops/attention_sink.h"
 #include "engine/ops/bias_add.h"
 #include "engine/ops/bias_dropout_add.h"
 #include "engine/ops/bias_gelu.h"
@@ -38,8 +40,11 @@
 #include "engine/ops/route.h"
 #include "engine/ops/router_correction.h"
 #include "engine/ops/run.h"
+#include "engine/ops/scale.h"
 #include "engine/ops/scale_rows.h"
 #include "engine/ops/sgd.h"
+#include "engine/ops/sigmoid.h"
+#include "engine/ops/softcap.h"
 #include "engine/ops/softmax.h"
 #include "engine/ops/squared_relu.h"
 #include "engine/ops/sum_blocks.h"
@@ -65,7 +70,8 @@ using AllOps =
            ops::Combine, ops::CombineGrad, ops::Route, ops::RouteGrad, ops::RouterLoss, ops::AddCounts,
            ops::MoveCorrection, ops::ExpertRanks, ops::Dispatch, ops::GroupedMatmul, ops::SumBlocks, ops::AbsMax, ops::Fp8Scale,
            ops::ScaleRows, ops::ScaleRowsGrad, ops::UpdateScales, ops::Quantise, ops::QuantiseBlocks, ops::Fp8Transpose, ops::Fp8Matmul,
-           ops::BlockMaxima, ops::QuantisePart>;
+           ops::BlockMaxima, ops::QuantisePart, ops::Activate, ops::ActivateGrad, ops::Scale, ops::Softcap, ops::SoftcapGrad,
+           ops::Sigmoid, ops::SigmoidGrad, ops::AttentionSink, ops::AttentionSinkGrad>;
 
 // What a device holds its backend's ops by: a slot for each op. Slots are members of their own, and not one class with a run() for
 // each op, because compilers resolve so many overloads slowly: 33 s of GCC 12 in every source that made a table.

@@ -9,7 +9,7 @@ namespace mbench::ops {
 struct RmsNorm {
   static constexpr std::string_view name = "rms_norm";
   Matrix x;      // [rows, n] each, `batch` of them
-  Tensor gamma;  // [n], x's dtype
+  Tensor gamma;  // [n], x's dtype; or none
   Matrix y;      // of x's sizes and dtype, strides of its own
   Tensor rstd;   // [batch * rows] f32, kept for the gradient
   float eps = 1e-5f;
@@ -20,7 +20,7 @@ struct RmsNorm {
   void check() const {
     need_inside(name, "x", x, batch);
     need_like(name, "y", y, x, batch);
-    need_shape(name, "gamma", gamma, {cols()});
+    if (gamma) need_shape(name, "gamma", gamma, {cols()});
     need_shape(name, "rstd", rstd, {rows()});
     need_dtype(name, "rstd", rstd, DType::f32);
   }
@@ -36,7 +36,7 @@ struct RmsNormGrad {  // dx = d(loss)/dx (+ residual); dgamma accumulates
   Tensor rstd, gamma;
   Matrix residual;  // without data: none; of dy's sizes: the gradient that by-passed the norm, added to dx
   Matrix dx;        // of dy's sizes; may be dy or residual itself
-  Tensor dgamma;    // [n], f32 or x's dtype
+  Tensor dgamma;    // [n], f32 or x's dtype; none without gamma
   std::int64_t batch = 1;
 
   std::int64_t rows() const { return batch * x.rows; }
@@ -46,8 +46,8 @@ struct RmsNormGrad {  // dx = d(loss)/dx (+ residual); dgamma accumulates
     need_like(name, "dy", dy, x, batch);
     need_like(name, "dx", dx, x, batch);
     if (residual.data) need_like(name, "residual", residual, x, batch);
-    need_shape(name, "gamma", gamma, {cols()});
-    need_shape(name, "dgamma", dgamma, {cols()});
+    if (gamma) need_shape(name, "gamma", gamma, {cols()});
+    if (gamma) need_shape(name, "dgamma", dgamma, {cols()});
     need_shape(name, "rstd", rstd, {rows()});
   }
   Cost cost() const {

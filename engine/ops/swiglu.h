@@ -1,4 +1,5 @@
-// The gated activation of LLaMA (Shazeer 2020): y = silu(gate) * up, silu(z) = z / (1 + e^-z). Gate and up of one output
+// The gated activation of LLaMA (Shazeer 2020): y = silu(gate) * up, silu(z) = z / (1 + e^-z); or, of other families, with GELU (of
+// its tanh form or by erf) or ReLU for silu. Gate and up of one output
 // stand side by side in x, so that any cut of the linear layer's outputs has both. With weights each row of y is multiplied by its
 // own, as Megatron-Core's experts do in the same kernel. Where gates and ups were made apart, each is a tensor of its own.
 #pragma once
@@ -24,6 +25,8 @@ inline void need_gates(std::string_view op, const Tensor& x, const Tensor& up, c
   mbench::check(!bias && !weights, op, "gates and ups apart with a bias or weights, need pairs");
 }
 
+enum class Gate { silu, gelu, gelu_erf, relu };
+
 struct SwiGlu {
   static constexpr std::string_view name = "swiglu";
   Tensor x;     // [..., 2 n]: (gate, up) of each output; or with `up` [..., n], the gates
@@ -31,6 +34,7 @@ struct SwiGlu {
   Tensor y;     // [..., n]
   Tensor weights = {};  // optional: f32, one of each row
   Tensor up = {};       // optional: [..., n]
+  Gate gate = Gate::silu;
   void check() const {
     need_gates(name, x, up, bias, weights, y);
     if (bias) need_shape(name, "bias", bias, {x.shape().cols()});
@@ -46,6 +50,7 @@ struct SwiGluGrad {
   Tensor dx;  // [..., 2 n]: pairs; may be x itself if that is pairs
   Tensor weights = {}, dweights = {};  // optional, both or none: f32, one of each row
   Tensor up = {};                      // optional, as above
+  Gate gate = Gate::silu;
   void check() const {
     need_gates(name, x, up, bias, weights, dy);
     if (bias) need_shape(name, "bias", bias, {x.shape().cols()});

@@ -1,5 +1,6 @@
 #include "engine/point/architecture.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "engine/base/error.h"
@@ -18,6 +19,12 @@ NormSpec rms_norm_of(const ModelSpec& m, std::string name, std::int64_t width) {
   return {std::move(name), NormKind::rms_norm, width, static_cast<float>(m.parts().norm_eps)};
 }
 
+// A norm of queries or keys: of each of `heads` heads' columns, or of all of them.
+std::optional<NormSpec> qk_norm_of(const ModelSpec& m, std::string name, std::int64_t heads, std::int64_t dim) {
+  if (m.parts().qk_norm == QkNorm::none) return std::nullopt;
+  return rms_norm_of(m, std::move(name), m.parts().qk_norm == QkNorm::each_head ? dim : heads * dim);
+}
+
 AttentionSpec attention_of(const ModelSpec& m, const std::string& layer) {
   const ModelParts& parts = m.parts();
   AttentionSpec a;
@@ -27,13 +34,16 @@ AttentionSpec attention_of(const ModelSpec& m, const std::string& layer) {
   a.qk_dim = a.v_dim = m.head_dim();
   a.causal = parts.causal;
   if (parts.position == PositionKind::rotary) a.rope = parts.rope;
-  if (parts.qk_norm) {
-    a.q_norm = rms_norm_of(m, layer + ".q_norm", a.qk_dim);
-    a.k_norm = rms_norm_of(m, layer + ".k_norm", a.qk_dim);
-  }
+  a.alibi = parts.position == PositionKind::alibi;
+  a.scale = static_cast<float>(parts.attention_scale);
+  a.window = parts.window;
+  a.softcap = static_cast<float>(parts.attention_softcap);
+  if (parts.attention_sinks) a.sinks = VectorSpec{layer + ".sinks", m.heads, Role::column, kStddev};
+  a.q_norm = qk_norm_of(m, layer + ".q_norm", a.heads, a.qk_dim);
+  a.k_norm = qk_norm_of(m, layer + ".k_norm", a.kv_heads, a.qk_dim);
   const std::int64_t kv = a.kv_heads * (a.qk_dim + a.v_dim);
-  a.qkv = {layer + ".qkv", m.hidden, a.heads * a.qk_dim + kv, Role::column, parts.bias, kStddev};
-  a.proj = {layer + ".proj", a.heads * a.v_dim, m.hidden, Role::row, parts.bias, residual_stddev(m)};
+  a.qkv = {layer + ".qkv", m.hidden, a.heads * a.qk_dim + kv, Role::column, parts.bias.qkv, kStddev};
+  a.proj = {layer + ".proj", a.heads * a.v_dim, m.hidden, Role::row, parts.bias.proj, residual_stddev(m)};
   return a;
 }
 
@@ -51,17 +61,17 @@ LatentAttentionSpec latent_attention_of(const ModelSpec& m, const std::string& l
   a.rope = parts.rope;  // its columns for it are turned whatever else has positions, as in Megatron-Core
   if (a.q_rank > 0) a.q_norm = rms_norm_of(m, layer + ".q_norm", a.q_rank);
   a.kv_norm = rms_norm_of(m, layer + ".kv_norm", a.kv_rank);
-  a.down = {layer + ".down", m.hidden, a.q_rank + a.kv_rank + a.turned_dim, Role::whole, parts.bias, kStddev};
-  a.q = {layer + ".q", a.q_rank > 0 ? a.q_rank : m.hidden, a.heads * a.qk_dim(), Role::column, parts.bias,
+  a.down = {layer + ".down", m.hidden, a.q_rank + a.kv_rank + a.turned_dim, Role::whole, parts.bias.qkv, kStddev};
+  a.q = {layer + ".q", a.q_rank > 0 ? a.q_rank : m.hidden, a.heads * a.qk_dim(), Role::column, parts.bias.qkv,
          kStddev};
-  a.kv = {layer + ".kv", a.kv_rank, a.heads * (a.plain_dim + a.v_dim), Role::column, parts.bias, kStddev};
-  a.proj = {layer + ".proj", a.heads * a.v_dim, m.hidden, Role::row, parts.bias, residual_stddev(m)};
+  a.kv = {layer + ".kv", a.kv_rank, a.heads * (a.plain_dim + a.v_dim), Role::column, parts.bias.qkv, kStddev};
+  a.proj = {layer + ".proj", a.heads * a.v_dim, m.hidden, Role::row, parts.bias.proj, residual_stddev(m)};
   return a;
 }
 
 NormSpec norm_of(const ModelSpec& m, std::string name) {
   const ModelParts& parts = m.parts();
-  return {std::move(name), parts.norm, m.hidden, static_cast<float>(parts.norm_eps)};
+  return {std::move(name), parts.norm, m.hidden, static_cast<float>(parts.norm_eps), parts.norm_gamma, parts.norm_gamma && parts.norm_beta};
 }
 
 // With `experts`, so many of them as one weight, of which a token meets the share.
@@ -69,12 +79,13 @@ MlpSpec mlp_of(const ModelSpec& m, const std::string& name, std::int64_t width, 
                double share = 1) {
   const ModelParts& parts = m.parts();
   const bool routed = experts > 0;
-  const std::int64_t wide = parts.activation == Activation::swiglu ? 2 * width : width;
+  const std::int64_t wide = is_gated(parts.activation) ? 2 * width : width;
+  const bool bias = routed ? parts.bias.experts : parts.bias.dense;
   const Meets meets = routed ? Meets::routed_token : Meets::every_token;
   return {parts.activation,
-          {name + ".fc1", m.hidden, wide, routed ? Role::expert_column : Role::column, parts.bias, kStddev,
+          {name + ".fc1", m.hidden, wide, routed ? Role::expert_column : Role::column, bias, kStddev,
            meets, false, experts, share},
-          {name + ".fc2", width, m.hidden, routed ? Role::expert_row : Role::row, parts.bias,
+          {name + ".fc2", width, m.hidden, routed ? Role::expert_row : Role::row, bias,
            residual_stddev(m), meets, false, experts, share}};
 }
 
@@ -85,18 +96,22 @@ MixerSpec mixer_of_attention(const ModelSpec& m, const std::string& layer) {
   return attention_of(m, layer);
 }
 
-MixerSpec feed_forward_of(const ModelSpec& m, const std::string& layer, std::int64_t index) {
-  if (m.experts == 0 || index < m.dense_layers) return mlp_of(m, layer, m.ffn);
+// Of a model as one layer sees it.
+MixerSpec feed_forward_of(const ModelSpec& m, const std::string& layer) {
+  if (m.experts == 0) return mlp_of(m, layer, m.ffn);
   const std::int64_t width = m.expert_ffn == 0 ? m.ffn : m.expert_ffn;
   const double share = static_cast<double>(m.active_experts) / static_cast<double>(m.experts);
   MoeSpec moe{layer + ".moe",
               m.experts,
               m.active_experts,
               m.parts().routing,
-              {layer + ".router", m.hidden, m.experts, Role::whole, false, kStddev},
+              {layer + ".router", m.hidden, m.experts, Role::whole, m.parts().bias.router, kStddev},
               mlp_of(m, layer + ".experts", width, m.experts, share),
+              {},
               {}};
-  if (m.shared_experts > 0) moe.shared = mlp_of(m, layer + ".shared", width * m.shared_experts);
+  if (m.shared_experts > 0) moe.shared = mlp_of(m, layer + ".shared", m.shared_width());
+  if (m.shared_experts > 0 && m.parts().shared_gate)
+    moe.shared_gate = LinearSpec{layer + ".shared_gate", m.hidden, 1, Role::whole, false, kStddev};
   return moe;
 }
 
@@ -116,23 +131,52 @@ EmbeddingSpec embedding_of(const ModelSpec& m, std::int64_t vocab) {
     e.position = TableSpec{"embedding.position", m.positions, m.hidden, Role::whole, kStddev};
   if (parts.token_types > 0)
     e.token_type = TableSpec{"embedding.token_type", parts.token_types, m.hidden, Role::whole, kStddev};
-  if (parts.norm_place == NormPlace::post) e.norm = norm_of(m, "embedding.norm");
+  if (parts.norm_place == NormPlace::post || parts.embedding_norm) e.norm = norm_of(m, "embedding.norm");
+  e.scale = static_cast<float>(parts.embedding_scale);
   return e;
 }
 
-LayerSpec layer_of(const ModelSpec& m, std::int64_t index) {
+LayerSpec layer_of(const ModelSpec& model, std::int64_t index) {
+  const ModelSpec m = model.at_layer(index);
   const ModelParts& parts = m.parts();
   const std::string layer = fmt::format("layers.{}", index);
-  return {parts.norm_place,
-          {{layer + ".attention", norm_of(m, layer + ".norm1"), mixer_of_attention(m, layer)},
-           {layer + ".mlp", norm_of(m, layer + ".norm2"), feed_forward_of(m, layer, index)}}};
+  LayerSpec spec;
+  spec.norm_place = parts.norm_place;
+  spec.arrangement = parts.branches;
+  spec.residual_scale = static_cast<float>(parts.residual_scale);
+  const auto add = [&](std::string name, const char* norm, MixerSpec mixer) {
+    BranchSpec branch{std::move(name), {}, {}, std::move(mixer)};
+    const std::string norm_name = fmt::format("{}.{}", layer, norm);
+    const bool shares = parts.branches == Branches::parallel && !spec.branches.empty();
+    if (parts.norm_place != NormPlace::output && !shares) branch.norm = norm_of(m, norm_name);
+    if (parts.norm_place == NormPlace::sandwich || parts.norm_place == NormPlace::output)
+      branch.output_norm = norm_of(m, norm_name + "_output");
+    spec.branches.push_back(std::move(branch));
+  };
+  add(layer + ".attention", "norm1", mixer_of_attention(m, layer));
+  add(layer + ".mlp", "norm2", feed_forward_of(m, layer));
+  return spec;
+}
+
+bool same_kind(const ModelSpec& m, std::int64_t a, std::int64_t b) {
+  if (m.layers_of.empty()) return m.has_experts(a) == m.has_experts(b);
+  return m.at_layer(a) == m.at_layer(b);
+}
+
+std::vector<std::int64_t> kinds_of_layers(const ModelSpec& m) {
+  std::vector<std::int64_t> firsts;
+  for (std::int64_t i = 0; i < m.layers; ++i) {
+    const bool known = std::any_of(firsts.begin(), firsts.end(), [&](std::int64_t first) { return same_kind(m, first, i); });
+    if (!known) firsts.push_back(i);
+  }
+  return firsts;
 }
 
 HeadSpec head_of(const ModelSpec& m, std::int64_t vocab) {
   const ModelParts& parts = m.parts();
   const std::int64_t h = m.hidden;
   HeadSpec head;
-  if (parts.norm_place == NormPlace::pre) head.norm = norm_of(m, "final_norm");
+  if (parts.norm_place != NormPlace::post) head.norm = norm_of(m, "final_norm");
   const bool masked = parts.objective == Objective::masked_words_and_order;
   if (masked) {
     head.order = HeadSpec::Order{{"pooler", h, h, Role::whole, true, kStddev, Meets::first_token},
@@ -142,8 +186,9 @@ HeadSpec head_of(const ModelSpec& m, std::int64_t vocab) {
         parts.activation == Activation::gelu_erf ? Activation::gelu_erf : Activation::gelu,
         norm_of(m, "lm_head.norm")};
   }
-  head.logits = {"lm_head",           h, vocab, Role::logits, masked, kStddev, Meets::every_token,
-                 parts.tied_embedding};
+  head.logits = {"lm_head", h, vocab, Role::logits, masked || parts.bias.logits, kStddev, Meets::every_token, parts.tied_embedding};
+  head.logit_scale = static_cast<float>(parts.logit_scale);
+  head.logit_softcap = static_cast<float>(parts.logit_softcap);
   return head;
 }
 
@@ -192,6 +237,10 @@ WeightSpec weight_of(const TableSpec& t) {
   return {t.name, {t.rows, t.width}, t.role, t.stddev};
 }
 
+WeightSpec weight_of(const VectorSpec& v) {
+  return {v.name, {v.width}, v.role, v.stddev};
+}
+
 WeightSpec bias_of(const LinearSpec& l) {
   return {l.name + ".bias", l.experts > 0 ? Shape{l.experts, l.out} : Shape{l.out}, l.role};
 }
@@ -212,14 +261,15 @@ void add(std::vector<WeightSpec>& list, const LinearSpec& l) {
 }
 
 void add(std::vector<WeightSpec>& list, const NormSpec& n) {
-  list.push_back(gamma_of(n));
-  if (n.kind == NormKind::layer_norm) list.push_back(beta_of(n));
+  if (n.gamma) list.push_back(gamma_of(n));
+  if (n.kind == NormKind::layer_norm && n.beta) list.push_back(beta_of(n));
 }
 
 void add(std::vector<WeightSpec>& list, const AttentionSpec& a) {
   add(list, a.qkv);
   if (a.q_norm) add(list, *a.q_norm);
   if (a.k_norm) add(list, *a.k_norm);
+  if (a.sinks) list.push_back(weight_of(*a.sinks));
   add(list, a.proj);
 }
 
@@ -241,6 +291,7 @@ void add(std::vector<WeightSpec>& list, const MoeSpec& m) {
   add(list, m.router);
   add(list, m.expert);
   if (m.shared) add(list, *m.shared);
+  if (m.shared_gate) add(list, *m.shared_gate);
 }
 
 }  // namespace
@@ -256,8 +307,9 @@ std::vector<WeightSpec> weights_of(const EmbeddingSpec& e) {
 std::vector<WeightSpec> weights_of(const LayerSpec& layer) {
   std::vector<WeightSpec> list;
   for (const BranchSpec& branch : layer.branches) {
-    add(list, branch.norm);
+    if (branch.norm) add(list, *branch.norm);
     std::visit([&](const auto& mixer) { add(list, mixer); }, branch.mixer);
+    if (branch.output_norm) add(list, *branch.output_norm);
   }
   return list;
 }

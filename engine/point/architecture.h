@@ -63,6 +63,15 @@ struct NormSpec {
   NormKind kind = NormKind::layer_norm;
   std::int64_t width = 0;
   float eps = 1e-5f;
+  bool gamma = true, beta = true;  // beta: of layer norms
+};
+
+// A vector of weights.
+struct VectorSpec {
+  std::string name;
+  std::int64_t width = 0;
+  Role role = Role::whole;
+  float stddev = 0;
 };
 
 struct TableSpec {
@@ -79,7 +88,12 @@ struct AttentionSpec {
   bool causal = true;
   std::optional<RopeSpec> rope;
   std::optional<NormSpec> q_norm,
-      k_norm;  // of each head's columns, before they are turned; one for all heads
+      k_norm;  // before they are turned: of each head's columns, one gamma for all heads; or of all heads' columns
+  float scale = 0;           // times the scores; 0: 1 / the root of qk_dim
+  std::int64_t window = 0;   // keys that a query sees, its own the last; 0: all
+  float softcap = 0;         // of scores; 0: none
+  bool alibi = false;        // scores fall with distance, by head
+  std::optional<VectorSpec> sinks;  // [heads]
   // [kv_heads, (the queries of heads / kv_heads heads, key, value)]: what shares a head of keys and values lies side by
   // side, as Megatron packs it.
   LinearSpec qkv;
@@ -123,24 +137,28 @@ struct MoeSpec {
   LinearSpec router;
   MlpSpec expert;  // all of them: weights [experts, out, in]
   std::optional<MlpSpec> shared;
+  std::optional<LinearSpec> shared_gate;  // to one number a token
 };
 
-// y = x + dropout(mixer(norm(x))), or with the norm last.
+// y = x + scale * dropout(output_norm(mixer(norm(x)))), each norm where the model has it; or with `norm` last.
 struct BranchSpec {
   std::string name;
-  NormSpec norm;
+  std::optional<NormSpec> norm, output_norm;
   std::variant<AttentionSpec, LatentAttentionSpec, MlpSpec, MoeSpec> mixer;
 };
 
 struct LayerSpec {
   NormPlace norm_place = NormPlace::pre;
   std::vector<BranchSpec> branches;
+  Branches arrangement = Branches::sequential;  // parallel: branches without a norm read the first one's
+  float residual_scale = 1;
 };
 
 struct EmbeddingSpec {
   TableSpec word;
   std::optional<TableSpec> position, token_type;
   std::optional<NormSpec> norm;  // of their sum, where layers have their norms last
+  float scale = 1;               // times the words
 };
 
 // Predicts words: final norm, an optional transform (dense, GELU, norm), logits. With `order`, a classifier of two
@@ -158,6 +176,7 @@ struct HeadSpec {
   std::optional<Order> order;
   std::optional<Transform> transform;
   LinearSpec logits;
+  float logit_scale = 1, logit_softcap = 0;
 };
 
 // A depth of multi-token prediction (DeepSeek-V3 Technical Report, 2.2): the hidden activations of the model, or of the depth
@@ -178,6 +197,10 @@ LayerSpec layer_of(const ModelSpec& model, std::int64_t index);
 HeadSpec head_of(const ModelSpec& model, std::int64_t vocab);
 DepthSpec depth_of(const ModelSpec& model, std::int64_t depth, std::int64_t vocab);  // depth: from 0
 
+// Whether two layers are the same but for their names; and the first layer of each kind that there is, in their order.
+bool same_kind(const ModelSpec& model, std::int64_t a, std::int64_t b);
+std::vector<std::int64_t> kinds_of_layers(const ModelSpec& model);
+
 // One weight, a matrix of a product or not.
 struct WeightSpec {
   std::string name;  // unique; its initial value is drawn by it
@@ -192,6 +215,7 @@ struct WeightSpec {
 };
 WeightSpec weight_of(const LinearSpec& linear);
 WeightSpec weight_of(const TableSpec& table);
+WeightSpec weight_of(const VectorSpec& vector);
 WeightSpec bias_of(const LinearSpec& linear);
 WeightSpec gamma_of(const NormSpec& norm);
 WeightSpec beta_of(const NormSpec& norm);

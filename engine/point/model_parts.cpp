@@ -1,8 +1,12 @@
 #include "engine/point/model_parts.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <span>
 
 #include "engine/base/json_reader.h"
+#include "engine/base/names.h"
 
 namespace mbench {
 namespace {
@@ -11,13 +15,30 @@ using nlohmann::json;
 
 constexpr Choices<NormKind, 2> kNorms = {
     {{"layer_norm", NormKind::layer_norm}, {"rms_norm", NormKind::rms_norm}}};
-constexpr Choices<NormPlace, 2> kNormPlaces = {{{"pre", NormPlace::pre}, {"post", NormPlace::post}}};
-constexpr Choices<Activation, 4> kActivations = {{{"gelu", Activation::gelu},
+constexpr Choices<NormPlace, 4> kNormPlaces = {{{"pre", NormPlace::pre},
+                                                {"post", NormPlace::post},
+                                                {"sandwich", NormPlace::sandwich},
+                                                {"output", NormPlace::output}}};
+constexpr Choices<Branches, 3> kBranches = {{{"sequential", Branches::sequential},
+                                             {"parallel", Branches::parallel},
+                                             {"parallel_norms", Branches::parallel_norms}}};
+constexpr Choices<Activation, 9> kActivations = {{{"gelu", Activation::gelu},
                                                   {"gelu_erf", Activation::gelu_erf},
                                                   {"swiglu", Activation::swiglu},
-                                                  {"squared_relu", Activation::squared_relu}}};
-constexpr Choices<PositionKind, 2> kPositions = {
-    {{"learned", PositionKind::learned}, {"rotary", PositionKind::rotary}}};
+                                                  {"squared_relu", Activation::squared_relu},
+                                                  {"relu", Activation::relu},
+                                                  {"silu", Activation::silu},
+                                                  {"geglu", Activation::geglu},
+                                                  {"geglu_erf", Activation::geglu_erf},
+                                                  {"reglu", Activation::reglu}}};
+constexpr Choices<PositionKind, 4> kPositions = {{{"learned", PositionKind::learned},
+                                                  {"rotary", PositionKind::rotary},
+                                                  {"alibi", PositionKind::alibi},
+                                                  {"none", PositionKind::none}}};
+constexpr Choices<RopeScaling, 4> kRopeScalings = {{{"llama3", RopeScaling::llama3},
+                                                    {"linear", RopeScaling::linear},
+                                                    {"dynamic", RopeScaling::dynamic},
+                                                    {"yarn", RopeScaling::yarn}}};
 constexpr Choices<AttentionForm, 2> kAttentionForms = {
     {{"multi_head", AttentionForm::multi_head}, {"latent", AttentionForm::latent}}};
 constexpr Choices<Objective, 2> kObjectives = {
@@ -28,13 +49,25 @@ constexpr Choices<RouterScore, 2> kRouterScores = {
 constexpr Choices<GroupScore, 2> kGroupScores = {
     {{"best", GroupScore::best}, {"best_two", GroupScore::best_two}}};
 
+PartField also(const char* key, PartField part) {
+  part.also = key;
+  return part;
+}
+
+// The same part, which layers may differ in.
+template <class T>
+PartField by_layer(PartField part, T ModelParts::*field) {
+  part.copy = [field](ModelParts& to, const ModelParts& from) { to.*field = from.*field; };
+  return part;
+}
+
 template <class Enum, std::size_t N>
-PartField choice(const char* key, Enum ModelParts::*field, const Choices<Enum, N>& choices) {
+PartField choice(const char* key, Enum ModelParts::*field, const Choices<Enum, N>& choices, bool optional = false) {
   return {key,
           [field, &choices](ModelParts& parts, const json& value, const std::string& where) {
             parts.*field = read_choice(value, where, choices);
           },
-          [field, &choices](const ModelParts& parts) { return json(choice_name(parts.*field, choices)); }};
+          [field, &choices](const ModelParts& parts) { return json(choice_name(parts.*field, choices)); }, optional};
 }
 
 PartField flag(const char* key, bool ModelParts::*field, bool optional = false) {
@@ -45,12 +78,12 @@ PartField flag(const char* key, bool ModelParts::*field, bool optional = false) 
           [field](const ModelParts& parts) { return json(parts.*field); }, optional};
 }
 
-PartField count(const char* key, std::int64_t ModelParts::*field, std::int64_t high) {
+PartField count(const char* key, std::int64_t ModelParts::*field, std::int64_t high, bool optional = false) {
   return {key,
           [field, high](ModelParts& parts, const json& value, const std::string& where) {
             parts.*field = read_int(value, where, 0, high);
           },
-          [field](const ModelParts& parts) { return json(parts.*field); }};
+          [field](const ModelParts& parts) { return json(parts.*field); }, optional};
 }
 
 PartField number(const char* key, double ModelParts::*field, double low, double high, bool optional = false) {
@@ -59,6 +92,55 @@ PartField number(const char* key, double ModelParts::*field, double low, double 
             parts.*field = read_number(value, where, low, high);
           },
           [field](const ModelParts& parts) { return json(parts.*field); }, optional};
+}
+
+struct BiasName {
+  const char* name;
+  bool Biases::*field;
+};
+constexpr BiasName kBiases[] = {{"qkv", &Biases::qkv},         {"proj", &Biases::proj},     {"dense", &Biases::dense},
+                                {"experts", &Biases::experts}, {"router", &Biases::router}, {"logits", &Biases::logits}};
+
+// true, false, or a list of the layers that have one.
+void read_bias(ModelParts& parts, const json& value, const std::string& where) {
+  if (!value.is_array()) {
+    parts.bias = read_bool(value, where);
+    return;
+  }
+  parts.bias = false;
+  std::vector<std::string> names;
+  for (const BiasName& bias : kBiases) names.emplace_back(bias.name);
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    const std::string path = fmt::format("{}[{}]", where, i), name = read_string(value[i], path);
+    const auto found = std::find_if(std::begin(kBiases), std::end(kBiases), [&](const BiasName& bias) { return name == bias.name; });
+    if (found == std::end(kBiases))
+      fail(ErrorKind::bad_input, path, "no such layer, got \"{}\", {}", name, nearest_choice(name, names));
+    parts.bias.*found->field = true;
+  }
+}
+
+json write_bias(const ModelParts& parts) {
+  if (parts.bias == Biases(true)) return true;
+  if (!parts.bias.any()) return false;
+  json names = json::array();
+  for (const BiasName& bias : kBiases)
+    if (parts.bias.*bias.field) names.push_back(bias.name);
+  return names;
+}
+
+// true, false, or "all_heads".
+void read_qk_norm(ModelParts& parts, const json& value, const std::string& where) {
+  if (value.is_string()) {
+    static constexpr Choices<QkNorm, 1> kNamed = {{{"all_heads", QkNorm::all_heads}}};
+    parts.qk_norm = read_choice(value, where, kNamed);
+    return;
+  }
+  parts.qk_norm = read_bool(value, where) ? QkNorm::each_head : QkNorm::none;
+}
+
+json write_qk_norm(const ModelParts& parts) {
+  if (parts.qk_norm == QkNorm::all_heads) return "all_heads";
+  return parts.qk_norm == QkNorm::each_head;
 }
 
 struct RopeNumber {
@@ -85,6 +167,13 @@ void read_rope(ModelParts& parts, const json& value, const std::string& where) {
   if (const json* given = object.find("scaling")) {
     ObjectReader scaling(*given, object.path("scaling"));
     scaling.require("factor", "how many times slower");
+    if (const json* type = scaling.find("type")) rope.scaling = read_choice(*type, scaling.path("type"), kRopeScalings);
+    if (rope.scaling == RopeScaling::yarn) {
+      rope.high_frequency_factor = 32;
+      if (const json* factor = scaling.find("attention_factor"))
+        rope.attention_factor = read_number(*factor, scaling.path("attention_factor"), 0, 1e6);
+      if (const json* whole = scaling.find("truncate")) rope.truncate = read_bool(*whole, scaling.path("truncate"));
+    }
     read_numbers(kScaling, scaling, rope);
     if (const json* positions = scaling.find("original_positions"))
       rope.original_positions = read_int(*positions, scaling.path("original_positions"), 1, kMostPositions);
@@ -105,6 +194,11 @@ json write_rope(const ModelParts& parts) {
   json& scaling = out["scaling"];
   for (const RopeNumber& n : kScaling) scaling[n.key] = rope.*n.field;
   scaling["original_positions"] = rope.original_positions;
+  if (rope.scaling == RopeScaling::llama3) return out;
+  scaling["type"] = choice_name(rope.scaling, kRopeScalings);
+  if (rope.scaling != RopeScaling::yarn) return out;
+  if (rope.attention_factor != 0) scaling["attention_factor"] = rope.attention_factor;
+  if (!rope.truncate) scaling["truncate"] = false;
   return out;
 }
 
@@ -155,19 +249,104 @@ const std::vector<PartField>& part_fields() {
       choice("norm", &ModelParts::norm, kNorms),
       choice("norm_place", &ModelParts::norm_place, kNormPlaces),
       choice("activation", &ModelParts::activation, kActivations),
-      choice("position", &ModelParts::position, kPositions),
+      by_layer(choice("position", &ModelParts::position, kPositions), &ModelParts::position),
       choice("attention_form", &ModelParts::attention_form, kAttentionForms),
       choice("objective", &ModelParts::objective, kObjectives),
       flag("causal", &ModelParts::causal),
-      flag("bias", &ModelParts::bias),
+      {"bias", read_bias, write_bias},
       flag("tied_embedding", &ModelParts::tied_embedding),
-      flag("qk_norm", &ModelParts::qk_norm, true),
+      by_layer({"qk_norm", read_qk_norm, write_qk_norm, true}, &ModelParts::qk_norm),
       count("token_types", &ModelParts::token_types, 1 << 16),
       number("norm_eps", &ModelParts::norm_eps, 0, 1),
-      {"rope", read_rope, write_rope, true},
+      by_layer({"rope", read_rope, write_rope, true}, &ModelParts::rope),
       {"routing", read_routing, write_routing, true},
-      number("mtp_loss_scaling_factor", &ModelParts::mtp_loss_scaling_factor, 0, 1e6, true)};
+      number("mtp_loss_scaling_factor", &ModelParts::mtp_loss_scaling_factor, 0, 1e6, true),
+      choice("branches", &ModelParts::branches, kBranches, true),
+      flag("norm_beta", &ModelParts::norm_beta, true),
+      flag("norm_gamma", &ModelParts::norm_gamma, true),
+      flag("embedding_norm", &ModelParts::embedding_norm, true),
+      number("embedding_scale", &ModelParts::embedding_scale, 0, 1e6, true),
+      number("residual_scale", &ModelParts::residual_scale, 0, 1e6, true),
+      number("logit_scale", &ModelParts::logit_scale, 0, 1e6, true),
+      by_layer(number("attention_scale", &ModelParts::attention_scale, 0, 1e6, true), &ModelParts::attention_scale),
+      number("logit_softcap", &ModelParts::logit_softcap, 0, 1e6, true),
+      by_layer(number("attention_softcap", &ModelParts::attention_softcap, 0, 1e6, true), &ModelParts::attention_softcap),
+      by_layer(also("sliding_window", count("window", &ModelParts::window, kMostPositions, true)), &ModelParts::window),
+      by_layer(flag("attention_sinks", &ModelParts::attention_sinks, true), &ModelParts::attention_sinks),
+      flag("shared_gate", &ModelParts::shared_gate, true)};
   return table;
+}
+
+namespace {
+
+std::vector<std::string> keys_by_layer() {
+  std::vector<std::string> keys = {"every", "from", "until", "experts"};
+  for (const PartField& part : part_fields())
+    if (part.copy) keys.push_back(part.key);
+  return keys;
+}
+
+LayerRule read_rule(const ModelSpec& m, const json& value, const std::string& where) {
+  ObjectReader object(value, where);
+  LayerRule rule;
+  rule.parts = m.parts();
+  const auto layers = [&](const char* key, std::int64_t low, std::int64_t high, std::int64_t usual) {
+    const json* given = object.find(key);
+    return given ? read_int(*given, object.path(key), low, high) : usual;
+  };
+  rule.every = layers("every", 1, m.layers, 1);
+  rule.from = layers("from", 0, m.layers - 1, 0);
+  rule.until = layers("until", rule.from + 1, m.layers, 0);
+  if (const json* experts = object.find("experts")) {
+    if (m.experts == 0)
+      fail(ErrorKind::bad_input, object.path("experts"), "of a model without experts, got {}, need \"experts\" of the model too", short_json(*experts));
+    read_int(*experts, object.path("experts"), 0, 0);
+    rule.dense = true;
+  }
+  for (const PartField& part : part_fields())
+    if (const json* given = find_part(object, part)) {
+      if (!part.copy)
+        fail(ErrorKind::bad_input, object.path(part.key), "all layers have the same, need one of {}", fmt::join(keys_by_layer(), ", "));
+      part.read(rule.parts, *given, object.path(part.key));
+      rule.keys.push_back(part.key);
+    }
+  object.refuse_unknown();
+  if (rule.keys.empty() && !rule.dense)
+    fail(ErrorKind::bad_input, where, "got {}, which changes no part, need one of {}", short_json(value), fmt::join(keys_by_layer(), ", "));
+  return rule;
+}
+
+}  // namespace
+
+std::vector<LayerRule> read_layers_of(const ModelSpec& m, const json& value, const std::string& where) {
+  if (!value.is_array())
+    fail(ErrorKind::bad_input, where, "wrong type, got {}, need a list of objects as {{\"every\": 2, \"window\": 4096}}", short_json(value));
+  std::vector<LayerRule> rules;
+  for (std::size_t i = 0; i < value.size(); ++i) rules.push_back(read_rule(m, value[i], fmt::format("{}[{}]", where, i)));
+  return rules;
+}
+
+json write_layers_of(const ModelSpec& m) {
+  json out = json::array();
+  for (const LayerRule& rule : m.layers_of) {
+    json one = json::object();
+    if (rule.every != 1) one["every"] = rule.every;
+    if (rule.from != 0) one["from"] = rule.from;
+    if (rule.until != 0) one["until"] = rule.until;
+    if (rule.dense) one["experts"] = 0;
+    for (const PartField& part : part_fields())
+      if (std::find(rule.keys.begin(), rule.keys.end(), part.key) != rule.keys.end()) one[part.key] = part.write(rule.parts);
+    out.push_back(one);
+  }
+  return out;
+}
+
+const json* find_part(ObjectReader& object, const PartField& part) {
+  const json* given = object.find(part.key);
+  if (part.also.empty()) return given;
+  const json* other = object.find(part.also);
+  if (given && other) fail(ErrorKind::bad_input, object.path(part.also), "stands for \"{}\", which is there too, need one of them", part.key);
+  return given ? given : other;
 }
 
 std::string_view name_of(NormKind v) {
@@ -175,6 +354,9 @@ std::string_view name_of(NormKind v) {
 }
 std::string_view name_of(NormPlace v) {
   return choice_name(v, kNormPlaces);
+}
+std::string_view name_of(Branches v) {
+  return choice_name(v, kBranches);
 }
 std::string_view name_of(Activation v) {
   return choice_name(v, kActivations);

@@ -10,13 +10,24 @@
 
 namespace mbench {
 
+class ObjectReader;
+
 struct PartField {
   std::string key;
   std::function<void(ModelParts&, const nlohmann::json&, const std::string& where)> read;
   std::function<nlohmann::json(const ModelParts&)> write;
   bool optional = false;  // a family need not name it
+  std::string also = {};  // another spelling, as published configurations have it
+  // The part of `from`, for layers that differ in it; nothing where all layers have the same.
+  std::function<void(ModelParts& to, const ModelParts& from)> copy = nullptr;
 };
 
 const std::vector<PartField>& part_fields();
+// What an object says of a part, by any of its spellings; null where it says nothing. bad_input where it says it twice.
+const nlohmann::json* find_part(ObjectReader& object, const PartField& part);
+
+// "layers_of": the rules of a model whose parts have been read.
+std::vector<LayerRule> read_layers_of(const ModelSpec& model, const nlohmann::json& value, const std::string& where);
+nlohmann::json write_layers_of(const ModelSpec& model);
 
 }  // namespace mbench

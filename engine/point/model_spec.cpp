@@ -1,5 +1,6 @@
 #include "engine/point/model_spec.h"
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -44,6 +45,7 @@ constexpr Size kOptionalSizes[] = {{"kv_heads", &ModelSpec::kv_heads, 1 << 16},
                                    {"active_experts", &ModelSpec::active_experts, 1 << 16},
                                    {"shared_experts", &ModelSpec::shared_experts, 1 << 16},
                                    {"expert_ffn", &ModelSpec::expert_ffn, 1 << 22},
+                                   {"shared_expert_ffn", &ModelSpec::shared_expert_ffn, 1 << 22},
                                    {"dense_layers", &ModelSpec::dense_layers, 16384},
                                    {"mtp_layers", &ModelSpec::mtp_layers, 64},
                                    {"q_lora_rank", &ModelSpec::q_lora_rank, 1 << 20},
@@ -102,6 +104,7 @@ void read_sizes(ObjectReader& object, bool complete, ModelSpec& m) {
     for (const auto& [key, field] : {std::pair("active_experts", &ModelSpec::active_experts),
                                      {"shared_experts", &ModelSpec::shared_experts},
                                      {"expert_ffn", &ModelSpec::expert_ffn},
+                                     {"shared_expert_ffn", &ModelSpec::shared_expert_ffn},
                                      {"dense_layers", &ModelSpec::dense_layers}})
       if (m.*field > 0)
         fail(ErrorKind::bad_input, object.path(key), "of a mixture of experts, got {}, need \"experts\" too",
@@ -112,6 +115,9 @@ void read_sizes(ObjectReader& object, bool complete, ModelSpec& m) {
     fail(ErrorKind::bad_input, object.path("active_experts"),
          "experts that a token visits, got {}, need 1 to {}, the experts there are", m.active_experts,
          m.experts);
+  if (m.shared_expert_ffn > 0 && m.shared_experts == 0)
+    fail(ErrorKind::bad_input, object.path("shared_expert_ffn"), "without a shared expert, got {}, need \"shared_experts\" of at least 1 too",
+         m.shared_expert_ffn);
   if (m.dense_layers >= m.layers)
     fail(ErrorKind::bad_input, object.path("dense_layers"),
          "layers without experts, got {} of {}, need at most {}, or a model with experts 0", m.dense_layers,
@@ -121,7 +127,7 @@ void read_sizes(ObjectReader& object, bool complete, ModelSpec& m) {
 void read_parts(ObjectReader& object, ModelSpec& m) {
   ModelParts parts = m.parts();
   for (const PartField& field : part_fields())
-    if (const json* given = object.find(field.key)) field.read(parts, *given, object.path(field.key));
+    if (const json* given = find_part(object, field)) field.read(parts, *given, object.path(field.key));
   const RoutingSpec& r = parts.routing;
   const auto routing = [&](const char* key) { return object.path("routing") + "." + key; };
   if (m.experts > 0 && (r.groups < 1 || m.experts % r.groups != 0))
@@ -135,6 +141,9 @@ void read_parts(ObjectReader& object, ModelSpec& m) {
   if (m.experts > 0 && r.group_score == GroupScore::best_two && r.groups > 1 && m.experts / r.groups < 2)
     fail(ErrorKind::bad_input, routing("group_score"), "best_two of groups of one expert, need best");
   m.own_parts = parts == parts_of_family(m.family) ? std::nullopt : std::optional(parts);
+  // Rules of a preset are of its parts: they are read again, onto those that there are now.
+  const json* given = object.find("layers_of");
+  if (given || !m.layers_of.empty()) m.layers_of = read_layers_of(m, given ? *given : write_layers_of(m), object.path("layers_of"));
 }
 
 // Sizes and parts as a JSON object; of parts and optional sizes those that are not at their default.
@@ -144,6 +153,7 @@ void write_all(const ModelSpec& m, Json& out) {
   for (const Size& s : kSizes) out[s.key] = m.*s.field;
   for (const Size& s : kOptionalSizes)
     if (m.*s.field != 0) out[s.key] = m.*s.field;
+  if (!m.layers_of.empty()) out["layers_of"] = write_layers_of(m);
   if (!m.own_parts) return;
   for (const PartField& field : part_fields())
     if (const json own = field.write(*m.own_parts); own != field.write(parts_of_family(m.family)))
@@ -154,6 +164,26 @@ void write_all(const ModelSpec& m, Json& out) {
 
 const ModelParts& ModelSpec::parts() const {
   return own_parts ? *own_parts : parts_of_family(family);
+}
+
+bool ModelSpec::has_experts(std::int64_t layer) const {
+  if (experts == 0 || layer < dense_layers) return false;
+  return std::none_of(layers_of.begin(), layers_of.end(), [&](const LayerRule& rule) { return rule.dense && rule.holds(layer); });
+}
+
+ModelSpec ModelSpec::at_layer(std::int64_t layer) const {
+  ModelSpec own = *this;
+  if (!has_experts(layer)) own.experts = 0;
+  own.dense_layers = 0;
+  own.layers_of.clear();
+  if (layers_of.empty()) return own;
+  ModelParts changed = parts();
+  for (const LayerRule& rule : layers_of)
+    if (rule.holds(layer))
+      for (const PartField& part : part_fields())
+        if (part.copy && std::find(rule.keys.begin(), rule.keys.end(), part.key) != rule.keys.end()) part.copy(changed, rule.parts);
+  if (!(changed == parts())) own.own_parts = changed;
+  return own;
 }
 
 const std::vector<std::string>& family_names() {
@@ -246,6 +276,9 @@ ordered_json model_schema() {
   for (const Size& s : kSizes) properties[s.key] = {{"type", "integer"}, {"minimum", 1}, {"maximum", s.high}};
   for (const Size& s : kOptionalSizes) properties[s.key] = {{"type", "integer"}, {"minimum", 0}, {"maximum", s.high}};
   for (const PartField& field : part_fields()) properties[field.key] = ordered_json::object();  // each part's reader knows
+  for (const PartField& field : part_fields())
+    if (!field.also.empty()) properties[field.also] = ordered_json::object();
+  properties["layers_of"] = {{"type", "array"}, {"items", {{"type", "object"}}}};
   const auto required = [](const char* key) { return ordered_json{{"required", ordered_json::array({key})}}; };
   ordered_json object = {{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
   object["anyOf"] = ordered_json::array({required("preset"), required("family")});

@@ -14,14 +14,18 @@
 namespace mbench {
 
 enum class NormKind { layer_norm, rms_norm };
-enum class NormPlace { pre, post };  // before a branch, or after its residual sum
-enum class Activation {
-  gelu,
-  gelu_erf,
-  swiglu,
-  squared_relu
-};                                                // of the feed-forward block; gelu is its tanh form
-enum class PositionKind { learned, rotary };      // a table added to the embedding, or a turn of Q and K
+// Before a branch; after its residual sum; before a branch and on its output, before the sum (Gemma 2); on its output alone (OLMo 2).
+enum class NormPlace { pre, post, sandwich, output };
+// Whether the branches of a layer read one another's sum, or all read the layer's input: through one norm, or each through its own.
+enum class Branches { sequential, parallel, parallel_norms };
+// Of the feed-forward block. gelu and geglu are the tanh form; the gated ones are named by their gate (Shazeer 2020).
+enum class Activation { gelu, gelu_erf, swiglu, squared_relu, relu, silu, geglu, geglu_erf, reglu };
+constexpr bool is_gated(Activation a) {
+  return a == Activation::swiglu || a == Activation::geglu || a == Activation::geglu_erf || a == Activation::reglu;
+}
+// A table added to the embedding; a turn of Q and K; a slope of scores by distance (Press et al. 2022, ALiBi); nothing.
+enum class PositionKind { learned, rotary, alibi, none };
+enum class QkNorm { none, each_head, all_heads };  // an RMS norm of queries and keys: of each head's columns, or of all heads' together
 enum class AttentionForm { multi_head, latent };  // keys and values as they are, or of low rank
 enum class Objective { next_token, masked_words_and_order };  // what the loss is: see train/data.h
 enum class RouterScore { softmax, sigmoid };                  // of the logits of a mixture's router
@@ -29,6 +33,7 @@ enum class GroupScore { best, best_two };  // of a group of experts: its largest
 
 std::string_view name_of(NormKind);
 std::string_view name_of(NormPlace);
+std::string_view name_of(Branches);
 std::string_view name_of(Activation);
 std::string_view name_of(PositionKind);
 std::string_view name_of(AttentionForm);
@@ -36,21 +41,43 @@ std::string_view name_of(Objective);
 std::string_view name_of(RouterScore);
 std::string_view name_of(GroupScore);
 
-// Rotary positions (Su et al. 2021): the pair i of a head's n turned columns turns by position / base^(2 i / n). LLaMA 3.1
-// turns pairs of long wavelengths more slowly: `factor` times where the wavelength is above original_positions /
-// low_frequency_factor, not at all below original_positions / high_frequency_factor, and by degrees between them.
+// Rotary positions (Su et al. 2021): the pair i of a head's n turned columns turns by position / base^(2 i / n). With a factor
+// longer sequences than those of `original_positions` turn by smaller angles:
+// - llama3 (LLaMA 3.1): pairs of long wavelengths turn `factor` times more slowly, those above original_positions /
+//   low_frequency_factor; not at all those below original_positions / high_frequency_factor; by degrees between them;
+// - linear: all pairs turn `factor` times more slowly (Chen et al. 2023);
+// - dynamic: the base grows with a sequence that is longer than original_positions (NTK-aware);
+// - yarn (Peng et al. 2024): pairs that turn less than low_frequency_factor times within original_positions turn `factor` times more
+//   slowly, those above high_frequency_factor not at all; queries and keys are multiplied by attention_factor.
+enum class RopeScaling { llama3, linear, dynamic, yarn };
 struct RopeSpec {
   double base = 10000;
   double fraction = 1;  // of a head's columns that are turned, the first ones
   double factor = 1;    // 1: none is slowed down
   double low_frequency_factor = 1, high_frequency_factor = 4;
   std::int64_t original_positions = 8192;
+  RopeScaling scaling = RopeScaling::llama3;
+  double attention_factor = 0;  // of yarn; 0: 0.1 ln(factor) + 1
+  bool truncate = true;         // of yarn: the bounds are whole pairs
   bool operator==(const RopeSpec&) const = default;
 
   // Columns of a head of that width that are turned, an even number.
   std::int64_t turned(std::int64_t head_dim) const;
-  // [turned / 2]: radians a position.
-  std::vector<float> frequencies(std::int64_t head_dim) const;
+  // [turned / 2]: radians a position, in sequences of that length.
+  std::vector<float> frequencies(std::int64_t head_dim, std::int64_t seq = 0) const;
+  // What cosines and sines are multiplied by.
+  double magnitude() const;
+};
+
+// Which linear layers have a bias. `experts` are those of a mixture; `dense` those of the feed-forward block and the shared expert.
+struct Biases {
+  bool qkv = false, proj = false, dense = false, experts = false, router = false, logits = false;
+  constexpr Biases() = default;
+  // All of a layer's but the router's, or none.
+  constexpr Biases(bool all) : qkv(all), proj(all), dense(all), experts(all) {}
+  bool operator==(const Biases&) const = default;
+  bool any() const { return qkv || proj || dense || experts || router || logits; }
+  explicit operator bool() const { return any(); }
 };
 
 // How the router of a mixture of experts chooses and weighs (ops/route.h): the k experts of the largest scores, or, with
@@ -80,16 +107,42 @@ struct ModelParts {
   AttentionForm attention_form = AttentionForm::multi_head;
   Objective objective = Objective::next_token;
   bool causal = true;            // a position attends to those before it alone
-  bool bias = true;              // of linear layers
+  Biases bias = true;            // of linear layers
   bool tied_embedding = true;    // one table embeds words and makes logits
-  bool qk_norm = false;          // an RMS norm of each head's query and key, before they are turned
+  QkNorm qk_norm = QkNorm::none;  // before queries and keys are turned
   std::int64_t token_types = 0;  // rows of a table of segments; 0: none
   double norm_eps = 1e-5;
+  Branches branches = Branches::sequential;
+  bool norm_beta = true;        // of layer norms
+  bool norm_gamma = true;       // without one, and without beta, a norm has no weights (OLMo)
+  bool embedding_norm = false;  // of the embedding, where layers do not have their norms last anyway (BLOOM)
+  double embedding_scale = 1;   // times the embedded words (Gemma: the root of hidden)
+  double residual_scale = 1;    // times what a branch adds (Granite, MiniCPM)
+  double logit_scale = 1;       // times the logits (Command-R)
+  double attention_scale = 0;   // times the scores; 0: 1 / the root of a head's width
+  double logit_softcap = 0;      // c: logits become c tanh(logits / c) (Gemma 2); 0: none
+  double attention_softcap = 0;  // likewise scores
+  std::int64_t window = 0;       // a position attends to so many, itself the last of them; 0: to all that it may
+  bool attention_sinks = false;  // a learned logit of each head in the denominator of its softmax (GPT-OSS)
+  bool shared_gate = false;      // the shared expert's output is multiplied by a sigmoid of hidden (Qwen2-MoE)
   RopeSpec rope;        // where positions are rotary
   RoutingSpec routing;  // where there are experts
   double mtp_loss_scaling_factor =
       0.1;  // of the mean of the losses of multi-token prediction, as Megatron names it
   bool operator==(const ModelParts&) const = default;
+};
+
+// Layers that differ: of those from `from` on every `every`-th, up to `until` (0: the last). `keys` are the parts that are others than
+// the model's, and stand in `parts`; `dense`: those layers have no experts.
+struct LayerRule {
+  std::int64_t every = 1, from = 0, until = 0;
+  bool dense = false;
+  std::vector<std::string> keys;
+  ModelParts parts;
+  bool operator==(const LayerRule&) const = default;
+  bool holds(std::int64_t layer) const {
+    return layer >= from && (until == 0 || layer < until) && (layer - from) % every == 0;
+  }
 };
 
 struct ModelSpec {
@@ -116,11 +169,28 @@ struct ModelSpec {
   std::int64_t active_experts = 0;      // of those, how many a token visits
   std::int64_t shared_experts = 0;      // visited by every token
   std::int64_t expert_ffn = 0;          // width of one expert; ffn unless given
+  std::int64_t shared_expert_ffn = 0;   // width of all shared ones together; shared_experts of them as wide as one expert unless given
   std::int64_t dense_layers = 0;        // the first ones, which have a block of width ffn and no experts
   std::int64_t mtp_layers = 0;          // depths of multi-token prediction behind the model, a layer each
   std::optional<ModelParts> own_parts;  // where they are not the family's
+  std::vector<LayerRule> layers_of;     // of rules that hold for a layer the last one counts, part by part
 
   const ModelParts& parts() const;
+  // The model as one layer sees it: with the parts of that layer, and without rules. The one place where parts by layer are asked for.
+  ModelSpec at_layer(std::int64_t layer) const;
+  // Whether a layer has experts: dense_layers and rules.
+  bool has_experts(std::int64_t layer) const;
+  // Whether f(parts) of any layer.
+  template <class F>
+  bool any_layer(const F& f) const {
+    if (f(parts())) return true;
+    for (const LayerRule& rule : layers_of)
+      if (f(rule.parts)) return true;
+    return false;
+  }
+  std::int64_t shared_width() const {
+    return shared_expert_ffn != 0 ? shared_expert_ffn : shared_experts * (expert_ffn == 0 ? ffn : expert_ffn);
+  }
   std::int64_t head_dim() const { return head_size == 0 ? hidden / heads : head_size; }
   // Rows of a table of words that is padded to a multiple of `multiple` * tp, so that every shard is equal.
   std::int64_t padded_vocab(std::int64_t tp, std::int64_t multiple = kVocabMultiple) const {

@@ -1,5 +1,7 @@
 #include "engine/run/flops.h"
 
+#include <algorithm>
+
 #include "engine/point/architecture.h"
 #include "engine/point/point.h"
 
@@ -24,18 +26,24 @@ struct AttentionFlops {
 AttentionFlops attention_flops_per_step(const Point& p) {
   const double tokens = static_cast<double>(p.global_batch * p.seq);
   AttentionFlops flops;
-  const auto add = [&](std::int64_t heads, std::int64_t qk_dim, std::int64_t v_dim, bool causal) {
-    const double full =
-        6 * static_cast<double>(heads * (qk_dim + v_dim)) * static_cast<double>(p.seq) * tokens;
+  const double seq = static_cast<double>(p.seq);
+  // Of a window the full variant has so many keys for every query, the causal one those that are there.
+  const auto add = [&](std::int64_t heads, std::int64_t qk_dim, std::int64_t v_dim, bool causal, std::int64_t window) {
+    const double keys = window > 0 ? static_cast<double>(std::min(window, p.seq)) : seq;
+    const double a_key = 6 * static_cast<double>(heads * (qk_dim + v_dim));
+    const double full = a_key * keys * tokens;
     flops.full += full;
-    flops.causal += causal ? full / 2 : full;
+    if (keys < seq)
+      flops.causal += a_key * (keys * (keys + 1) / 2 + (seq - keys) * keys) / seq * tokens;
+    else
+      flops.causal += causal ? full / 2 : full;
   };
   for (std::int64_t i = 0; i < p.model.layers + p.model.mtp_layers; ++i)
     for (const BranchSpec& branch : layer_of(p.model, i).branches)
       if (const auto* a = std::get_if<AttentionSpec>(&branch.mixer))
-        add(a->heads, a->qk_dim, a->v_dim, a->causal);
+        add(a->heads, a->qk_dim, a->v_dim, a->causal, a->window);
       else if (const auto* latent = std::get_if<LatentAttentionSpec>(&branch.mixer))
-        add(latent->heads, latent->qk_dim(), latent->v_dim, latent->causal);
+        add(latent->heads, latent->qk_dim(), latent->v_dim, latent->causal, 0);
   return flops;
 }
 

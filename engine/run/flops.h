@@ -2,7 +2,8 @@
 // 6 FLOPs for every weight of every matrix product and token (logits in, embedding look-up out), plus
 // attention, 6 * layers * heads * (width of queries and keys + width of values) * seq a token (full square): version 1's
 // 12 * layers * heads * head_dim * seq where both are as wide. Of routed experts a token meets its active ones. The causal
-// variant halves the attention term.
+// variant halves the attention term. Where a layer has a window shorter than seq, the window stands for seq, and the causal variant
+// counts the keys that its queries see.
 #pragma once
 #include <cstdint>
 

@@ -40,7 +40,9 @@ template <class Op>
 double attention_seconds(CostModel& costs, const Op& op, bool backward) {
   if (const auto measured = costs.measured_seconds(Op::name, op.cost())) return *measured;
   const ops::AttentionShape& s = op.shape;
-  const AttentionSize size{static_cast<double>(s.head_dim + s.v_dim()) / 2, static_cast<double>(s.seq), s.causal};
+  // A query with a window sees as many keys as one of a causal sequence twice as long does on average.
+  const std::int64_t positions = s.window == 0 ? s.seq : std::min(s.seq, 2 * s.window);
+  const AttentionSize size{static_cast<double>(s.head_dim + s.v_dim()) / 2, static_cast<double>(positions), s.causal || s.window > 0};
   return costs.attention_seconds(size, op.cost(), op.q.data.dtype(), backward);
 }
 double seconds_of(CostModel& costs, const ops::Attention& op) { return attention_seconds(costs, op, false); }

@@ -7,14 +7,6 @@
 namespace mbench::sim {
 namespace {
 
-// Whether two layers have the same weights, whatever their names.
-bool alike(const ModelSpec& model, std::int64_t a, std::int64_t b) {
-  const auto x = weights_of(layer_of(model, a)), y = weights_of(layer_of(model, b));
-  return std::equal(x.begin(), x.end(), y.begin(), y.end(), [](const WeightSpec& v, const WeightSpec& w) {
-    return v.shape == w.shape && v.role == w.role;
-  });
-}
-
 // Whether two stages hold the same: as many chunks, each of as many layers of the same recompute, with the same ends.
 bool alike(const Plan& plan, int a, int b) {
   const auto& x = plan.chunks[static_cast<std::size_t>(a)];
@@ -26,7 +18,7 @@ bool alike(const Plan& plan, int a, int b) {
       const auto p = x[i].first_layer + l, q = y[i].first_layer + l;
       if (!(plan.recompute.at(static_cast<std::size_t>(p)) == plan.recompute.at(static_cast<std::size_t>(q))))
         return false;
-      if (!alike(plan.model, p, q)) return false;
+      if (!same_kind(plan.model, p, q)) return false;
     }
   }
   return true;

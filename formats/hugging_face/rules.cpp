@@ -1,5 +1,6 @@
 // What one key of a Hugging Face config cannot say alone.
 #include <algorithm>
+#include <cmath>
 
 #include "engine/base/json_reader.h"
 #include "formats/table/rules.h"
@@ -12,8 +13,8 @@ json member(const json& object, const char* key) {
   return object.is_object() && object.contains(key) ? object.at(key) : json();
 }
 
-// Angles: base, fraction, and LLaMA 3.1's scaling. Version 5 has all of it in one object. Other scalings turn by other angles, at no
-// other cost.
+// Angles: base, fraction, and a scaling: LLaMA 3.1's, linear, dynamic or YaRN. Version 5 has all of it in one object. Other scalings
+// (longrope) turn by other angles, at no other cost.
 void read_rope(Reading& r) {
   const json together = r.value("rope_parameters");
   json scaling = together.is_object() ? together : r.value("rope_scaling");
@@ -26,8 +27,25 @@ void read_rope(Reading& r) {
       r.note(fmt::format("rope_scaling {} names no type: left out, angles do not change the cost", short_json(scaling)));
     return;
   }
-  if (type != "llama3") {
+  if (type != "llama3" && type != "linear" && type != "dynamic" && type != "yarn") {
     r.note(fmt::format("{} {} turns by other angles at the same cost: left out", together.is_object() ? "rope_parameters" : "rope_scaling", short_json(type)));
+    return;
+  }
+  if (type != "llama3") {
+    json ours = {{"type", type}, {"factor", member(scaling, "factor")}};
+    if (!ours["factor"].is_number()) return;
+    for (const auto& [theirs, our] : {std::pair{"original_max_position_embeddings", "original_positions"},
+                                      {"attention_factor", "attention_factor"},
+                                      {"truncate", "truncate"},
+                                      {"beta_slow", "low_frequency_factor"},
+                                      {"beta_fast", "high_frequency_factor"}})
+      if (const json value = member(scaling, theirs); !value.is_null()) ours[our] = value;
+    const auto positions = r.get("model.positions");
+    if (!ours.contains("original_positions") && positions) ours["original_positions"] = *positions;
+    if (type != "yarn")
+      for (const char* of_yarn : {"attention_factor", "truncate", "low_frequency_factor", "high_frequency_factor"}) ours.erase(of_yarn);
+    if (!member(scaling, "mscale").is_null()) r.note("the mscale of a YaRN scaling is left out: it multiplies queries and keys");
+    r.set("model.rope.scaling", ours);
     return;
   }
   for (const auto& [theirs, ours] : {std::pair{"factor", "factor"},
@@ -40,6 +58,15 @@ void read_rope(Reading& r) {
 void write_rope(Writing& w) {
   const json scaling = w.at("model.rope.scaling");
   if (scaling.is_null()) return;
+  if (const json type = member(scaling, "type"); !type.is_null()) {
+    json theirs = {{"rope_type", type}, {"factor", scaling.at("factor")}, {"original_max_position_embeddings", scaling.at("original_positions")}};
+    if (type == "yarn") {
+      theirs["beta_slow"] = scaling.at("low_frequency_factor"), theirs["beta_fast"] = scaling.at("high_frequency_factor");
+      for (const char* key : {"attention_factor", "truncate"})
+        if (const json value = member(scaling, key); !value.is_null()) theirs[key] = value;
+    }
+    return w.put("rope_scaling", theirs);
+  }
   w.put("rope_scaling", {{"rope_type", "llama3"},
                          {"factor", scaling.at("factor")},
                          {"low_freq_factor", scaling.at("low_frequency_factor")},
@@ -47,28 +74,99 @@ void write_rope(Writing& w) {
                          {"original_max_position_embeddings", scaling.at("original_positions")}});
 }
 
-// A window that no sequence is longer than cuts nothing.
-void check_window(Reading& r, const json& absent) {
-  r.value("layer_types");  // which layers have it: without one they are all alike
-  const json window = r.value("sliding_window", absent);
-  if (window.is_null() || r.is_without("sliding_window")) return;
+// Whether a window is shorter than the longest sequence; noted where it is not.
+bool cuts(Reading& r, const json& window) {
   const auto longest = r.get("model.positions");
-  if (longest && longest->is_number() && window.is_number() && window.get<double>() >= longest->get<double>()) {
-    r.note(fmt::format("sliding_window {} is no shorter than the longest sequence: no window", short_json(window)));
-    return;
+  if (!longest || !longest->is_number() || !window.is_number() || window.get<double>() < longest->get<double>()) return true;
+  r.note(fmt::format("sliding_window {} is no shorter than the longest sequence: no window", short_json(window)));
+  return false;
+}
+
+// The layers of a list of kinds that have all positions, as rules of layers: by a period where they have one, else each by itself.
+json rules_of_full_layers(const json& kinds, const json& parts) {
+  std::vector<std::int64_t> full;
+  for (std::size_t i = 0; i < kinds.size(); ++i)
+    if (kinds[i] == "full_attention") full.push_back(static_cast<std::int64_t>(i));
+  json rules = json::array();
+  const auto rule = [&](std::int64_t every, std::int64_t from, std::int64_t until) {
+    json one = parts;
+    if (every != 1) one["every"] = every;
+    if (from != 0) one["from"] = from;
+    if (until != 0) one["until"] = until;
+    rules.push_back(one);
+  };
+  if (full.empty()) return rules;
+  const std::int64_t every = full.size() > 1 ? full[1] - full[0] : static_cast<std::int64_t>(kinds.size());
+  std::vector<std::int64_t> regular;
+  for (std::int64_t i = full[0]; i < static_cast<std::int64_t>(kinds.size()); i += every) regular.push_back(i);
+  if (regular == full && every > 0) {
+    rule(every, full[0], 0);
+    return rules;
   }
-  r.lack("sliding_window", "a window on attention", absent);
+  for (const std::int64_t i : full) rule(1, i, i + 1);
+  return rules;
+}
+
+// A window of all layers but those that `layer_types` says are full. Without the list it is every `period`-th that is full; 0: none.
+void set_window(Reading& r, const json& window, std::int64_t period, const json& parts_of_full) {
+  json kinds = r.value("layer_types");
+  if (window.is_null() || r.is_without("sliding_window") || !cuts(r, window)) return;
+  const auto layers = r.get("model.layers");
+  if (!kinds.is_array() && period > 0 && layers && layers->is_number_integer()) {
+    kinds = json::array();
+    for (std::int64_t i = 0; i < layers->get<std::int64_t>(); ++i) kinds.push_back((i + 1) % period == 0 ? "full_attention" : "sliding_attention");
+  }
+  if (kinds.is_array() && std::all_of(kinds.begin(), kinds.end(), [](const json& kind) { return kind == "full_attention"; })) return;
+  r.set("model.window", window);
+  if (!kinds.is_array()) return;
+  if (const json rules = rules_of_full_layers(kinds, parts_of_full); !rules.empty()) r.set("model.layers_of", rules);
 }
 void read_window(Reading& r) {
-  check_window(r, nullptr);
+  set_window(r, r.value("sliding_window"), 0, {{"window", 0}});
 }
 void read_window_4096(Reading& r) {
-  check_window(r, 4096);
+  set_window(r, r.value("sliding_window", 4096), 0, {{"window", 0}});
+}
+// Gemma 2: the first of two layers.
+void read_window_every_second(Reading& r) {
+  set_window(r, r.value("sliding_window", 4096), 2, {{"window", 0}});
+}
+// Cohere 2: three of four layers, which alone have positions. Cohere has none of this.
+void read_window_of_cohere(Reading& r) {
+  const json window = r.value("sliding_window"), pattern = r.value("sliding_window_pattern", r.value("_sliding_window_pattern"));
+  set_window(r, window, pattern.is_number_integer() ? pattern.get<std::int64_t>() : window.is_null() ? 0 : 4, {{"window", 0}, {"position", "none"}});
+}
+// Gemma 3: five of six layers, which turn by another base.
+void read_window_of_gemma3(Reading& r) {
+  const json pattern = r.value("sliding_window_pattern", r.value("_sliding_window_pattern", 6));
+  json local = r.value("rope_local_base_freq", 10000);
+  json full = {{"window", 0}};
+  if (const auto rope = r.get("model.rope")) full["rope"] = *rope;
+  if (!full.contains("rope")) full["rope"] = json::object();
+  if (const json together = r.value("rope_parameters"); together.is_object() && together.contains("full_attention")) {
+    full["rope"] = {{"base", member(together.at("full_attention"), "rope_theta")}};
+    if (const json factor = member(together.at("full_attention"), "factor"); factor.is_number())
+      full["rope"]["scaling"] = {{"type", "linear"}, {"factor", factor}};
+    local = member(member(together, "sliding_attention"), "rope_theta");
+  }
+  if (!full["rope"].contains("base")) full["rope"]["base"] = 1000000;
+  r.set("model.rope", {{"base", local}});
+  set_window(r, r.value("sliding_window", 4096), pattern.is_number_integer() ? pattern.get<std::int64_t>() : 6, full);
 }
 void read_window_if_used(Reading& r) {
-  if (r.flag("use_sliding_window")) return check_window(r, 4096);
-  r.ignore("sliding_window");
-  r.value("layer_types");
+  const json window = r.value("sliding_window", 4096), from = r.value("max_window_layers", 28);
+  if (!r.flag("use_sliding_window")) {
+    r.ignore("sliding_window");
+    r.ignore("layer_types");
+    r.ignore("max_window_layers");
+    return;
+  }
+  if (r.value("layer_types").is_array()) return set_window(r, window, 0, {{"window", 0}});
+  const auto layers = r.get("model.layers");
+  if (window.is_null() || r.is_without("sliding_window") || !cuts(r, window) || !from.is_number_integer()) return;
+  if (layers && layers->is_number() && from.get<double>() >= layers->get<double>()) return;
+  if (from == 0) return r.set("model.window", window);
+  r.set("model.layers_of", json::array({{{"from", from}, {"window", window}}}));
 }
 // Which layers have a window, by a list or from which on.
 void read_window_of_layers(Reading& r) {
@@ -78,6 +176,74 @@ void read_window_of_layers(Reading& r) {
   const auto layers = r.get("model.layers");
   if (kinds.is_array() ? some : layers && layers->is_number() && from.is_number() && from.get<double>() < layers->get<double>()) r.lack("sliding_window", "a window on attention in some layers", 4096);
 }
+
+// Gemma's embedding is multiplied by the root of hidden; its scores by that of a number of their own.
+void read_root_of_hidden(Reading& r) {
+  if (const auto hidden = r.get("model.hidden"); hidden && hidden->is_number()) r.set("model.embedding_scale", std::sqrt(hidden->get<double>()));
+}
+void read_scale_of_scores(Reading& r) {
+  if (const double scalar = r.number("query_pre_attn_scalar", 256); scalar > 0) r.set("model.attention_scale", 1 / std::sqrt(scalar));
+}
+void read_inverse_logit_scale(Reading& r) {
+  if (const double scaling = r.number("logits_scaling", 1); scaling > 0 && scaling != 1) r.set("model.logit_scale", 1 / scaling);
+}
+
+// Falcon's two generations: one norm and one head of keys, or two norms and so many heads.
+void read_falcon(Reading& r) {
+  const bool newer = r.flag("new_decoder_architecture"), parallel = r.value("parallel_attn", true) == true, one_head = r.value("multi_query", true) == true;
+  const json heads = r.value("num_kv_heads"), norms = r.value("num_ln_in_parallel_attn");
+  if (newer && norms == 1)
+    r.set("model.branches", "parallel");
+  else if (newer)
+    r.set("model.branches", "parallel_norms");
+  else if (parallel && !r.is_without("parallel_attn"))
+    r.set("model.branches", "parallel");
+  if (newer) {
+    if (heads.is_number()) r.set("model.kv_heads", heads);
+  } else if (one_head) {
+    r.set("model.kv_heads", 1);
+  }
+}
+
+// GPT-J turns so many columns of a head.
+void read_rotary_dim(Reading& r) {
+  const json columns = r.value("rotary_dim", 64);
+  const auto hidden = r.get("model.hidden"), heads = r.get("model.heads");
+  if (!columns.is_number() || !hidden || !heads || !hidden->is_number() || !heads->is_number()) return;
+  r.set("model.rope.fraction", columns.get<double>() * heads->get<double>() / hidden->get<double>());
+}
+void write_rotary_dim(Writing& w) {
+  w.put("rotary_dim", static_cast<std::int64_t>(std::lround(w.number("model.rope.fraction") * w.number("model.head_dim"))));
+}
+
+// What MPT and DBRX keep in objects of their own.
+void read_mpt(Reading& r) {
+  const json attention = r.value("attn_config"), ratio = r.value("expansion_ratio", 4);
+  const auto hidden = r.get("model.hidden");
+  if (hidden && hidden->is_number() && ratio.is_number() && ratio != 4) r.set("model.ffn", ratio.get<double>() * hidden->get<double>());
+  if (const json clip = member(attention, "clip_qkv"); !clip.is_null()) r.lack("attn_config", "queries, keys and values that are clipped");
+  if (member(attention, "qk_ln") == true) r.lack("attn_config", "layer norms of queries and keys");
+  if (member(attention, "alibi") == false) r.set("model.position", "learned");
+  if (const json p = member(attention, "attn_pdrop"); p.is_number() && p != 0) r.lack("attn_config", "dropout of attention alone");
+}
+void read_dbrx(Reading& r) {
+  const json attention = r.value("attn_config"), experts = r.value("ffn_config");
+  const auto set = [&](const char* field, const json& from, const char* key, const json& absent) {
+    const json value = member(from, key);
+    r.set(field, value.is_null() ? absent : value);
+  };
+  set("model.kv_heads", attention, "kv_n_heads", 1);
+  set("model.rope.base", attention, "rope_theta", 10000);
+  set("model.expert_ffn", experts, "ffn_hidden_size", 3584);
+  set("model.ffn", experts, "ffn_hidden_size", 3584);
+  set("model.experts", experts, "moe_num_experts", 4);
+  set("model.active_experts", experts, "moe_top_k", 1);
+  set("model.routing.balance_loss", experts, "moe_loss_weight", 0.01);
+  if (const json norm = member(experts, "moe_normalize_expert_weights"); norm.is_null() && experts.is_object() && experts.contains("moe_normalize_expert_weights"))
+    r.set("model.routing.normalise", false);
+  if (const json clip = member(attention, "clip_qkv"); !clip.is_null()) r.note(fmt::format("attn_config.clip_qkv {} is left out: it changes values, and nearly no cost", short_json(clip)));
+}
+
 void write_no_window(Writing& w) {
   w.put("sliding_window", nullptr);
 }
@@ -154,6 +320,16 @@ void write_groups_without_loss(Writing& w) {
 const std::vector<Rule>& hugging_face_rules() {
   static const std::vector<Rule> rules = {{"rope", read_rope, write_rope},
                                           {"window", read_window, write_nothing},
+                                          {"window_every_second", read_window_every_second, write_nothing},
+                                          {"window_of_cohere", read_window_of_cohere, write_nothing},
+                                          {"window_of_gemma3", read_window_of_gemma3, write_nothing},
+                                          {"root_of_hidden", read_root_of_hidden, write_nothing},
+                                          {"scale_of_scores", read_scale_of_scores, write_nothing},
+                                          {"inverse_logit_scale", read_inverse_logit_scale, write_nothing},
+                                          {"falcon", read_falcon, write_nothing},
+                                          {"rotary_dim", read_rotary_dim, write_rotary_dim},
+                                          {"mpt", read_mpt, write_nothing},
+                                          {"dbrx", read_dbrx, write_nothing},
                                           {"window_4096", read_window_4096, write_no_window},
                                           {"window_of_layers", read_window_of_layers, write_nothing},
                                           {"window_if_used", read_window_if_used, write_nothing},

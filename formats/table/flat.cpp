@@ -1,5 +1,7 @@
 #include "formats/table/flat.h"
 
+#include <algorithm>
+
 #include "engine/base/json_reader.h"
 #include "engine/framework/framework.h"
 #include "engine/point/fields.h"
@@ -15,7 +17,7 @@ using nlohmann::ordered_json;
 ordered_json flat_model(const ModelSpec& m) {
   ordered_json out(model_identity(m));
   out.erase("family");  // a name for parts, which all follow
-  const bool latent = m.parts().attention_form == AttentionForm::latent, rotary = m.parts().position == PositionKind::rotary;
+  const bool latent = m.parts().attention_form == AttentionForm::latent, rotary = m.any_layer([](const ModelParts& layer) { return layer.position == PositionKind::rotary; });
   out["kv_heads"] = m.kv_heads == 0 ? m.heads : m.kv_heads;
   if (latent)
     out["q_lora_rank"] = m.q_lora_rank;
@@ -25,7 +27,8 @@ ordered_json flat_model(const ModelSpec& m) {
     out["expert_ffn"] = m.expert_ffn == 0 ? m.ffn : m.expert_ffn;
     out["shared_experts"] = m.shared_experts;
     out["dense_layers"] = m.dense_layers;
-    if (m.dense_layers == 0) out["ffn"] = out["expert_ffn"];  // no layer has it
+    const bool all = m.dense_layers == 0 && std::none_of(m.layers_of.begin(), m.layers_of.end(), [](const LayerRule& rule) { return rule.dense; });
+    if (all) out["ffn"] = out["expert_ffn"];  // no layer has it
   }
   out["mtp_layers"] = m.mtp_layers;
   for (const PartField& part : part_fields()) out[part.key] = part.write(m.parts());

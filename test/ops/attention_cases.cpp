@@ -23,22 +23,25 @@ std::size_t shared_at(const Matrix& m, std::int64_t group, std::int64_t head, st
 
 // One query of one head: its probabilities, and what dropout multiplies them by.
 struct Row {
-  Values probs, factors;
+  Values probs, factors, slopes;  // of capped scores by what is capped
   double lse = -INFINITY;
 };
 
 Row row_of(const AttentionShape& s, const Doubles& v, const Matrix& q, const Matrix& k, std::int64_t head,
            std::int64_t query) {
-  Row row{Values(s.seq, 0.0), Values(s.seq, 1.0)};
+  Row row{Values(s.seq, 0.0), Values(s.seq, 1.0), Values(s.seq, 1.0)};
   const Values &qs = v[q.data], &ks = v[k.data];
   const std::int64_t sample = head / s.heads;
   Values scores(s.seq, -INFINITY);
   double top = -INFINITY, sum = 0;
   for (std::int64_t j = 0; j < s.seq; ++j) {
-    if ((s.causal && j > query) || (s.keep && v[s.keep][sample * s.seq + j] == 0)) continue;
+    const std::int64_t distance = query + s.map.q0 - s.map.k0 - j;
+    if ((s.causal && j > query) || (s.keep && v[s.keep][sample * s.seq + j] == 0) || (s.window > 0 && distance >= s.window)) continue;
     scores[j] = 0;
     for (std::int64_t d = 0; d < s.head_dim; ++d)
       scores[j] += s.scale * qs[at(q, s.group, head, query, d)] * ks[shared_at(k, s.group, head, j, d)];
+    if (s.softcap > 0) row.slopes[j] = 1 - std::pow(std::tanh(scores[j] / s.softcap), 2), scores[j] = s.softcap * std::tanh(scores[j] / s.softcap);
+    if (s.alibi) scores[j] -= std::exp2(-8.0 * static_cast<double>(s.map.head0 + head % s.heads + 1) / 8) * static_cast<double>(distance);
     top = std::max(top, scores[j]);
     const std::int64_t flat = (head * s.seq + query) * s.seq + j;
     row.factors[j] = dropout_factor(s.dropout, s.map, {s.batch, s.heads, s.seq, s.seq}, flat);
@@ -95,7 +98,7 @@ void reference(const ops::AttentionGrad& op, Doubles& v) {
         sum += row.probs[j] * dprobs[j];
       }
       for (std::int64_t j = 0; j < s.seq; ++j) {
-        const double dscore = s.scale * row.probs[j] * (dprobs[j] - sum);
+        const double dscore = s.scale * row.probs[j] * (dprobs[j] - sum) * row.slopes[j];
         for (std::int64_t d = 0; d < s.head_dim; ++d) {
           dq[at(op.dq, s.group, head, query, d)] += dscore * ks[shared_at(op.k, s.group, head, j, d)];
           dk[shared_at(op.dk, s.group, head, j, d)] += dscore * qs[at(op.q, s.group, head, query, d)];
@@ -111,6 +114,9 @@ struct Form {
   bool keep_probs = false;
   float scale = 0.4f;
   std::int64_t group = 1, v_dim = 0;  // heads that share keys and values; width of values, 0: head_dim
+  std::int64_t window = 0, ahead = 0;  // ahead: the first query's position after the first key's
+  float softcap = 0;
+  bool alibi = false;
   std::int64_t values() const { return v_dim == 0 ? head_dim : v_dim; }
   std::int64_t packed() const {
     return (group + 1) * head_dim + values();
@@ -118,11 +124,12 @@ struct Form {
   Shape qkv() const { return {seq, batch, heads / group, packed()}; }
   Shape context() const { return {seq, batch, heads, values()}; }
   std::string name(DType type) const {
-    return fmt::format("{} {}x{}x{}x{}{}{}{}{}{}{}", mbench::name_of(type), batch, heads, seq, head_dim,
+    return fmt::format("{} {}x{}x{}x{}{}{}{}{}{}{}{}{}{}", mbench::name_of(type), batch, heads, seq, head_dim,
                        v_dim > 0 ? fmt::format(", values of {}", v_dim) : "",
                        group > 1 ? fmt::format(" groups of {}", group) : "", causal ? " causal" : "",
                        padded ? " padded" : "", dropout > 0 ? fmt::format(" dropout {}", dropout) : "",
-                       keep_probs ? " probabilities kept" : "");
+                       keep_probs ? " probabilities kept" : "", window > 0 ? fmt::format(" window {} at {}", window, ahead) : "",
+                       softcap > 0 ? " capped" : "", alibi ? " alibi" : "");
   }
 };
 
@@ -131,6 +138,9 @@ AttentionShape shape_of(Tensors& t, const Form& f) {
   s.dropout = {f.dropout, kKey};
   s.map = {f.heads + 3, 2, 5};
   s.group = f.group, s.value_dim = f.v_dim;
+  s.window = f.window, s.softcap = f.softcap, s.alibi = f.alibi;
+  s.map.q0 = f.ahead;
+  if (f.alibi) s.map.heads = 8;  // a power of two, whose slopes are one formula's
   Values keep;  // where it is causal too, query 0 sees no key
   for (std::int64_t i = 0; f.padded && i < f.batch * f.seq; ++i) keep.push_back(i % 4 != 0);
   if (f.padded) s.keep = t.values({f.batch, f.seq}, DType::u8, keep);
@@ -217,6 +227,25 @@ const Form kGrouped[] = {
     {1, 4, 130, 16, false, true, 0, true, 0.25f, 4},       {1, 4, 130, 16, true, false, 0, false, 0.25f, 4},
     {2, 3, 50, 24, true, false, 0.1f, false, 0.2f, 1, 16}, {1, 4, 50, 8, true, false, 0, true, 0.3f, 2, 40}};
 
+// Windows shorter than a block, of several and longer than the sequence, and of blocks of a longer sequence, where some queries see no
+// key; caps; slopes by head.
+std::vector<Form> bent() {
+  std::vector<Form> all;
+  const auto add = [&](std::int64_t seq, bool causal, std::int64_t window, std::int64_t ahead, float softcap, bool alibi, float dropout = 0) {
+    Form f{2, 4, seq, 8, causal, false, dropout, false, 0.4f, 2};
+    f.window = window, f.ahead = ahead, f.softcap = softcap, f.alibi = alibi;
+    all.push_back(f);
+  };
+  for (const std::int64_t window : {1, 5, 33, 130, 400}) add(150, true, window, 0, 0, false);
+  add(41, true, 7, 0, 1.5f, true, 0.1f);
+  add(41, true, 0, 0, 0.7f, false);
+  add(41, true, 0, 0, 0, true);
+  add(130, false, 140, 130, 0, false);
+  add(130, false, 20, 130, 1.5f, true);
+  add(130, false, 0, 130, 0, true);
+  return all;
+}
+
 const Form kBench{1, kBenchHeads, kBenchTokens, kBenchHeadDim, true, false, 0, false, 0.125f};
 
 Form bench(float dropout, bool keep_probs) {
@@ -235,6 +264,7 @@ const Cases<ops::Attention> attention(reference, [](CaseList<ops::Attention>& ca
   for (const DType type : kFloatTypes) {
     for (const Form& f : masks_and_dropout({2, 3, 41, 10}, 0.2f)) add(f, type);
     for (const Form& f : kGrouped) add(f, type);
+    for (const Form& f : bent()) add(f, type);
     for (const bool causal : {true, false}) add({2, 3, 48, 16, causal, !causal, 0.1f, true, 0.25f}, type);
   }
   // Over the borders of the CPU's blocks, with fewer heads than threads too.
@@ -255,6 +285,9 @@ const Cases<ops::Attention> attention(reference, [](CaseList<ops::Attention>& ca
   timed("causal, dropout", bench(0.1f, false), DType::f32);
   timed("causal, probabilities kept", bench(0, true), DType::f32);
   timed("causal bf16", kBench, DType::bf16);
+  Form window = kBench;
+  window.window = kBenchTokens / 8;
+  timed("window", window, DType::f32);
   cases.huge("probabilities kept", [](Tensors& t) {
     return make(t, {1, 96, 65536, 128, true, false, 0, true}, DType::bf16);
   });
@@ -270,6 +303,8 @@ const Cases<ops::AttentionGrad> attention_grad(reference, [](CaseList<ops::Atten
   for (const DType type : kFloatTypes) {
     for (const bool keep_probs : {false, true}) add({2, 2, 50, 8, true, true, 0.1f, keep_probs}, type, 1e-5);
     for (const Form& f : kGrouped) add(f, type, 1e-5);
+    for (const Form& f : bent())
+      if (f.ahead == 0) add(f, type, 1e-5);  // of a block alone a query without keys has no statistics
     for (const bool causal : {true, false})
       add({2, 3, 48, 16, causal, !causal, 0.1f, true, 0.25f}, type, 1e-5);
   }
@@ -292,6 +327,9 @@ const Cases<ops::AttentionGrad> attention_grad(reference, [](CaseList<ops::Atten
   timed("causal", kBench, DType::f32);
   timed("causal, dropout", bench(0.1f, false), DType::f32);
   timed("causal bf16", kBench, DType::bf16);
+  Form window = kBench;
+  window.window = kBenchTokens / 8;
+  timed("window", window, DType::f32);
 });
 
 }  // namespace

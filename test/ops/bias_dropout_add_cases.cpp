@@ -11,7 +11,7 @@ void reference(const ops::BiasDropoutAdd& op, Doubles& v) {
   Values& y = v.out(op.y);
   for (std::size_t i = 0; i < y.size(); ++i) {
     const double f = dropout_factor(op.dropout, op.map, op.x.shape(), i);
-    y[i] = residual[i] + f * (x[i] + (op.bias ? v[op.bias][i % v[op.bias].size()] : 0));
+    y[i] = residual[i] + static_cast<double>(op.scale) * f * (x[i] + (op.bias ? v[op.bias][i % v[op.bias].size()] : 0));
     if (op.mask) v.out(op.mask)[i] = f != 0;
   }
 }
@@ -43,6 +43,17 @@ const Cases<ops::BiasDropoutAdd> bias_dropout_add(reference, [](CaseList<ops::Bi
         cases.unemulated(dropout_label(type, kLargeDropoutPlaces[0], 0.1f, mask) + with,
                          [=](Tensors& t) { return make(t, kLargeDropoutPlaces[0], type, 0.1f, bias, mask); });
     }
+  for (const float share : {0.0f, 0.25f})
+    for_types_and(kDropoutPlaces, [&](DType type, const DropoutPlace& p) {
+      if (p.shape.rank() != 3) return;
+      cases.add(dropout_label(type, p, share, false) + ", scaled",
+                [=](Tensors& t) {
+                  ops::BiasDropoutAdd op = make(t, p, type, share, true, false);
+                  op.scale = 0.22f;
+                  return op;
+                },
+                {.kernel = {1e-6, 4e-6}});
+    });
   cases.timed("hidden", [](Tensors& t) { return make(t, kDroppedHidden, DType::f32, 0.1f, true, false); });
   cases.enqueued(1, [](Tensors& t) {
     return make(t, {kSmallHidden, ops::HiddenMap{64, 0, 0}}, DType::bf16, 0.1f, true, false);

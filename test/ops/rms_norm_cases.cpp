@@ -13,9 +13,10 @@ std::size_t at(const Matrix& m, std::int64_t r, std::int64_t i) {
 }
 
 void reference(const ops::RmsNorm& op, Doubles& v) {
-  const Values &x = v[op.x.data], &gamma = v[op.gamma];
+  const Values& x = v[op.x.data];
   Values &y = v.out(op.y.data), &rstds = v.out(op.rstd);
   const std::int64_t n = op.cols();
+  const Values gamma = op.gamma ? v[op.gamma] : Values(static_cast<std::size_t>(n), 1);
   for (std::int64_t r = 0; r < op.rows(); ++r) {
     double squares = 0;
     for (std::int64_t i = 0; i < n; ++i)
@@ -32,10 +33,12 @@ ops::RmsNorm make(Tensors& t, const Shape& s, DType type) {
 }
 
 void reference(const ops::RmsNormGrad& op, Doubles& v) {
-  const Values &dy = v[op.dy.data], &x = v[op.x.data], &rstds = v[op.rstd], &gamma = v[op.gamma];
-  const Values none;
+  const Values &dy = v[op.dy.data], &x = v[op.x.data], &rstds = v[op.rstd];
+  const auto width = static_cast<std::size_t>(op.cols());
+  const Values none, gamma = op.gamma ? v[op.gamma] : Values(width, 1);
+  Values unused(width, 0);
   const Values& residual = op.residual.data ? v[op.residual.data] : none;
-  Values &dx = v.out(op.dx.data), &dgamma = v.out(op.dgamma);
+  Values &dx = v.out(op.dx.data), &dgamma = op.dgamma ? v.out(op.dgamma) : unused;
   const std::int64_t n = op.cols();
   for (std::int64_t r = 0; r < op.rows(); ++r) {
     double projected = 0;
@@ -130,6 +133,21 @@ const Cases<ops::RmsNorm> rms_norm(reference, [](CaseList<ops::RmsNorm>& cases) 
                           {op.y.data, grad.dy.data, {{op.x.data, grad.dx.data}, {op.gamma, grad.dgamma}}}};
         },
         {2e-4, 2e-4});
+  const auto without_gamma = [](Tensors& t, const Shape& s, DType type) {
+    return ops::RmsNorm{Matrix(t.in(s, type, -2, 3)), Tensor(), Matrix(t.out(s, type)), t.out({s.rows()}), 1e-5f};
+  };
+  for_types_and(kRows, [&](DType type, const Shape& s) {
+    cases.add(label(type, s) + " without gamma", [=](Tensors& t) { return without_gamma(t, s, type); }, within);
+  });
+  cases.gradient(
+      "[3, 5, 7] without gamma", [=](Tensors& t) { return without_gamma(t, {3, 5, 7}, DType::f32); },
+      [](Tensors& t, const ops::RmsNorm& op) {
+        ops::RmsNormGrad grad;
+        const Tensor dy = t.in({3, 5, 7}, DType::f32);
+        grad.dy = Matrix(dy), grad.x = op.x, grad.rstd = op.rstd, grad.dx = Matrix(t.out({3, 5, 7}));
+        return Backward{grad, {op.y.data, dy, {{op.x.data, grad.dx.data}}}};
+      },
+      {2e-4, 2e-4});
   cases.timed("hidden", [](Tensors& t) { return make(t, kHidden, DType::f32); });
   cases.timed("hidden bf16", [](Tensors& t) { return make(t, kHidden, DType::bf16); });
   cases.enqueued(1, [](Tensors& t) { return make(t, kSmallHidden, DType::bf16); });
@@ -159,6 +177,17 @@ const Cases<ops::RmsNormGrad> rms_norm_grad(reference, [](CaseList<ops::RmsNormG
     cases.add(
         fmt::format("{} {}", name_of(type), p.str()),
         [=](Tensors& t) { return make_packed_grad(t, p, type); }, within);
+  });
+  for_types_and(kRows, [&](DType type, const Shape& s) {
+    cases.add(label(type, s) + " without gamma",
+              [=](Tensors& t) {
+                ops::RmsNormGrad op;
+                const Tensor dy = t.in(s, type);
+                op.dy = Matrix(dy), op.x = Matrix(t.in(s, type, -2, 3)), op.rstd = t.in({s.rows()}, DType::f32, 0.6, 0.8);
+                op.dx = Matrix(t.over({dy}));
+                return op;
+              },
+              within);
   });
   cases.timed("hidden", [](Tensors& t) { return make_grad(t, kHidden, DType::f32, true, DType::f32); });
   cases.enqueued(2, [](Tensors& t) { return make_grad(t, kSmallHidden, DType::bf16, false, DType::f32); });

@@ -9,6 +9,36 @@ double sigmoid(double z) {
   return 1 / (1 + std::exp(-z));
 }
 
+double normal(double z) {
+  return 0.5 * std::erfc(-z / std::sqrt(2.0));
+}
+
+// Of a gate, and its slope.
+double value_of(ops::Gate gate, double z) {
+  const double u = std::sqrt(2 / std::acos(-1.0)) * (z + 0.044715 * z * z * z);
+  switch (gate) {
+    case ops::Gate::silu:
+      return z * sigmoid(z);
+    case ops::Gate::gelu:
+      return 0.5 * z * (1 + std::tanh(u));
+    case ops::Gate::gelu_erf:
+      return z * normal(z);
+    case ops::Gate::relu:
+      return std::max(0.0, z);
+  }
+  return 0;
+}
+double slope_of(ops::Gate gate, double z) {
+  if (gate == ops::Gate::relu) return z > 0 ? 1 : 0;
+  if (gate == ops::Gate::silu) return sigmoid(z) + z * sigmoid(z) * (1 - sigmoid(z));
+  if (gate == ops::Gate::gelu_erf) return normal(z) + z * std::exp(-z * z / 2) / std::sqrt(2 * std::acos(-1.0));
+  const double root = std::sqrt(2 / std::acos(-1.0)), u = root * (z + 0.044715 * z * z * z), t = std::tanh(u);
+  return 0.5 * (1 + t) + 0.5 * z * (1 - t * t) * root * (1 + 3 * 0.044715 * z * z);
+}
+
+constexpr std::pair<ops::Gate, const char*> kOtherGates[] = {
+    {ops::Gate::gelu, "gelu"}, {ops::Gate::gelu_erf, "gelu_erf"}, {ops::Gate::relu, "relu"}};
+
 // Gate (part 0) and up (part 1) of output i.
 template <class Op>
 double pair_of(const Doubles& v, const Op& op, std::size_t i, std::size_t part) {
@@ -22,7 +52,7 @@ void reference(const ops::SwiGlu& op, Doubles& v) {
   Values& y = v.out(op.y);
   for (std::size_t i = 0; i < y.size(); ++i) {
     const double gate = pair_of(v, op, i, 0);
-    y[i] = gate * sigmoid(gate) * pair_of(v, op, i, 1);
+    y[i] = value_of(op.gate, gate) * pair_of(v, op, i, 1);
     if (op.weights) y[i] *= v[op.weights][i / static_cast<std::size_t>(op.y.shape().cols())];
   }
 }
@@ -54,12 +84,11 @@ void reference(const ops::SwiGluGrad& op, Doubles& v) {
   const auto cols = static_cast<std::size_t>(op.dy.shape().cols());
   if (op.weights) v.out(op.dweights).assign(v[op.weights].size(), 0);
   for (std::size_t i = 0; i < dy.size(); ++i) {
-    const double gate = pair_of(v, op, i, 0), up = pair_of(v, op, i, 1),
-                 s = sigmoid(gate);
-    dx[2 * i] = dy[i] * up * (s + gate * s * (1 - s));
-    dx[2 * i + 1] = dy[i] * gate * s;
+    const double gate = pair_of(v, op, i, 0), up = pair_of(v, op, i, 1);
+    dx[2 * i] = dy[i] * up * slope_of(op.gate, gate);
+    dx[2 * i + 1] = dy[i] * value_of(op.gate, gate);
     if (!op.weights) continue;
-    v.out(op.dweights)[i / cols] += dy[i] * gate * s * up;
+    v.out(op.dweights)[i / cols] += dy[i] * value_of(op.gate, gate) * up;
     for (const std::size_t part : {0, 1}) dx[2 * i + part] *= v[op.weights][i / cols];
   }
 }
@@ -120,6 +149,26 @@ const Cases<ops::SwiGlu> swiglu(reference, [](CaseList<ops::SwiGlu>& cases) {
   for_types_and(kLargeRows, [&](DType type, const Shape& s) {
     cases.unemulated(label(type, s) + " apart", [=](Tensors& t) { return make_apart(t, s, type); }, {.cpu = {2e-6}});
   });
+  for (const auto& [gate, which] : kOtherGates) {
+    const auto of = [gate = gate](ops::SwiGlu op) {
+      op.gate = gate;
+      return op;
+    };
+    for_types_and(kRows, [&](DType type, const Shape& s) {
+      cases.add(fmt::format("{} {}", which, label(type, s)), [=](Tensors& t) { return of(make(t, s, type, true)); }, {.cpu = {4e-6}});
+      cases.add(fmt::format("{} {} weighted", which, label(type, s)), [=](Tensors& t) { return of(make_weighted(t, s, type)); }, {.cpu = {4e-6}});
+      cases.add(fmt::format("{} {} apart", which, label(type, s)), [=](Tensors& t) { return of(make_apart(t, s, type)); }, {.cpu = {4e-6}});
+    });
+    cases.gradient(
+        fmt::format("{} [3, 5] weighted", which), [=](Tensors& t) { return of(make_weighted(t, {3, 5}, DType::f32)); },
+        [gate = gate](Tensors& t, const ops::SwiGlu& op) {
+          ops::SwiGluGrad grad{t.in({3, 5}, DType::f32), op.x,       op.bias,
+                               t.out({3, 10}),           op.weights, t.out({3, 1})};
+          grad.gate = gate;
+          return Backward{grad, {op.y, grad.dy, {{op.x, grad.dx}, {op.weights, grad.dweights}}}};
+        },
+        {1e-4, 2e-4});
+  }
   // Gates far from zero: e^-gate is 0 or infinity.
   for (const DType type : kFloatTypes)
     cases.add(fmt::format("{} far from zero", name_of(type)), [=](Tensors& t) {
@@ -149,6 +198,17 @@ const Cases<ops::SwiGluGrad> swiglu_grad(reference, [](CaseList<ops::SwiGluGrad>
   for_types_and(kLargeRows, [&](DType type, const Shape& s) {
     cases.unemulated(label(type, s) + " apart", [=](Tensors& t) { return make_apart_grad(t, s, type); }, {.cpu = {4e-6}});
   });
+  for (const auto& [gate, which] : kOtherGates) {
+    const auto of = [gate = gate](ops::SwiGluGrad op) {
+      op.gate = gate;
+      return op;
+    };
+    for_types_and(kRows, [&](DType type, const Shape& s) {
+      cases.add(fmt::format("{} {}", which, label(type, s)), [=](Tensors& t) { return of(make_grad(t, s, type, true)); }, {.cpu = {1e-5}, .kernel = {1e-5, 4e-6}});
+      cases.add(fmt::format("{} {} weighted", which, label(type, s)), [=](Tensors& t) { return of(make_weighted_grad(t, s, type)); },
+                {.cpu = {4e-5}, .kernel = {4e-5, 8e-6}, .gpu = 4});
+    });
+  }
   const Within weighted{.cpu = {2e-5}, .kernel = {2e-5, 4e-6}, .gpu = 4};
   for_types_and(kRows, [&](DType type, const Shape& s) {
     cases.add(label(type, s) + " weighted", [=](Tensors& t) { return make_weighted_grad(t, s, type); }, weighted);

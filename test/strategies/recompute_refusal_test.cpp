@@ -41,7 +41,7 @@ TEST_CASE("every second product is kept of the layers whose order of products is
         "biases is not built into this binary, need bias false, or recompute selective or full");
   CHECK(part([](ModelParts& m) { m.norm_place = NormPlace::post; }) ==
         "norm_place post is not built into this binary, need norm_place pre, or recompute selective or full");
-  CHECK(part([](ModelParts& m) { m.qk_norm = true; }) ==
+  CHECK(part([](ModelParts& m) { m.qk_norm = QkNorm::each_head; }) ==
         "norms of queries and keys is not built into this binary, need qk_norm false, or recompute selective or full");
   CHECK(products([](Point& p) { p.precision = Precision::fp8; }) == "");
   CHECK(products([](Point& p) { p.precision = Precision::fp8, p.fp8_parameters = true; }) ==

@@ -314,9 +314,19 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
   CHECK(of(R"({"preset": "gpt-bytes-tiny", "activation": "swiglu"})") == "");
   CHECK(of(R"({"preset": "bert-bytes-tiny", "norm_place": "post"})") == "");
   CHECK_THAT(of(R"({"preset": "gpt-bytes-tiny", "experts": 4, "active_experts": 2})"),
-             Contains("bias true with experts"));
-  CHECK_THAT(of(R"({"preset": "gpt-bytes-tiny", "causal": false})"),
-             Contains("causal false with next_token"));
+             Contains("biases of experts with experts"));
+  CHECK(of(R"({"preset": "gpt-bytes-tiny", "experts": 4, "active_experts": 2, "bias": ["qkv", "proj"]})") == "");
+  CHECK(of(R"({"preset": "gpt-bytes-tiny", "causal": false})") == "");
+  // What fused attention without kept probabilities alone computes.
+  for (const char* part : {R"("window": 8)", R"("attention_softcap": 2)", R"("attention_sinks": true)", R"("position": "alibi")",
+                           R"("layers_of": [{"every": 2, "window": 8}])"}) {
+    const std::string model = fmt::format(R"({{"preset": "llama-bytes-tiny", {}}})", part);
+    INFO(model);
+    CHECK_THAT(of(model), Contains("need attention flash"));
+    CHECK_FALSE(strategies::why_not(point_of(R"({"seq": 64, "attention": "flash", "dropout": 0, "model": )" + model + "}")));
+  }
+  CHECK_THAT(of(R"({"preset": "llama-bytes-tiny", "branches": "parallel", "norm_place": "sandwich"})"), Contains("branches parallel with norm_place sandwich"));
+  CHECK_THAT(of(R"({"preset": "mixtral-bytes-tiny", "branches": "parallel"})"), Contains("branches parallel with experts"));
   CHECK_THAT(of(R"({"preset": "bert-bytes-tiny", "causal": true})"),
              Contains("causal true with masked words"));
   CHECK(of(R"({"preset": "gpt-bytes-tiny", "bias": false, "tied_embedding": false})") == "");

@@ -24,24 +24,27 @@ void attend_block(const Attention& op, const HeadSizes& z, std::int64_t index, s
                   const float* k_panels, const float* v, float* own) {
   const AttentionShape& s = op.shape;
   float *queries = own, *scores = own + z.block * z.widest();
-  const std::int64_t q0 = b * z.block, rows = z.rows_of(b), keys = visible_keys(s, q0 + rows - 1);
+  const std::int64_t q0 = b * z.block, rows = z.rows_of(b), keys = s.end_key(q0 + rows - 1), from = first_panel(s, q0);
   load_rows<T>(op.q, query_head(s, op.q, index), q0, rows, z.width, queries);
-  score_block(z.ld, rows, keys, z.width, queries, k_panels, scores);
+  score_block(z.ld, rows, from, keys, z.width, queries, k_panels, scores);
   const KeyMask mask = keys_of(s, index);
   for (std::int64_t r = 0; r < rows; ++r) {
     float* row = scores + r * z.ld;
-    const std::int64_t visible = visible_keys(s, q0 + r);
-    op.lse.as<float>()[index * s.seq + q0 + r] = softmax_row(row, row, visible, s.scale, mask);
+    const std::int64_t visible = s.end_key(q0 + r), first = s.first_key(q0 + r);
+    if (!s.plain()) make_scores(s, index, q0 + r, first, visible, row, nullptr);
+    op.lse.as<float>()[index * s.seq + q0 + r] =
+        softmax_row(row + first, row + first, visible - first, s.plain() ? s.scale : 1.0f, from_key(mask, first));
+    std::fill(row + std::min(from, visible), row + first, 0.0f);
     std::fill(row + visible, row + keys, 0.0f);
     if (op.probs) {
       TP* kept = op.probs.as<TP>() + (index * s.seq + q0 + r) * s.seq;
       from_floats(row, kept, keys);
       std::fill(kept + keys, kept + s.seq, TP{});
     }
-    if (s.dropout.p > 0) drop_row(s, index, q0 + r, visible, row);
+    if (s.dropout.p > 0) drop_row(s, index, q0 + r, first, visible, row);
   }
   float* out = queries;
-  block_gemm(rows, z.v_width, keys, {scores, z.ld, 1}, v, z.v_width, out, z.v_width, false);
+  block_gemm(rows, z.v_width, keys - from, {scores + from, z.ld, 1}, v + from * z.v_width, z.v_width, out, z.v_width, false);
   store_rows<T>(out, op.out, query_head(s, op.out, index), q0, rows, z.v_width);
 }
 

@@ -27,40 +27,44 @@ struct Own {
         dout(q + z.block * z.width),
         out(dout + z.block * z.v_width),
         probs(out + z.block * z.widest()),
-        dscores(probs + z.scores()) {}
+        dscores(probs + z.scores()),
+        slopes(dscores + std::max(z.scores(), kPanel * z.widest())) {}
   static std::int64_t floats(const HeadSizes& z) {
     return z.seq * (z.width + z.v_width) + z.block * (z.width + z.v_width + z.widest()) +
-           2 * std::max(z.scores(), kPanel * z.widest());
+           2 * std::max(z.scores(), kPanel * z.widest()) + z.ld;
   }
   float *dk, *dv;  // summed over this thread's blocks
   float *q, *dout, *out, *probs, *dscores;
+  float* slopes;  // of a row of capped scores
 };
 
 template <class T, class TP>
 void grad_block(const AttentionGrad& op, const HeadSizes& z, std::int64_t index, std::int64_t b,
                 const Shared& shared, const Own& own) {
   const AttentionShape& s = op.shape;
-  const std::int64_t q0 = b * z.block, rows = z.rows_of(b), keys = visible_keys(s, q0 + rows - 1);
+  const std::int64_t q0 = b * z.block, rows = z.rows_of(b), keys = s.end_key(q0 + rows - 1), from = first_panel(s, q0);
   load_rows<T>(op.q, query_head(s, op.q, index), q0, rows, z.width, own.q);
   load_rows<T>(op.dout, query_head(s, op.dout, index), q0, rows, z.v_width, own.dout);
   load_rows<T>(op.out, query_head(s, op.out, index), q0, rows, z.v_width, own.out);
-  if (!op.probs) score_block(z.ld, rows, keys, z.width, own.q, shared.k_panels, own.probs);
-  score_block(z.ld, rows, keys, z.v_width, own.dout, shared.v_panels, own.dscores);
+  if (!op.probs) score_block(z.ld, rows, from, keys, z.width, own.q, shared.k_panels, own.probs);
+  score_block(z.ld, rows, from, keys, z.v_width, own.dout, shared.v_panels, own.dscores);
   const KeyMask mask = keys_of(s, index);
   for (std::int64_t r = 0; r < rows; ++r) {
     float *p = own.probs + r * z.ld, *ds = own.dscores + r * z.ld;
     const float *o = own.out + r * z.v_width, *go = own.dout + r * z.v_width;
-    const std::int64_t visible = visible_keys(s, q0 + r);
-    restore_probs<TP>(op, index, q0 + r, visible, mask, p);
+    const std::int64_t visible = s.end_key(q0 + r), first = s.first_key(q0 + r);
+    restore_probs<TP>(op, index, q0 + r, first, visible, mask, p, own.slopes);
     const float dot = sum_of(z.v_width, [o, go](std::int64_t i) { return o[i] * go[i]; });
-    grad_row(s, index, q0 + r, visible, dot, p, ds);
+    grad_row(s, index, q0 + r, first, visible, dot, p, ds, own.slopes);
+    std::fill(p + std::min(from, visible), p + first, 0.0f);
+    std::fill(ds + std::min(from, visible), ds + first, 0.0f);
     std::fill(p + visible, p + keys, 0.0f);
     std::fill(ds + visible, ds + keys, 0.0f);
   }
   float* dq = own.out;
-  block_gemm(keys, z.v_width, rows, {own.probs, 1, z.ld}, own.dout, z.v_width, own.dv, z.v_width, true);
-  block_gemm(keys, z.width, rows, {own.dscores, 1, z.ld}, own.q, z.width, own.dk, z.width, true);
-  block_gemm(rows, z.width, keys, {own.dscores, z.ld, 1}, shared.k, z.width, dq, z.width, false);
+  block_gemm(keys - from, z.v_width, rows, {own.probs + from, 1, z.ld}, own.dout, z.v_width, own.dv + from * z.v_width, z.v_width, true);
+  block_gemm(keys - from, z.width, rows, {own.dscores + from, 1, z.ld}, own.q, z.width, own.dk + from * z.width, z.width, true);
+  block_gemm(rows, z.width, keys - from, {own.dscores + from, z.ld, 1}, shared.k + from * z.width, z.width, dq, z.width, false);
   store_rows<T>(dq, op.dq, query_head(s, op.dq, index), q0, rows, z.width);
 }
 

@@ -91,10 +91,11 @@ void load_panel(const ops::Matrix& m, std::int64_t head, std::int64_t panel, std
     for (std::int64_t k = 0; k < kPanel; ++k) out[c * kPanel + k] = rows[k * width + c];
 }
 
-// scores[rows, keys] = rows of `width` columns times the transposed panels, as far as key `keys`.
-inline void score_block(std::int64_t ld, std::int64_t rows, std::int64_t keys, std::int64_t width,
+// scores[rows, keys] = rows of `width` columns times the transposed panels, from key `first`, which a panel begins with, as far as
+// key `keys`.
+inline void score_block(std::int64_t ld, std::int64_t rows, std::int64_t first, std::int64_t keys, std::int64_t width,
                         const float* q, const float* panels, float* scores) {
-  for (std::int64_t k = 0; k < keys; k += kPanel)
+  for (std::int64_t k = first; k < keys; k += kPanel)
     block_gemm(rows, kPanel, width, {q, width, 1}, panels + k * width, kPanel, scores + k, ld, false);
 }
 
@@ -104,9 +105,37 @@ inline KeyMask keys_of(const ops::AttentionShape& s, std::int64_t index) {
   return mask;
 }
 
-// Keys that query q may see.
-inline std::int64_t visible_keys(const ops::AttentionShape& s, std::int64_t q) {
-  return s.causal ? q + 1 : s.seq;
+// Of the queries from q0 on, the panel in which the first key is that any of them may see.
+inline std::int64_t first_panel(const ops::AttentionShape& s, std::int64_t q0) {
+  return s.first_key(q0) / kPanel * kPanel;
+}
+
+inline KeyMask from_key(KeyMask mask, std::int64_t first) {
+  if (mask.keep != nullptr) mask.keep += first;
+  return mask;
+}
+
+// Products of head `index`, query q with keys [first, end) as scores: scaled, capped, and lower by distance. Where `slopes` is not
+// null it gets what a capped score moves by when the scaled one does.
+inline void make_scores(const ops::AttentionShape& s, std::int64_t index, std::int64_t q, std::int64_t first, std::int64_t end,
+                        float* row, float* slopes) {
+  if (s.softcap > 0) {
+    const float inverse = s.scale / s.softcap;
+#pragma omp simd
+    for (std::int64_t k = first; k < end; ++k) {
+      const float t = tanh_f32(row[k] * inverse);
+      row[k] = s.softcap * t;
+      if (slopes != nullptr) slopes[k] = 1.0f - t * t;
+    }
+  } else {
+#pragma omp simd
+    for (std::int64_t k = first; k < end; ++k) row[k] *= s.scale;
+  }
+  if (!s.alibi) return;
+  const float slope = ops::alibi_slope(s.map.head0 + index % s.heads, s.map.heads);
+  const std::int64_t at = q + s.ahead();
+#pragma omp simd
+  for (std::int64_t k = first; k < end; ++k) row[k] -= slope * static_cast<float>(at - k);
 }
 
 // Global element of the dropout word of (head `index`, query q, key 0).
@@ -116,8 +145,9 @@ inline std::uint64_t first_word(const ops::AttentionShape& s, std::int64_t index
 }
 
 // A row of probabilities, with dropout.
-inline void drop_row(const ops::AttentionShape& s, std::int64_t index, std::int64_t q, std::int64_t n, float* row) {
-  for (std::int64_t k = 0; k < n; k += kTile) {
+inline void drop_row(const ops::AttentionShape& s, std::int64_t index, std::int64_t q, std::int64_t first, std::int64_t n,
+                     float* row) {
+  for (std::int64_t k = first; k < n; k += kTile) {
     const std::int64_t count = std::min(kTile, n - k);
     float factor[kTile];
     draw_factors(s.dropout, first_word(s, index, q) + static_cast<std::uint64_t>(k), count, factor);
@@ -126,37 +156,38 @@ inline void drop_row(const ops::AttentionShape& s, std::int64_t index, std::int6
   }
 }
 
-// The probabilities of query row q again: as kept, or from its log-sum-exp and its scores, which are in
-// `row`.
+// The probabilities of query row q again: as kept, or from its log-sum-exp and its products with keys [first, n), which are in
+// `row`. `slopes` as make_scores() has them.
 template <class TP>
-void restore_probs(const ops::AttentionGrad& op, std::int64_t index, std::int64_t q, std::int64_t n,
-                   const KeyMask& mask, float* row) {
+void restore_probs(const ops::AttentionGrad& op, std::int64_t index, std::int64_t q, std::int64_t first, std::int64_t n,
+                   const KeyMask& mask, float* row, float* slopes) {
   const ops::AttentionShape& s = op.shape;
   if (op.probs) {
     to_floats(op.probs.as<TP>() + (index * s.seq + q) * s.seq, row, n);
     return;
   }
-  const float lse = op.lse.as<float>()[index * s.seq + q], scale = s.scale;
+  const float lse = op.lse.as<float>()[index * s.seq + q];
+  float scale = s.scale;
+  if (!s.plain()) make_scores(s, index, q, first, n, row, slopes), scale = 1;
   if (mask.keep == nullptr) {
 #pragma omp simd
-    for (std::int64_t k = 0; k < n; ++k) row[k] = exp_f32(scale * row[k] - lse);
+    for (std::int64_t k = first; k < n; ++k) row[k] = exp_f32(scale * row[k] - lse);
   } else {
     const std::uint8_t* keep = mask.keep;
 #pragma omp simd
-    for (std::int64_t k = 0; k < n; ++k) row[k] = keep[k] == 0 ? 0.0f : exp_f32(scale * row[k] - lse);
+    for (std::int64_t k = first; k < n; ++k) row[k] = keep[k] == 0 ? 0.0f : exp_f32(scale * row[k] - lse);
   }
 }
 
-// p: P -> P F; ds: dO V^T -> dS, over n visible keys of query q.
-inline void grad_row(const ops::AttentionShape& s, std::int64_t index, std::int64_t q, std::int64_t n, float dot,
-              float* p, float* ds) {
+// p: P -> P F; ds: dO V^T -> dS, over the visible keys [first, n) of query q.
+inline void grad_row(const ops::AttentionShape& s, std::int64_t index, std::int64_t q, std::int64_t first, std::int64_t n,
+                     float dot, float* p, float* ds, const float* slopes) {
   const float scale = s.scale;
   if (s.dropout.p <= 0) {
 #pragma omp simd
-    for (std::int64_t i = 0; i < n; ++i) ds[i] = scale * p[i] * (ds[i] - dot);
-    return;
+    for (std::int64_t i = first; i < n; ++i) ds[i] = scale * p[i] * (ds[i] - dot);
   }
-  for (std::int64_t k = 0; k < n; k += kTile) {
+  for (std::int64_t k = first; s.dropout.p > 0 && k < n; k += kTile) {
     const std::int64_t count = std::min(kTile, n - k);
     float factor[kTile];
     draw_factors(s.dropout, first_word(s, index, q) + static_cast<std::uint64_t>(k), count, factor);
@@ -166,6 +197,9 @@ inline void grad_row(const ops::AttentionShape& s, std::int64_t index, std::int6
       p[k + i] *= factor[i];
     }
   }
+  if (s.softcap <= 0) return;
+#pragma omp simd
+  for (std::int64_t i = first; i < n; ++i) ds[i] *= slopes[i];
 }
 
 // f(T(), TP()) for the types of the operands and of the kept probabilities.

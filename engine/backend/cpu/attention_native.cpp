@@ -16,8 +16,9 @@ using ops::AttentionShape;
 using ops::Matrix;
 using Place = Bf16Shape::Place;
 
-bool native(const CpuOps& cpu, std::initializer_list<const Matrix*> matrices) {
-  if (!cpu.bf16_products) return false;
+// Windows, caps and slopes are the general code's: its blocks leave out the keys that no query of theirs sees.
+bool native(const CpuOps& cpu, const AttentionShape& s, std::initializer_list<const Matrix*> matrices) {
+  if (!cpu.bf16_products || !s.plain()) return false;
   for (const Matrix* m : matrices)
     if (m->data.dtype() != DType::bf16) return false;
   return true;
@@ -38,7 +39,7 @@ struct Cut {
   }
   std::int64_t first(std::int64_t b) const { return b * rows; }
   std::int64_t rows_of(std::int64_t b) const { return std::min(rows, s.seq - first(b)); }
-  std::int64_t keys_of(std::int64_t b) const { return visible_keys(s, first(b) + rows_of(b) - 1); }
+  std::int64_t keys_of(std::int64_t b) const { return s.end_key(first(b) + rows_of(b) - 1); }
   std::int64_t scores() const { return wave * rows * ld; }
   Place scores_place(bool transposed = false) const { return {ld, rows * ld, transposed}; }
   const AttentionShape& s;
@@ -195,7 +196,7 @@ template <class TP>
 void attend_row(const Attention& op, std::int64_t head, std::int64_t q, std::int64_t keys,
                 const ForwardMemory& memory, std::int64_t at) {
   const AttentionShape& s = op.shape;
-  const std::int64_t visible = visible_keys(s, q);
+  const std::int64_t visible = s.end_key(q);
   float* row = memory.scores + at;
   op.lse.as<float>()[head * s.seq + q] = softmax_row(row, row, visible, s.scale, keys_of(s, head));
   if (op.probs) {
@@ -203,7 +204,7 @@ void attend_row(const Attention& op, std::int64_t head, std::int64_t q, std::int
     from_floats(row, kept, visible);
     std::fill(kept + visible, kept + s.seq, TP{});
   }
-  if (s.dropout.p > 0) drop_row(s, head, q, visible, row);
+  if (s.dropout.p > 0) drop_row(s, head, q, 0, visible, row);
   memory.probs.set(at, row, visible, keys);
 }
 
@@ -223,12 +224,12 @@ template <class TP>
 void grad_one_row(const AttentionGrad& op, std::int64_t head, std::int64_t q, std::int64_t keys,
                   const BackwardMemory& memory, std::int64_t at) {
   const AttentionShape& s = op.shape;
-  const std::int64_t visible = visible_keys(s, q), v_dim = s.v_dim();
+  const std::int64_t visible = s.end_key(q), v_dim = s.v_dim();
   float *p = memory.probs + at, *ds = memory.dscores + at;
   const bf16* out = op.out.data.as<bf16>() + query_head(s, op.out, head) + q * op.out.ld;
   const bf16* dout = op.dout.data.as<bf16>() + query_head(s, op.dout, head) + q * op.dout.ld;
-  restore_probs<TP>(op, head, q, visible, keys_of(s, head), p);
-  grad_row(s, head, q, visible, dot_of(v_dim, out, dout), p, ds);
+  restore_probs<TP>(op, head, q, 0, visible, keys_of(s, head), p, nullptr);
+  grad_row(s, head, q, 0, visible, dot_of(v_dim, out, dout), p, ds, nullptr);
   memory.probs_operand.set(at, p, visible, keys);
   memory.dscores_operand.set(at, ds, visible, keys);
 }
@@ -247,7 +248,7 @@ void store_block(const Cut& z, const Matrix& to, std::int64_t group, std::int64_
 }  // namespace
 
 bool attend_natively(CpuOps& cpu, const Attention& op) {
-  if (!native(cpu, {&op.q, &op.k, &op.v, &op.out})) return false;
+  if (!native(cpu, op.shape, {&op.q, &op.k, &op.v, &op.out})) return false;
   const AttentionShape& s = op.shape;
   const Cut z(s);
   Bf16Products& products = *cpu.bf16_products;
@@ -280,7 +281,7 @@ bool attend_natively(CpuOps& cpu, const Attention& op) {
 }
 
 bool grad_natively(CpuOps& cpu, const AttentionGrad& op) {
-  if (!native(cpu, {&op.q, &op.k, &op.v, &op.out, &op.dout, &op.dq, &op.dk, &op.dv})) return false;
+  if (!native(cpu, op.shape, {&op.q, &op.k, &op.v, &op.out, &op.dout, &op.dq, &op.dk, &op.dv})) return false;
   const AttentionShape& s = op.shape;
   const Cut z(s);
   Bf16Products& products = *cpu.bf16_products;

@@ -34,6 +34,10 @@ void compute(CpuOps& cpu, const ops::BiasDropoutAdd& op) {
 #pragma omp simd
         for (std::int64_t i = 0; i < n; ++i) mask[i] = fb[i] != 0 ? 1 : 0;
       }
+      if (op.scale != 1) {
+#pragma omp simd
+        for (std::int64_t i = 0; i < n; ++i) fb[i] *= op.scale;
+      }
 #pragma omp simd
       for (std::int64_t i = 0; i < n; ++i) y[i] = residual[i] + (x[i] + bias[i]) * fb[i];
       store(y, op.y.as<T>() + at, n);

@@ -3,26 +3,9 @@
 #include "engine/backend/cpu/bias_tile.h"
 #include "engine/backend/cpu/cpu_ops.h"
 #include "engine/backend/cpu/parallel.h"
-#include "engine/backend/cpu/vector_math.h"
+#include "engine/backend/cpu/gelu_math.h"
 
 namespace mbench::cpu {
-namespace {
-
-// 0.5 z (1 + tanh(u)) = z / (1 + e^(-2u)), u = sqrt(2/pi) (z + 0.044715 z^3).
-constexpr float kTwoRoot = 1.5957691216f;  // 2 sqrt(2 / pi)
-constexpr float kCubic = 0.044715f;
-
-inline float gelu(float z) {
-  return z / (1.0f + exp_f32(-kTwoRoot * (z + kCubic * z * z * z)));
-}
-
-inline float gelu_slope(float z) {
-  const float s = 1.0f / (1.0f + exp_f32(-kTwoRoot * (z + kCubic * z * z * z)));
-  return s + z * s * (1.0f - s) * (kTwoRoot * (1.0f + 3 * kCubic * z * z));
-}
-
-}  // namespace
-
 template <>
 void compute(CpuOps& cpu, const ops::BiasGelu& op) {
   with_type(op.x.dtype(), [&](auto type) {

@@ -2,12 +2,25 @@
 
 #include <omp.h>
 
+#include <algorithm>
+
 #include "engine/backend/cpu/column_sum.h"
 #include "engine/backend/cpu/convert.h"
 #include "engine/backend/cpu/cpu_ops.h"
 #include "engine/backend/cpu/vector_math.h"
 
 namespace mbench::cpu {
+namespace {
+
+// A vector as floats; `value` n times where there is none.
+template <class T>
+const float* vector_or(const Tensor& vector, float value, float* room, std::int64_t n) {
+  if (vector) return load(static_cast<const T*>(vector.as<T>()), room, n);
+  std::fill(room, room + n, value);
+  return room;
+}
+
+}  // namespace
 
 template <>
 void compute(CpuOps& cpu, const ops::LayerNorm& op) {
@@ -16,8 +29,8 @@ void compute(CpuOps& cpu, const ops::LayerNorm& op) {
     using T = decltype(type);
     // For 16-bit storage: gamma and beta as floats, and a row of x and of y for each thread.
     float* scratch = cpu.scratch.floats((2 + 2 * omp_get_max_threads()) * n);
-    const float* gamma = load(op.gamma.as<T>(), scratch, n);
-    const float* beta = load(op.beta.as<T>(), scratch + n, n);
+    const float* gamma = vector_or<T>(op.gamma, 1.0f, scratch, n);
+    const float* beta = vector_or<T>(op.beta, 0.0f, scratch + n, n);
     parallel_rows(rows, n, [&](std::int64_t r) {
       float* own = scratch + (2 + 2 * omp_get_thread_num()) * n;
       const float* x = load(op.x.as<T>() + r * n, own, n);
@@ -46,7 +59,7 @@ void compute(CpuOps& cpu, const ops::LayerNormGrad& op) {
     float* scratch = cpu.scratch.floats((2 * chunks.count + 1 + 4 * omp_get_max_threads()) * n);
     float* partial = scratch;  // [chunks, 2, n]: dgamma, dbeta
     float* after = scratch + 2 * chunks.count * n;
-    const float* gamma = load(op.gamma.as<T>(), after, n);
+    const float* gamma = vector_or<T>(op.gamma, 1.0f, after, n);
 #pragma omp parallel for schedule(static) if (op.x.numel() > kParallelFrom)
     for (std::int64_t chunk = 0; chunk < chunks.count; ++chunk) {
       float* own = after + (1 + 4 * omp_get_thread_num()) * n;
@@ -86,8 +99,8 @@ void compute(CpuOps& cpu, const ops::LayerNormGrad& op) {
         store(dx, op.dx.as<T>() + r * n, n);
       }
     }
-    add_chunks(partial, chunks.count, 2 * n, op.dgamma);
-    add_chunks(partial + n, chunks.count, 2 * n, op.dbeta);
+    if (op.dgamma) add_chunks(partial, chunks.count, 2 * n, op.dgamma);
+    if (op.dbeta) add_chunks(partial + n, chunks.count, 2 * n, op.dbeta);
   });
 }
 

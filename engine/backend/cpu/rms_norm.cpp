@@ -2,6 +2,8 @@
 
 #include <omp.h>
 
+#include <algorithm>
+
 #include "engine/backend/cpu/column_sum.h"
 #include "engine/backend/cpu/convert.h"
 #include "engine/backend/cpu/cpu_ops.h"
@@ -16,6 +18,14 @@ T* row_of(const ops::Matrix& m, std::int64_t r) {
   return m.data.as<T>() + m.offset + r / m.rows * m.batch_stride + r % m.rows * m.ld;
 }
 
+// Gamma as floats; ones where there is none.
+template <class T>
+const float* gamma_or_ones(const Tensor& gamma, float* room, std::int64_t n) {
+  if (gamma) return load(static_cast<const T*>(gamma.as<T>()), room, n);
+  std::fill(room, room + n, 1.0f);
+  return room;
+}
+
 }  // namespace
 
 template <>
@@ -25,7 +35,7 @@ void compute(CpuOps& cpu, const ops::RmsNorm& op) {
     using T = decltype(type);
     // For 16-bit storage: gamma as floats, and a row of x and of y for each thread.
     float* scratch = cpu.scratch.floats((1 + 2 * omp_get_max_threads()) * n);
-    const float* gamma = load(op.gamma.as<T>(), scratch, n);
+    const float* gamma = gamma_or_ones<T>(op.gamma, scratch, n);
     parallel_rows(rows, n, [&](std::int64_t r) {
       float* own = scratch + (1 + 2 * omp_get_thread_num()) * n;
       const float* x = load(row_of<T>(op.x, r), own, n);
@@ -51,7 +61,7 @@ void compute(CpuOps& cpu, const ops::RmsNormGrad& op) {
     float* scratch = cpu.scratch.floats((chunks.count + 1 + 4 * omp_get_max_threads()) * n);
     float* partial = scratch;  // [chunks, n]: dgamma
     float* after = scratch + chunks.count * n;
-    const float* gamma = load(op.gamma.as<T>(), after, n);
+    const float* gamma = gamma_or_ones<T>(op.gamma, after, n);
 #pragma omp parallel for schedule(static) if (op.rows() * n > kParallelFrom)
     for (std::int64_t chunk = 0; chunk < chunks.count; ++chunk) {
       float* own = after + (1 + 4 * omp_get_thread_num()) * n;
@@ -87,7 +97,7 @@ void compute(CpuOps& cpu, const ops::RmsNormGrad& op) {
         store(dx, row_of<T>(op.dx, r), n);
       }
     }
-    add_chunks(partial, chunks.count, n, op.dgamma);
+    if (op.dgamma) add_chunks(partial, chunks.count, n, op.dgamma);
   });
 }
 

@@ -4,6 +4,7 @@
 
 #include "engine/backend/cpu/convert.h"
 #include "engine/backend/cpu/cpu_ops.h"
+#include "engine/backend/cpu/gelu_math.h"
 #include "engine/backend/cpu/parallel.h"
 #include "engine/backend/cpu/vector_math.h"
 
@@ -44,8 +45,46 @@ const T* up_of(const Tensor& up) {
   return up ? up.as<T>() : nullptr;
 }
 
+// A gate: its value; d times that, as weights' gradients sum it and as the gradients of ups have it; and d times its slope.
+struct SiluGate {
+  static float product(float d, float z) { return d * z / (1.0f + exp_f32(-z)); }
+  static float value(float z) { return z / (1.0f + exp_f32(-z)); }
+  static float times(float d, float z) { return d * z * (1.0f / (1.0f + exp_f32(-z))); }
+  static float gradient(float d, float z) {
+    const float s = 1.0f / (1.0f + exp_f32(-z));
+    return d * s * (1.0f + z * (1.0f - s));
+  }
+};
+template <float (*Value)(float), float (*Slope)(float)>
+struct OtherGate {
+  static float product(float d, float z) { return d * Value(z); }
+  static float value(float z) { return Value(z); }
+  static float times(float d, float z) { return d * Value(z); }
+  static float gradient(float d, float z) { return d * Slope(z); }
+};
+inline float relu(float z) {
+  return z > 0.0f ? z : 0.0f;
+}
+inline float relu_slope(float z) {
+  return z > 0.0f ? 1.0f : 0.0f;
+}
+
+template <class F>
+void with_gate(ops::Gate gate, F&& f) {
+  switch (gate) {
+    case ops::Gate::silu:
+      return f(SiluGate());
+    case ops::Gate::gelu:
+      return f(OtherGate<gelu, gelu_slope>());
+    case ops::Gate::gelu_erf:
+      return f(OtherGate<gelu_erf, gelu_erf_slope>());
+    case ops::Gate::relu:
+      return f(OtherGate<relu, relu_slope>());
+  }
+}
+
 // The gradient with weights: that of a row's weight is the sum over the row, so rows are whole.
-template <class T>
+template <class T, class G>
 void weighted_gradient(const ops::SwiGluGrad& op) {
   const std::int64_t cols = op.dy.shape().cols();
   parallel_rows(op.dy.shape().rows(), cols, [&](std::int64_t row) {
@@ -56,13 +95,13 @@ void weighted_gradient(const ops::SwiGluGrad& op) {
       float gates[kTile], ups[kTile], db[kTile], xb[2 * kTile];
       load_pairs(static_cast<const T*>(op.x.as<T>()) + 2 * at, op.bias, col, n, gates, ups);
       const float *gate = gates, *up = ups, *dy = load(static_cast<const T*>(op.dy.as<T>()) + at, db, n);
-      product += sum_of(n, [=](std::int64_t i) { return dy[i] * up[i] * gate[i] / (1.0f + exp_f32(-gate[i])); });
+      product += sum_of(n, [=](std::int64_t i) { return G::product(dy[i] * up[i], gate[i]); });
       float* dx = target(op.dx.as<T>() + 2 * at, xb);
 #pragma omp simd
       for (std::int64_t i = 0; i < n; ++i) {
-        const float s = 1.0f / (1.0f + exp_f32(-gate[i])), d = weight * dy[i];
-        dx[2 * i] = d * up[i] * s * (1.0f + gate[i] * (1.0f - s));
-        dx[2 * i + 1] = d * gate[i] * s;
+        const float d = weight * dy[i];
+        dx[2 * i] = G::gradient(d * up[i], gate[i]);
+        dx[2 * i + 1] = G::times(d, gate[i]);
       }
       store(dx, op.dx.as<T>() + 2 * at, 2 * n);
     }
@@ -74,8 +113,9 @@ void weighted_gradient(const ops::SwiGluGrad& op) {
 
 template <>
 void compute(CpuOps&, const ops::SwiGlu& op) {
-  with_type(op.x.dtype(), [&](auto type) {
+  const auto run = [&](auto type, auto gate_type) {
     using T = decltype(type);
+    using G = decltype(gate_type);
     const std::int64_t cols = op.y.shape().cols();
     parallel_row_tiles(op.y.shape().rows(), cols, [&](std::int64_t row, std::int64_t col, std::int64_t n) {
       float gate[kTile], up[kTile], yb[kTile];
@@ -83,7 +123,7 @@ void compute(CpuOps&, const ops::SwiGlu& op) {
       load_gates<T>(op.x.as<T>(), up_of<T>(op.up), op.bias, at, col, n, gate, up);
       float* y = target(op.y.as<T>() + at, yb);
 #pragma omp simd
-      for (std::int64_t i = 0; i < n; ++i) y[i] = gate[i] / (1.0f + exp_f32(-gate[i])) * up[i];
+      for (std::int64_t i = 0; i < n; ++i) y[i] = G::value(gate[i]) * up[i];
       if (op.weights) {
         const float weight = op.weights.as<float>()[row];
 #pragma omp simd
@@ -91,31 +131,33 @@ void compute(CpuOps&, const ops::SwiGlu& op) {
       }
       store(y, op.y.as<T>() + at, n);
     });
-  });
+  };
+  with_gate(op.gate, [&](auto gate) { with_type(op.x.dtype(), [&](auto type) { run(type, gate); }); });
 }
 
-// With s = 1 / (1 + e^-gate): dup = dy gate s, dgate = dy up s (1 + gate (1 - s)).
+// Of silu, with s = 1 / (1 + e^-gate): dup = dy gate s, dgate = dy up s (1 + gate (1 - s)).
 template <>
 void compute(CpuOps&, const ops::SwiGluGrad& op) {
-  with_type(op.x.dtype(), [&](auto type) {
+  const auto run = [&](auto type, auto gate_type) {
     using T = decltype(type);
-    if (op.weights) return weighted_gradient<T>(op);
+    using G = decltype(gate_type);
+    if (op.weights) return weighted_gradient<T, G>(op);
     const std::int64_t cols = op.dy.shape().cols();
     parallel_row_tiles(op.dy.shape().rows(), cols, [&](std::int64_t row, std::int64_t col, std::int64_t n) {
-      float gate[kTile], up[kTile], db[kTile], xb[2 * kTile];
+      float gate[kTile], up[kTile], db[kTile], xb[kTile * 2];
       const std::int64_t at = row * cols + col;
       load_gates<T>(op.x.as<T>(), up_of<T>(op.up), op.bias, at, col, n, gate, up);
       const float* dy = load(op.dy.as<T>() + at, db, n);
       float* dx = target(op.dx.as<T>() + 2 * at, xb);
 #pragma omp simd
       for (std::int64_t i = 0; i < n; ++i) {
-        const float s = 1.0f / (1.0f + exp_f32(-gate[i]));
-        dx[2 * i] = dy[i] * up[i] * s * (1.0f + gate[i] * (1.0f - s));
-        dx[2 * i + 1] = dy[i] * gate[i] * s;
+        dx[2 * i] = G::gradient(dy[i] * up[i], gate[i]);
+        dx[2 * i + 1] = G::times(dy[i], gate[i]);
       }
       store(dx, op.dx.as<T>() + 2 * at, 2 * n);
     });
-  });
+  };
+  with_gate(op.gate, [&](auto gate) { with_type(op.x.dtype(), [&](auto type) { run(type, gate); }); });
 }
 
 }  // namespace mbench::cpu

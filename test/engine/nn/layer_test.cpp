@@ -1,5 +1,7 @@
 #include "engine/nn/layer.h"
 
+#include <nlohmann/json.hpp>
+
 #include "engine/nn/attention.h"
 #include "engine/nn/latent_attention.h"
 #include "engine/nn/mlp.h"
@@ -137,7 +139,7 @@ namespace {
 Point normed() {
   Point p = ModuleTest::small("llama");
   ModelParts parts = p.model.parts();
-  parts.qk_norm = true;
+  parts.qk_norm = QkNorm::each_head;
   p.model.own_parts = parts;
   return p;
 }
@@ -171,6 +173,76 @@ TEST_CASE("normed queries and keys, and latent attention: gradients by differenc
         CHECK(pass(p, false) == kept);
       }
     }
+}
+
+namespace {
+
+Passed pass_alone(const Point& point, std::int64_t layer_index, bool differences) {
+  ModuleTest t(point);
+  const Layer layer(t.store, t.plan, layer_of(t.plan.model, layer_index), t.plan.recompute[static_cast<std::size_t>(layer_index)]);
+  t.allocate_parameters();
+  const MicroBatch batch = t.batch();
+  const Tensor x = t.random({6, 2, 16}), weights = t.random({6, 2, 16});
+  Passed passed;
+  {
+    Layer::Saved saved;
+    passed.y = t.get(layer.forward(t.context, batch, x, saved));
+    passed.dx = t.get(layer.backward(t.context, batch, t.copy(weights), saved));
+    passed.gradients = t.get(t.store.gradients());
+  }
+  if (!differences) return passed;
+  const auto f = [&] {
+    Layer::Saved saved;
+    return t.dot(weights, layer.forward(t.context, batch, x, saved));
+  };
+  t.check_gradient("x", f, x, passed.dx);
+  t.check_parameters(f);
+  return passed;
+}
+
+}  // namespace
+
+// Norms on both sides of a branch or behind it, branches side by side, parts by layer, bent and windowed attention.
+TEST_CASE("transformer layer of newer families' parts: gradients by differences, and recompute changes no bit") {
+  const auto check = [](const char* family, const std::string& parts, std::vector<Recompute> modes) {
+    Point p = ModuleTest::small(family);
+    nlohmann::json model = nlohmann::json::parse(write_model(p.model).dump());
+    if (model.is_string()) model = {{"preset", model}};
+    model.update(nlohmann::json::parse(parts));
+    p.model = read_model(model, "model");
+    p.attention = AttentionKind::flash;
+    for (const Graph graph : {Graph::eager, Graph::fused}) {
+      p.framework = keeps(graph);
+      p.recompute = Recompute::none;
+      for (const std::int64_t layer : {0, 1}) {
+        INFO(parts << ", layer " << layer << ", graph " << name_of(graph));
+        const Passed kept = pass_alone(p, layer, true);
+        for (const Recompute& mode : modes) {
+          p.recompute = mode;
+          INFO("recompute " << name_of(mode));
+          CHECK(pass_alone(p, layer, false) == kept);
+        }
+        p.recompute = Recompute::none;
+      }
+    }
+  };
+  const std::vector<Recompute> plain = {Recompute::selective, Recompute::full, {{Region::mlp}}},
+                               all = {Recompute::selective, Recompute::full, {{Region::mlp}}, {{Region::norm}}, {{Region::norm, Region::mlp, Region::core_attention}}};
+  check("llama", R"({"bias": ["qkv"]})", all);
+  for (const char* activation : {"geglu", "geglu_erf", "silu"})
+    check("llama", fmt::format(R"({{"activation": "{}", "bias": ["dense"]}})", activation), {});
+  check("gpt", R"({"norm_beta": false})", all);
+  check("gpt", R"({"norm_gamma": false})", all);
+  check("llama", R"({"norm_place": "sandwich", "residual_scale": 0.5})", all);
+  check("gpt", R"({"norm_place": "sandwich"})", all);
+  check("llama", R"({"norm_place": "output", "qk_norm": "all_heads"})", plain);
+  check("gpt", R"({"branches": "parallel"})", all);
+  check("gpt", R"({"branches": "parallel_norms", "residual_scale": 0.5})", all);
+  check("llama", R"({"branches": "parallel", "norm_gamma": false})", all);
+  check("llama", R"({"window": 3, "attention_softcap": 0.05, "attention_scale": 0.3})", all);
+  check("llama", R"({"attention_sinks": true, "layers_of": [{"from": 1, "window": 2}]})", all);
+  check("gpt", R"({"position": "alibi"})", all);
+  check("llama", R"({"causal": false, "layers_of": [{"from": 1, "position": "none"}]})", all);
 }
 
 // Parts in combinations that no family has.

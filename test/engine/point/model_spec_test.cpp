@@ -149,6 +149,78 @@ TEST_CASE("sizes of heads that do not fit one another are refused with their pla
              "v_head_dim alone");
 }
 
+TEST_CASE("presets of published decoders have their published number of parameters") {
+  // Of the published weights, tied tables counted once and no words added.
+  const std::pair<const char*, std::int64_t> published[] = {
+      {"gpt2-124m", 124439808},         {"qwen2.5-0.5b", 494032768},      {"qwen2.5-1.5b", 1543714304},
+      {"qwen2.5-3b", 3085938688},       {"qwen2.5-7b", 7615616512},       {"qwen2.5-14b", 14770033664},
+      {"qwen2.5-32b", 32763876352},     {"qwen2.5-72b", 72706203648},     {"qwen3-0.6b", 596049920},
+      {"qwen3-1.7b", 1720574976},       {"qwen3-4b", 4022468096},         {"qwen3-8b", 8190735360},
+      {"qwen3-14b", 14768307200},       {"qwen3-32b", 32762123264},       {"qwen1.5-moe-a2.7b", 14315784192},
+      {"gemma-2b", 2506172416},         {"gemma-7b", 8537680896},         {"gemma-2-2b", 2614341888},
+      {"gemma-2-9b", 9241705984},       {"gemma-2-27b", 27227128320},     {"gemma-3-1b", 999885952},
+      {"mistral-7b", 7241732096},       {"mistral-small-24b", 23572403200}, {"phi-3-mini", 3821079552},
+      {"phi-4", 14659507200},           {"llama-3.2-1b", 1235814400},     {"llama-3.2-3b", 3212749824},
+      {"olmo-2-1b", 1484916736},        {"olmo-2-7b", 7298617344},        {"olmo-2-13b", 13716198400},
+      {"olmo-2-32b", 32234279936},      {"falcon-7b", 6921720704},        {"falcon-40b", 41303293952},
+      {"command-r", 34980831232},       {"mpt-7b", 6649286656},           {"bloom-7b1", 7069016064},
+      {"gpt-j-6b", 6050882784},         {"pythia-6.9b", 6857302016},      {"starcoder2-3b", 3030371328},
+      {"starcoder2-15b", 15957889024},  {"smollm2-135m", 134515008},      {"smollm2-360m", 361821120},
+      {"smollm2-1.7b", 1711376384},     {"smollm3-3b", 3075098624},       {"yi-34b", 34388917248},
+      {"internlm2-7b", 7737708544},     {"glm-4-9b", 9399951360},         {"glm-4-9b-0414", 9400279040}};
+  for (const auto& [name, count] : published) {
+    INFO(name);
+    CHECK(parameter_count(find_preset(name, "test"), 1, 1) == count);
+  }
+}
+
+TEST_CASE("parts by layer: rules, the last one counting, in and out of JSON") {
+  const auto read = [](const char* text) { return read_model(nlohmann::json::parse(text), "m: $"); };
+  const ModelSpec m = read(R"({"preset": "llama-2-7b", "window": 4096, "layers_of": [
+      {"every": 6, "from": 5, "window": 0, "rope": {"base": 1000000}}, {"from": 30, "until": 31, "position": "none"}]})");
+  CHECK(m.at_layer(0).parts().window == 4096);
+  CHECK(m.at_layer(5).parts().window == 0);
+  CHECK(m.at_layer(11).parts().rope.base == 1000000);
+  CHECK(m.at_layer(12).parts().rope.base == 10000);
+  CHECK(m.at_layer(30).parts().position == PositionKind::none);
+  CHECK(m.at_layer(31).parts().position == PositionKind::rotary);
+  CHECK(kinds_of_layers(m) == std::vector<std::int64_t>{0, 5, 30});
+  CHECK(read(write_model(m).dump().c_str()) == m);
+  CHECK(model_identity(m).at("layers_of").size() == 2);
+  CHECK_FALSE(model_identity(find_preset("llama-2-7b", "test")).contains("layers_of"));
+  // Experts in every second layer: Llama 4 Maverick, in the fields of its published configuration.
+  const ModelSpec maverick = read(R"({"family": "mixtral", "layers": 48, "hidden": 5120, "heads": 40, "kv_heads": 8, "ffn": 16384, "vocab": 202048,
+      "positions": 4096, "experts": 128, "active_experts": 1, "expert_ffn": 8192, "shared_experts": 1, "layers_of": [{"every": 2, "experts": 0}],
+      "routing": {"score": "sigmoid", "normalise": false}})");
+  CHECK(parameter_count(maverick, 1, 1) == 400711848960);
+  CHECK_FALSE(maverick.has_experts(0));
+  CHECK(maverick.has_experts(1));
+  CHECK(maverick.has_experts(47));
+  const auto why = [&](const char* text) -> std::string {
+    try {
+      read(text);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  using Catch::Contains;
+  CHECK_THAT(why(R"({"preset": "llama-2-7b", "layers_of": [{"every": 2, "norm": "layer_norm"}]})"), Contains("layers_of[0].norm") && Contains("all layers have the same"));
+  CHECK_THAT(why(R"({"preset": "llama-2-7b", "layers_of": [{"every": 2}]})"), Contains("changes no part"));
+  CHECK_THAT(why(R"({"preset": "llama-2-7b", "layers_of": [{"experts": 0}]})"), Contains("without experts"));
+  CHECK_THAT(why(R"({"preset": "llama-2-7b", "layers_of": {"every": 2}})"), Contains("need a list"));
+}
+
+TEST_CASE("biases of some layers") {
+  const auto read = [](const char* text) { return read_model(nlohmann::json::parse(text), "m: $"); };
+  const ModelSpec qkv = read(R"({"preset": "llama-2-7b", "bias": ["qkv"]})");
+  CHECK(parameter_count(qkv, 1) - parameter_count(find_preset("llama-2-7b", "test"), 1) == 32 * 3 * 4096);
+  CHECK(model_identity(qkv).at("bias") == nlohmann::json::parse(R"(["qkv"])"));
+  CHECK(read(R"({"preset": "llama-2-7b", "bias": ["qkv", "proj", "dense", "experts"]})") == read(R"({"preset": "llama-2-7b", "bias": true})"));
+  CHECK(read(R"({"preset": "llama-2-7b", "bias": []})") == find_preset("llama-2-7b", "test"));
+  CHECK_THROWS_WITH(read(R"({"preset": "llama-2-7b", "bias": ["qvk"]})"), Catch::Contains("bias[0]") && Catch::Contains("qkv"));
+}
+
 TEST_CASE("large GPT presets are as large as their names say") {
   const auto billions = [](const char* name) {
     return static_cast<double>(parameter_count(find_preset(name, "test"), 1)) * 1e-9;
@@ -235,6 +307,19 @@ TEST_CASE("rotary frequencies, and LLaMA 3.1's slower ones") {
   const ModelSpec other = read(R"({"base": 1000, "scaling": {"factor": 4}})");
   CHECK(other.parts().rope.factor == 4);
   CHECK(read_model(nlohmann::json::parse(write_model(other).dump()), "m: $") == other);
+  // As transformers computes them for the same numbers: all pairs slower; a larger base for a sequence of 64; by YaRN the first pairs as
+  // they are, the last ones slower.
+  const auto of = [&](const char* text) { return read(text).parts().rope; };
+  const RopeSpec linear = of(R"({"scaling": {"type": "linear", "factor": 4}})");
+  CHECK(linear.frequencies(8)[1] == Approx(0.1 / 4));
+  const RopeSpec dynamic = of(R"({"scaling": {"type": "dynamic", "factor": 2, "original_positions": 32}})");
+  CHECK(dynamic.frequencies(8, 32)[1] == Approx(0.1));
+  CHECK(dynamic.frequencies(8, 64)[1] == Approx(std::pow(10000 * std::pow(3, 8.0 / 6), -0.25)));
+  const RopeSpec yarn = of(R"({"scaling": {"type": "yarn", "factor": 32, "original_positions": 4096}})");
+  CHECK(yarn.frequencies(128)[0] == 1);
+  CHECK(yarn.frequencies(128)[63] == Approx(RopeSpec().frequencies(128)[63] / 32));
+  CHECK(yarn.magnitude() == Approx(0.1 * std::log(32) + 1));
+  CHECK(read(write_model(read(R"({"scaling": {"type": "yarn", "factor": 32}})")).at("rope").dump()) == read(R"({"scaling": {"type": "yarn", "factor": 32}})"));
   CHECK_THROWS_WITH(read(R"({"base": 10000, "fractoin": 0.5})"),
                     Catch::Contains("m: $.rope") && Catch::Contains("fraction"));
   CHECK_THROWS_WITH(

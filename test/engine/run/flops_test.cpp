@@ -1,6 +1,8 @@
 // The FLOPs of a step: numbers worked out by hand, and what the engine's meter really counted.
 #include "engine/run/flops.h"
 
+#include <nlohmann/json.hpp>
+
 #include "engine/point/model_spec.h"
 #include "test/catch.h"
 #include "test/engine/train/serial_run.h"
@@ -103,7 +105,7 @@ TEST_CASE("attention of other parts executes what the formula says, with the wei
   Point normed = tiny("llama"), latent = tiny("deepseek");
   normed.model.kv_heads = 2;
   normed.model.own_parts = normed.model.parts();
-  normed.model.own_parts->qk_norm = true;
+  normed.model.own_parts->qk_norm = QkNorm::each_head;
   latent.model.kv_lora_rank = 10, latent.model.qk_nope_head_dim = 6, latent.model.qk_rope_head_dim = 4;
   latent.model.v_head_dim = 5;
   Point two_ranks = latent;
@@ -117,6 +119,17 @@ TEST_CASE("attention of other parts executes what the formula says, with the wei
     for (const auto& parameter : run.trainer.parameters().all()) n += parameter->spec.shape.numel();
     CHECK(n == parameter_count(p.model, 1));
   }
+  // A window of 4 in 2 of 3 layers: 4 keys for every query, or 1, 2, 3, 4, 4, ... of 16.
+  Point windowed = tiny("llama");
+  windowed.attention = AttentionKind::flash;
+  const double plain = model_flops(windowed), plain_causal = model_flops_causal(windowed);
+  windowed.model = read_model(nlohmann::json::parse(fmt::format(R"({{"family": "llama", "layers": {}, "hidden": {}, "heads": {}, "ffn": {},
+      "vocab": {}, "positions": {}, "layers_of": [{{"every": 2, "window": 4}}]}})", windowed.model.layers, windowed.model.hidden,
+      windowed.model.heads, windowed.model.ffn, windowed.model.vocab, windowed.model.positions)), "model");
+  const double a_key = 6 * 2 * 32 * 4 * 16;  // of all tokens
+  REQUIRE(windowed.model.layers == 3);
+  CHECK(plain - model_flops(windowed) == 2 * a_key * (16 - 4));
+  CHECK(plain_causal - model_flops_causal(windowed) == 2 * a_key * (8 - (1 + 2 + 3 + 4 * 13) / 16.0));
   // A token: logits of 32 x 128, and of each of 3 layers the feed-forward block, latents of 12 + 10 + 4, queries of 4 heads of
   // 10, keys and values of 6 + 5, the output of 5; of attention 4 heads of 10 + 5 over 16 positions.
   const double weights = 32 * 128 + 3 * (3 * 32 * 96 + 26 * 32 + 4 * 10 * 12 + 4 * 11 * 10 + 4 * 5 * 32);

@@ -74,6 +74,7 @@ class Builder {
     attention.set_attn_scale(s_.scale);
     if (s_.causal)
       attention.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT).set_diagonal_band_right_bound(0);
+    if (s_.window > 0) attention.set_diagonal_band_left_bound(s_.window);  // so many keys, the query's own the last
     if (s_.padded)
       attention.set_padding_mask(true)
           .set_seq_len_q(lengths(kFlashQueryLengths))

@@ -31,6 +31,8 @@ struct FlashShape {
   std::int64_t v_dim = 0;      // width of values and outputs
   float scale = 1;
   bool causal = false, padded = false;
+  std::int64_t window = 0;             // 0: none
+  bool bent = false, shifted = false;  // scores capped or lower by distance; a window on a block of a longer sequence
   bool gradient = false;
   bool deterministic = true;  // of a gradient: two runs give the same bits
   FlashView q, k, v, out;
@@ -40,7 +42,7 @@ struct FlashShape {
   std::vector<std::int64_t> key() const {
     std::vector<std::int64_t> all{
         static_cast<std::int64_t>(type),    batch,  heads,  seq,     head_dim, key_heads, v_dim,
-        std::bit_cast<std::int32_t>(scale), causal, padded, gradient, deterministic};
+        std::bit_cast<std::int32_t>(scale), causal, padded, gradient, deterministic, window};
     for (const FlashView& view : {q, k, v, out, dout, dq, dk, dv}) {
       all.push_back(view.row);
       all.push_back(view.head);
@@ -67,6 +69,7 @@ FlashShape flash_shape_without_views(const Op& op) {
   shape.key_heads = grouped ? 1 : s.heads;
   shape.seq = s.seq, shape.head_dim = s.head_dim, shape.v_dim = s.v_dim();
   shape.scale = s.scale, shape.causal = s.causal, shape.padded = static_cast<bool>(s.keep);
+  shape.window = s.window, shape.bent = s.softcap > 0 || s.alibi, shape.shifted = s.window > 0 && !s.causal;
   shape.q = flash_view(s, op.q), shape.k = flash_view(s, op.k), shape.v = flash_view(s, op.v);
   shape.out = flash_view(s, op.out);
   return shape;
@@ -98,6 +101,10 @@ inline std::optional<std::string> why_no_flash(const FlashShape& s, float dropou
         "its "
         "own, and a mask here is the same on every device and layout",
         dropout);
+  if (s.bent)
+    return std::string("attention \"flash\" on a GPU, got scores with a softcap or ALiBi, which are not built in there, need attention_softcap 0 and rotary positions");
+  if (s.shifted)
+    return std::string("attention \"flash\" on a GPU, got a window on blocks of a sequence, need cp 1 or cp_communication all_to_all");
   if (s.head_dim % 8 != 0 || s.v_dim % 8 != 0)
     return fmt::format(
         "attention \"flash\" on a GPU, got head_dim {}, need a multiple of 8 or attention "

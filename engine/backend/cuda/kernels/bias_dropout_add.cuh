@@ -1,4 +1,4 @@
-// y = residual + dropout(x + bias).
+// y = residual + scale * dropout(x + bias).
 #pragma once
 #include "engine/backend/cuda/kernels/dropout_rows.h"
 #include "engine/backend/cuda/kernels/each.h"
@@ -15,6 +15,7 @@ struct BiasDropoutAddEach {
   std::uint8_t* mask;  // null: not wanted
   Drops drops;
   std::int64_t cols;
+  float scale;
   bool aligned() const { return cuda::aligned<kWidth>(x, bias, residual, y) && cuda::aligned<kWidth>(mask); }
   template <int V>
   __device__ Floats<V> column(std::int64_t col) const {
@@ -28,7 +29,7 @@ struct BiasDropoutAddEach {
     const Floats<V> factor = drops.template factors<V>(row, col);
     if (mask != nullptr) store_mask(mask + at, factor);
 #pragma unroll
-    for (int k = 0; k < V; ++k) sum.v[k] += (z.v[k] + b.v[k]) * factor.v[k];
+    for (int k = 0; k < V; ++k) sum.v[k] += (z.v[k] + b.v[k]) * (factor.v[k] * scale);
     store(y + at, sum);
   }
 };
@@ -41,7 +42,7 @@ void enqueue(Stream& stream, const ops::BiasDropoutAdd& op) {
     launch_columns(stream, op.name, op.x.shape().rows(), cols,
                    BiasDropoutAddEach<T>{pointer<T>(op.x), pointer<T>(op.bias), pointer<T>(op.residual),
                                          pointer<T>(op.y), pointer<std::uint8_t>(op.mask),
-                                         drops_of(op.name, op.dropout, op.map, op.x.shape()), cols});
+                                         drops_of(op.name, op.dropout, op.map, op.x.shape()), cols, op.scale});
   });
 }
 

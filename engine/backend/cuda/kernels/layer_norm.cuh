@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(kNormThreads)
   const float rstd = 1.0f / sqrtf(row_reduce(squares, 0.0f, parts, Sum()) / static_cast<float>(n) + eps);
   for_row<V, Items>(n, [&](int item, std::int64_t col) {
     Floats<V> z = row.at(item, col);
-    const Floats<V> g = load<V>(gamma + col), b = load<V>(beta + col);
+    const Floats<V> g = load_or<V>(gamma, col, 1.0f), b = load_or<V>(beta, col, 0.0f);
 #pragma unroll
     for (int k = 0; k < V; ++k) z.v[k] = (z.v[k] - mean) * rstd * g.v[k] + b.v[k];
     store(y + r * n + col, z);
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(kNormThreads)
 
 template <class T>
 struct LayerNormGradArguments {
-  const T *dy, *x, *gamma, *residual;  // residual may be null
+  const T *dy, *x, *gamma, *residual;  // gamma and residual may be null
   const float *mean, *rstd;
   T* dx;
   float* partial;  // [chunks, 2, n]: dgamma, dbeta
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(Ahead ? kAheadThreads : kNormGradThreads) laye
     const float mean = row.mean, rstd = row.rstd;
     Pair sums{0, 0};
     for_row<V, Items>(n, [&](int item, std::int64_t col) {
-      const Floats<V> xs = row.x.at(item, col), ds = row.dy.at(item, col), gamma = load<V>(a.gamma + col);
+      const Floats<V> xs = row.x.at(item, col), ds = row.dy.at(item, col), gamma = load_or<V>(a.gamma, col, 1.0f);
 #pragma unroll
       for (int k = 0; k < V; ++k) {
         const float xhat = (xs.v[k] - mean) * rstd, g = ds.v[k] * gamma.v[k];
@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(Ahead ? kAheadThreads : kNormGradThreads) laye
     sums = row_reduce(sums, Pair{0, 0}, parts, Sum());
     const float mean_g = sums.a * inv_n, mean_gx = sums.b * inv_n;
     for_row<V, Items>(n, [&](int item, std::int64_t col) {
-      const Floats<V> xs = row.x.at(item, col), gamma = load<V>(a.gamma + col);
+      const Floats<V> xs = row.x.at(item, col), gamma = load_or<V>(a.gamma, col, 1.0f);
       Floats<V> d = row.dy.at(item, col);
 #pragma unroll
       for (int k = 0; k < V; ++k)
@@ -168,11 +168,12 @@ void enqueue(Stream& stream, const ops::LayerNormGrad& op) {
     with_norm_gradient<V>(a.chunks, n, wide, [&](auto width, auto items, auto ahead, const Launch& shape) {
       stream.launch(op.name, shape, layer_norm_grad<T, width(), items(), ahead()>, a);
     });
+    if (!op.dgamma) return;
     with_float(op.name, op.dgamma.dtype(), [&](auto gamma_type) {
-      with_float(op.name, op.dbeta.dtype(), [&](auto beta_type) {
+      with_float(op.name, op.dbeta ? op.dbeta.dtype() : op.dgamma.dtype(), [&](auto beta_type) {
         using TG = decltype(gamma_type);
         using TB = decltype(beta_type);
-        stream.launch(op.name, add_chunks_shape(n, true), add_chunks<TG, TB>, a.partial, a.chunks, 2 * n, n,
+        stream.launch(op.name, add_chunks_shape(n, static_cast<bool>(op.dbeta)), add_chunks<TG, TB>, a.partial, a.chunks, 2 * n, n,
                       pointer<TG>(op.dgamma), pointer<TB>(op.dbeta));
       });
     });

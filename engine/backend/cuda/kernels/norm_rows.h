@@ -37,6 +37,12 @@ void with_norm_gradient(std::int64_t chunks, std::int64_t n, bool wide, const La
     in_turn(integral_constant<int, 1>(), integral_constant<int, 0>());
 }
 
+// Part of a vector of weights that may be missing: then all are `value`.
+template <int V, class T>
+__device__ inline Floats<V> load_or(const T* vector, std::int64_t col, float value) {
+  return vector != nullptr ? load<V>(vector + col) : filled<V>(value);
+}
+
 // Where the rows of a batch of matrices lie, counted through all of them.
 template <class T>
 struct RowsAt {

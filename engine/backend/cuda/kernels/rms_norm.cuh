@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(kNormThreads)
   const float rstd = 1.0f / sqrtf(row_reduce(squares, 0.0f, parts, Sum()) / static_cast<float>(n) + eps);
   for_row<V, Items>(n, [&](int item, std::int64_t col) {
     Floats<V> z = row.at(item, col);
-    const Floats<V> g = load<V>(gamma + col);
+    const Floats<V> g = load_or<V>(gamma, col, 1.0f);
 #pragma unroll
     for (int k = 0; k < V; ++k) z.v[k] = z.v[k] * rstd * g.v[k];
     store(y(r) + col, z);
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(Ahead ? kAheadThreads : kNormGradThreads) rms_
     const float rstd = row.rstd;
     float sum = 0;
     for_row<V, Items>(n, [&](int item, std::int64_t col) {
-      const Floats<V> xs = row.x.at(item, col), ds = row.dy.at(item, col), gamma = load<V>(a.gamma + col);
+      const Floats<V> xs = row.x.at(item, col), ds = row.dy.at(item, col), gamma = load_or<V>(a.gamma, col, 1.0f);
 #pragma unroll
       for (int k = 0; k < V; ++k) {
         const float product = ds.v[k] * (xs.v[k] * rstd);
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(Ahead ? kAheadThreads : kNormGradThreads) rms_
     const Row<T, V, Ahead ? Items : 0> residual(a.residual.data != nullptr ? a.residual(r) : a.x(r), n);
     const float mean = row_reduce(sum, 0.0f, parts, Sum()) * inv_n;
     for_row<V, Items>(n, [&](int item, std::int64_t col) {
-      const Floats<V> xs = row.x.at(item, col), gamma = load<V>(a.gamma + col);
+      const Floats<V> xs = row.x.at(item, col), gamma = load_or<V>(a.gamma, col, 1.0f);
       Floats<V> d = row.dy.at(item, col);
 #pragma unroll
       for (int k = 0; k < V; ++k) d.v[k] = rstd * (d.v[k] * gamma.v[k] - xs.v[k] * rstd * mean);
@@ -149,6 +149,7 @@ void enqueue(Stream& stream, const ops::RmsNormGrad& op) {
     with_norm_gradient<V>(a.chunks, n, wide, [&](auto width, auto items, auto ahead, const Launch& shape) {
       stream.launch(op.name, shape, rms_norm_grad<T, width(), items(), ahead()>, a);
     });
+    if (!op.dgamma) return;
     with_float(op.name, op.dgamma.dtype(), [&](auto gamma_type) {
       using TG = decltype(gamma_type);
       stream.launch(op.name, add_chunks_shape(n, false), add_chunks<TG, TG>, a.partial, a.chunks, n, n,

@@ -1,7 +1,8 @@
-// y = silu(gate) up of pairs (gate, up), and the gradient of the pairs; a bias may be added to them first, and each row of y
+// y = f(gate) up of pairs (gate, up), f silu, GELU or ReLU, and the gradient of the pairs; a bias may be added to them first, and each row of y
 // multiplied by its weight: then the gradient has a block (or a warp) for each row, whose sum is that of the weight.
 #pragma once
 #include "engine/backend/cuda/kernels/each.h"
+#include "engine/backend/cuda/kernels/gelu_math.h"
 #include "engine/backend/cuda/kernels/row.h"
 #include "engine/backend/cuda/kernels/types.h"
 #include "engine/ops/swiglu.h"
@@ -11,6 +12,47 @@ namespace mbench::cuda {
 template <class T>
 __device__ inline float sigmoid_for(float z) {
   return divide_for<T>(1.0f, 1.0f + exp_for<T>(-z));
+}
+
+// A gate: d times its value, and d times its slope.
+template <class T>
+struct SiluGate {
+  static __device__ float times(float d, float z) { return d * z * sigmoid_for<T>(z); }
+  static __device__ float gradient(float d, float z) {
+    const float s = sigmoid_for<T>(z);
+    return d * s * (1.0f + z * (1.0f - s));
+  }
+};
+template <class T>
+struct GeluGate {
+  static __device__ float times(float d, float z) { return d * gelu<T>(z); }
+  static __device__ float gradient(float d, float z) { return d * gelu_slope<T>(z); }
+};
+template <class T>
+struct GeluErfGate {
+  static __device__ float phi(float z) { return 0.5f * erfcf(-0.70710678f * z); }
+  static __device__ float times(float d, float z) { return d * z * phi(z); }
+  static __device__ float gradient(float d, float z) { return d * (phi(z) + z * 0.39894228f * exp_for<T>(-0.5f * z * z)); }
+};
+template <class T>
+struct ReluGate {
+  static __device__ float times(float d, float z) { return z > 0.0f ? d * z : 0.0f; }
+  static __device__ float gradient(float d, float z) { return z > 0.0f ? d : 0.0f; }
+};
+
+// f(a gate of type T).
+template <class T, class F>
+void with_gate(ops::Gate gate, F&& f) {
+  switch (gate) {
+    case ops::Gate::silu:
+      return f(SiluGate<T>());
+    case ops::Gate::gelu:
+      return f(GeluGate<T>());
+    case ops::Gate::gelu_erf:
+      return f(GeluErfGate<T>());
+    case ops::Gate::relu:
+      return f(ReluGate<T>());
+  }
 }
 
 // V pairs. A single one may lie where no vector of two fits.
@@ -48,7 +90,7 @@ __device__ inline Floats<2 * V> bias_of_pairs(const T* bias, std::int64_t col) {
   return bias != nullptr ? load_pairs<V>(bias + 2 * col) : filled<2 * V>(0);
 }
 
-template <class T>
+template <class T, class G>
 struct SwiGluEach {
   static constexpr int kWidth = width_of<T>();
   const T *x, *up, *bias;
@@ -71,14 +113,14 @@ struct SwiGluEach {
 #pragma unroll
     for (int k = 0; k < V; ++k) {
       const float gate = pairs.v[2 * k] + b.v[2 * k], times = pairs.v[2 * k + 1] + b.v[2 * k + 1];
-      out.v[k] = gate * sigmoid_for<T>(gate) * times * weight;
+      out.v[k] = G::times(1.0f, gate) * times * weight;
     }
     store(y + at, out);
   }
 };
 
-// With s = 1 / (1 + e^-gate): dup = dy gate s, dgate = dy up s (1 + gate (1 - s)).
-template <class T>
+// Of silu, with s = 1 / (1 + e^-gate): dup = dy gate s, dgate = dy up s (1 + gate (1 - s)).
+template <class T, class G>
 struct SwiGluGradEach {
   static constexpr int kWidth = width_of<T>();
   const T *dy, *x, *up, *bias;
@@ -99,9 +141,8 @@ struct SwiGluGradEach {
 #pragma unroll
     for (int k = 0; k < V; ++k) {
       const float gate = pairs.v[2 * k] + b.v[2 * k], times = pairs.v[2 * k + 1] + b.v[2 * k + 1];
-      const float s = sigmoid_for<T>(gate);
-      pairs.v[2 * k] = d.v[k] * times * s * (1.0f + gate * (1.0f - s));
-      pairs.v[2 * k + 1] = d.v[k] * gate * s;
+      pairs.v[2 * k] = G::gradient(d.v[k] * times, gate);
+      pairs.v[2 * k + 1] = G::times(d.v[k], gate);
     }
     store_pairs<V>(dx + 2 * at, pairs);
   }
@@ -118,7 +159,7 @@ struct WeightedSwiGluGrad {
   std::int64_t rows, cols;
 };
 
-template <class T, int V>
+template <class T, class G, int V>
 __global__ void __launch_bounds__(kSwiGluThreads) weighted_swiglu_grad(WeightedSwiGluGrad<T> a) {
   __shared__ SharedArray<float, kWarp> parts;
   const std::int64_t row = own_row();
@@ -133,10 +174,10 @@ __global__ void __launch_bounds__(kSwiGluThreads) weighted_swiglu_grad(WeightedS
 #pragma unroll
     for (int k = 0; k < V; ++k) {
       const float gate = pairs.v[2 * k] + b.v[2 * k], up = pairs.v[2 * k + 1] + b.v[2 * k + 1];
-      const float s = sigmoid_for<T>(gate), dy = d.v[k] * weight;
-      sum += d.v[k] * gate * s * up;
-      pairs.v[2 * k] = dy * up * s * (1.0f + gate * (1.0f - s));
-      pairs.v[2 * k + 1] = dy * gate * s;
+      const float dy = d.v[k] * weight;
+      sum += G::times(d.v[k], gate) * up;
+      pairs.v[2 * k] = G::gradient(dy * up, gate);
+      pairs.v[2 * k + 1] = G::times(dy, gate);
     }
     store_pairs<V>(a.dx + 2 * at, pairs);
   });
@@ -144,7 +185,7 @@ __global__ void __launch_bounds__(kSwiGluThreads) weighted_swiglu_grad(WeightedS
   if (threadIdx.x == 0) a.dweights[row] = sum;
 }
 
-template <class T, class Stream>
+template <class T, class G, class Stream>
 void enqueue_weighted(Stream& stream, const ops::SwiGluGrad& op) {
   constexpr int V = width_of<T>();
   const std::int64_t rows = op.dy.shape().rows(), cols = op.dy.shape().cols();
@@ -153,32 +194,37 @@ void enqueue_weighted(Stream& stream, const ops::SwiGluGrad& op) {
                                 pointer<float>(op.weights), pointer<T>(op.dx), pointer<float>(op.dweights),
                                 rows,               cols};
   if (cols % V == 0 && aligned<2 * V>(a.x, a.bias, a.dx) && aligned<V>(a.dy))
-    stream.launch(op.name, row_shape(rows, cols, V, kSwiGluThreads), weighted_swiglu_grad<T, V>, a);
+    stream.launch(op.name, row_shape(rows, cols, V, kSwiGluThreads), weighted_swiglu_grad<T, G, V>, a);
   else
-    stream.launch(op.name, row_shape(rows, cols, 1, kSwiGluThreads), weighted_swiglu_grad<T, 1>, a);
+    stream.launch(op.name, row_shape(rows, cols, 1, kSwiGluThreads), weighted_swiglu_grad<T, G, 1>, a);
 }
 
 template <class Stream>
 void enqueue(Stream& stream, const ops::SwiGlu& op) {
+  const std::int64_t cols = op.y.shape().cols();
   with_float(op.name, op.x.dtype(), [&](auto type) {
     using T = decltype(type);
-    const std::int64_t cols = op.y.shape().cols();
-    launch_columns(stream, op.name, op.y.shape().rows(), cols,
-                   SwiGluEach<T>{pointer<T>(op.x), pointer<T>(op.up), pointer<T>(op.bias), pointer<float>(op.weights),
-                                 pointer<T>(op.y), cols});
+    with_gate<T>(op.gate, [&](auto gate) {
+      using G = decltype(gate);
+      launch_columns(stream, op.name, op.y.shape().rows(), cols,
+                     SwiGluEach<T, G>{pointer<T>(op.x), pointer<T>(op.up), pointer<T>(op.bias), pointer<float>(op.weights),
+                                      pointer<T>(op.y), cols});
+    });
   });
 }
 
 template <class Stream>
 void enqueue(Stream& stream, const ops::SwiGluGrad& op) {
+  const std::int64_t cols = op.dy.shape().cols();
   with_float(op.name, op.x.dtype(), [&](auto type) {
     using T = decltype(type);
-    if (op.weights) return enqueue_weighted<T>(stream, op);
-    const std::int64_t cols = op.dy.shape().cols();
-    launch_columns(
-        stream, op.name, op.dy.shape().rows(), cols,
-        SwiGluGradEach<T>{pointer<T>(op.dy), pointer<T>(op.x), pointer<T>(op.up), pointer<T>(op.bias), pointer<T>(op.dx),
-                          cols});
+    with_gate<T>(op.gate, [&](auto gate) {
+      using G = decltype(gate);
+      if (op.weights) return enqueue_weighted<T, G>(stream, op);
+      launch_columns(stream, op.name, op.dy.shape().rows(), cols,
+                     SwiGluGradEach<T, G>{pointer<T>(op.dy), pointer<T>(op.x), pointer<T>(op.up), pointer<T>(op.bias),
+                                          pointer<T>(op.dx), cols});
+    });
   });
 }
 

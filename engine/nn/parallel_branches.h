@@ -1,0 +1,50 @@
+// A layer whose branches read its input side by side (GPT-J, GPT-NeoX, Falcon, Command-R): y = x + scale * dropout(a(n(x)) + m(n(x)) +
+// biases), of one norm n or of one for each. What they exchange over tp is exchanged once for both: the normed input where it is
+// gathered, the sum of their outputs where it is reduced, and in backward the sum of their inputs' gradients, which are side by side
+// where each has a norm.
+#pragma once
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "engine/nn/mixer.h"
+#include "engine/nn/norm.h"
+#include "engine/nn/recompute.h"
+#include "engine/nn/residual.h"
+
+namespace mbench {
+
+class ParallelBranches {
+ public:
+  struct Saved {
+    std::vector<Norm::Saved> norms;
+    // [norm], as it lies between layers; empty where it is made again.
+    std::vector<Tensor> normed;
+    std::vector<std::unique_ptr<Mixer::Saved>> mixers;
+    ResidualDropout::Saved residual;
+  };
+  ParallelBranches(ParameterStore& store, const Plan& plan, const LayerSpec& spec, Regions drop);
+  Tensor forward(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const;
+  Tensor backward(Context& context, const MicroBatch& batch, const Tensor& dy, Saved& saved) const;
+
+ private:
+  struct Part {
+    std::size_t norm;  // which one it reads
+    std::unique_ptr<Mixer> mixer;
+    Checkpoint checkpoint;
+  };
+  // Where the mixers' first products want them: one exchange for all.
+  std::vector<Tensor> arrive(Context& context, const std::vector<Tensor>& normed) const;
+  // From the gradients of those to those of the norms' outputs: one exchange for all.
+  std::vector<Tensor> leave(Context& context, std::vector<Tensor> gradients) const;
+  Tensor bias(Context& context) const;
+
+  std::unique_ptr<Plan> inside_;  // of the mixers, which exchange nothing themselves
+  Transition gather_, reduce_;
+  std::vector<Norm> norms_;
+  std::vector<Part> parts_;
+  ResidualDropout residual_;
+  Checkpoint norm_checkpoint_;
+};
+
+}  // namespace mbench
