@@ -126,18 +126,17 @@ TEST_CASE("tiny LLaMA, Qwen3, DeepSeek, Nemotron and BERT as published train as 
   }
 }
 
-// Parts of newer families: biases of queries, keys and values alone, gated GELU, norms of outputs, of all heads, branches side by side,
-// a gated shared expert.
-TEST_CASE("tiny Qwen2, Gemma, OLMo 2, GPT-NeoX and Qwen2-MoE train as in transformers") {
-  for (const char* name : {"qwen2_odd", "gemma_odd", "olmo2_odd", "gpt_neox_odd", "qwen2_moe_odd"}) {
+// Parts of newer families: norms of outputs, of all heads, branches side by side.
+TEST_CASE("tiny OLMo 2 and GPT-NeoX train as in transformers") {
+  for (const char* name : {"olmo2_odd", "gpt_neox_odd"}) {
     const Fixture fixture(name);
     for (const Graph graph : {Graph::eager, Graph::fused}) check_training(fixture, graph, AttentionKind::flash, {1e-5, 1e-5, 1e-5});
   }
 }
 
-// Windows, caps of scores and logits, slopes: fused attention's alone.
-TEST_CASE("tiny Gemma 2, MPT and BLOOM train as in transformers") {
-  for (const char* name : {"gemma2_odd", "mpt_odd", "bloom_odd"}) {
+// Slopes by head are fused attention's alone; a norm of the embedding.
+TEST_CASE("tiny MPT and BLOOM train as in transformers") {
+  for (const char* name : {"mpt_odd", "bloom_odd"}) {
     const Fixture fixture(name);
     check_training(fixture, Graph::fused, AttentionKind::flash, {1e-5, 1e-5, 1e-5});
   }

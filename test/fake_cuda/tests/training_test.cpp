@@ -144,7 +144,7 @@ TEST_CASE("normed queries and keys, and latent attention: two GPUs train as the 
       sweeps.good("gpu", "{" + models + layout + "}", "cuda", "FAKE_CUDA_COUNT=2 FAKE_CUDA_SEED=4");
   REQUIRE(gpu.size() == 8);
   for (std::size_t i = 0; i < gpu.size(); ++i) {
-    INFO(describe(gpu[i]) << ", qk_norm " << gpu[i].point.model.parts().qk_norm);
+    INFO(describe(gpu[i]) << ", qk_norm " << (gpu[i].point.model.parts().qk_norm != QkNorm::none));
     check_same_training(gpu[i], cpu[i]);
     check_same_memory(gpu[i], sim[i]);
   }
