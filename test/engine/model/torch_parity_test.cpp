@@ -134,9 +134,9 @@ TEST_CASE("tiny OLMo 2 and GPT-NeoX train as in transformers") {
   }
 }
 
-// Slopes by head are fused attention's alone; a norm of the embedding.
-TEST_CASE("tiny MPT and BLOOM train as in transformers") {
-  for (const char* name : {"mpt_odd", "bloom_odd"}) {
+// Windows, caps of scores and logits, four norms, gated GELU; slopes by head, a norm of the embedding.
+TEST_CASE("tiny Gemma 2, MPT and BLOOM train as in transformers") {
+  for (const char* name : {"gemma2_odd", "mpt_odd", "bloom_odd"}) {
     const Fixture fixture(name);
     check_training(fixture, Graph::fused, AttentionKind::flash, {1e-5, 1e-5, 1e-5});
   }
