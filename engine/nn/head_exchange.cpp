@@ -79,7 +79,8 @@ class HeadsForPositions final : public AttentionCore {
     some.local_heads = n.local_heads / ranks.size();
     const std::int64_t first = ranks.rank() * some.local_heads;
     some.head0 = n.head0 + first;
-    if (n.sinks) some.sinks = n.sinks.slice(first, some.local_heads), some.dsinks = n.dsinks.slice(first, some.local_heads);
+    if (n.sinks) some.sinks = n.sinks.slice(first, some.local_heads);
+    if (n.dsinks) some.dsinks = n.dsinks.slice(first, some.local_heads);  // none yet in a forward
     return some;
   }
 

@@ -108,18 +108,20 @@ ordered_json write_hugging_face(const Point& point) {
   const ordered_json flat = flat_point(point);
   std::vector<std::string> nearest;
   const Table* near = nullptr;
-  for (const Table& table : hugging_face_tables()) {
-    if (!table.lacks.empty() || table.rows.empty() || table.reads_only) continue;
-    Writing writing(table, flat);
-    writing.write();
-    std::vector<std::string> faults = writing.faults();
-    if (faults.empty()) {
-      const ordered_json config = assemble(table, writing);
-      faults = lost(flat, config);
-      if (faults.empty()) return config;
+  // Types that are usually read come last: what says a model is read again, so any type that says all of it will do.
+  for (const bool usually_read : {false, true})
+    for (const Table& table : hugging_face_tables()) {
+      if (!table.lacks.empty() || table.rows.empty() || table.reads_only != usually_read) continue;
+      Writing writing(table, flat);
+      writing.write();
+      std::vector<std::string> faults = writing.faults();
+      if (faults.empty()) {
+        const ordered_json config = assemble(table, writing);
+        faults = lost(flat, config);
+        if (faults.empty()) return config;
+      }
+      if (!usually_read && (!near || faults.size() < nearest.size())) nearest = faults, near = &table;
     }
-    if (!near || faults.size() < nearest.size()) nearest = faults, near = &table;
-  }
   fail(ErrorKind::unsupported, "a Hugging Face config", "no model_type says {}, got {}; the nearest is {}", point.model.name, fmt::join(nearest, "; "),
        near->types.front());
 }

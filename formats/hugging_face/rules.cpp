@@ -187,6 +187,9 @@ void read_scale_of_scores(Reading& r) {
 void read_inverse_logit_scale(Reading& r) {
   if (const double scaling = r.number("logits_scaling", 1); scaling > 0 && scaling != 1) r.set("model.logit_scale", 1 / scaling);
 }
+void write_inverse_logit_scale(Writing& w) {
+  if (const json scale = w.at("model.logit_scale"); scale.is_number() && scale != 1) w.put("logits_scaling", 1 / scale.get<double>());
+}
 
 // Falcon's two generations: one norm and one head of keys, or two norms and so many heads.
 void read_falcon(Reading& r) {
@@ -325,7 +328,7 @@ const std::vector<Rule>& hugging_face_rules() {
                                           {"window_of_gemma3", read_window_of_gemma3, write_nothing},
                                           {"root_of_hidden", read_root_of_hidden, write_nothing},
                                           {"scale_of_scores", read_scale_of_scores, write_nothing},
-                                          {"inverse_logit_scale", read_inverse_logit_scale, write_nothing},
+                                          {"inverse_logit_scale", read_inverse_logit_scale, write_inverse_logit_scale},
                                           {"falcon", read_falcon, write_nothing},
                                           {"rotary_dim", read_rotary_dim, write_rotary_dim},
                                           {"mpt", read_mpt, write_nothing},

@@ -40,7 +40,7 @@ struct Table {
   std::vector<std::string> unsaid;                    // keys of cost that no field of a spec says: it is forecast as without them
   std::vector<Lack> lacks;
   std::vector<std::string> types;                     // Hugging Face's model_type
-  bool reads_only = false;                            // another table says the same for export
+  bool reads_only = false;                            // for export only where no other table says the model
 
   bool ignores(std::string_view key) const;
   bool leaves_unsaid(std::string_view key) const;

@@ -130,7 +130,7 @@ TEST_CASE("formats: refusals name the file, the key and what would be right") {
 TEST_CASE("formats: a run is explained from its log, and from a result with a trace") {
   const Room room;
   std::string log = "using world size: 4, data-parallel size: 2\n";
-  for (int i = 1; i <= 40; ++i) log += fmt::format(" iteration {:8}/  40 | elapsed time per iteration (ms): {:.1f} | global batch size:     8 | lm loss: 5.0E+00 |\n", i, i == 1 ? 9000 : i % 10 == 0 ? 900 : 300);
+  for (int i = 1; i <= 40; ++i) log += fmt::format(" iteration {:8}/  40 | elapsed time per iteration (ms): {:.1f} | global batch size:     8 | lm loss: 5.0E+00 |\n", i, i == 1 ? 9000.0 : i % 10 == 0 ? 900.0 : 300.0);
   room.put("train.log", log);
   room.put("train.sh", kScript);
   const Run run = room.shell("$M explain train.log train.sh --on sim:4xH100-SXM5-80GB");
