@@ -7,6 +7,7 @@
 
 #include "engine/base/json_reader.h"
 #include "engine/point/fields.h"
+#include "strategies/strategies.h"
 
 namespace mbench::test {
 namespace {
@@ -84,6 +85,7 @@ std::string describe(const Layout& l) {
 Point serial_point_of(const Layout& l) {
   Point p = without(l.point, {FieldKind::layout});
   p.attention = AttentionKind::core;
+  if (!strategies::can_be(p)) p.attention = AttentionKind::flash;  // windows, caps, sinks: the only one that has them
   return p;
 }
 
