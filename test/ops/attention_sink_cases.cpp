@@ -43,14 +43,14 @@ void reference(const ops::AttentionSinkGrad& op, Doubles& v) {
 }
 
 ops::AttentionSink make(Tensors& t, const Shape& s, DType type) {
-  const Tensor out = t.in(s, type), lse = t.in({s[1], s[2], s[0]}, DType::f32, -2, 3), sinks = t.in({s[2]}, type, -2, 2);
-  return {t.over({out}), t.over({lse}), sinks};
+  const Tensor out = t.inout(s, type), lse = t.inout({s[1], s[2], s[0]}, DType::f32, -2, 3), sinks = t.in({s[2]}, type, -2, 2);
+  return {out, lse, sinks};
 }
 
 ops::AttentionSinkGrad make_grad(Tensors& t, const Shape& s, DType type, DType sum) {
   const Tensor dout = t.in(s, type), out = t.in(s, type), lse = t.in({s[1], s[2], s[0]}, DType::f32, 1, 3),
-               sinks = t.in({s[2]}, type, -2, 2), dsinks = t.in({s[2]}, sum);
-  return {dout, out, lse, sinks, t.over({dsinks})};
+               sinks = t.in({s[2]}, type, -2, 2), dsinks = t.inout({s[2]}, sum);
+  return {dout, out, lse, sinks, dsinks};
 }
 
 const Shape kBench{kBenchTokens, 1, kBenchHeads, kBenchHeadDim}, kHuge{65536, 8, 96, 128};
@@ -64,11 +64,11 @@ const Cases<ops::AttentionSink> attention_sink(reference, [](CaseList<ops::Atten
       "[3, 2, 5, 7], of sinks",
       [](Tensors& t) {
         const Shape s{3, 2, 5, 7};
-        const Tensor out = t.in(s, DType::f32), lse = t.in({2, 5, 3}, DType::f32, -1, 1), sinks = t.in({5}, DType::f32);
-        return ops::AttentionSink{t.over({out}), t.over({lse}), sinks};
+        const Tensor out = t.inout(s, DType::f32), lse = t.inout({2, 5, 3}, DType::f32, -1, 1), sinks = t.in({5}, DType::f32);
+        return ops::AttentionSink{out, lse, sinks};
       },
       [](Tensors& t, const ops::AttentionSink& op) {
-        const ops::AttentionSinkGrad grad{t.in(op.out.shape(), DType::f32), op.out, op.lse, op.sinks, t.over({t.in({5}, DType::f32)})};
+        const ops::AttentionSinkGrad grad{t.in(op.out.shape(), DType::f32), op.out, op.lse, op.sinks, t.inout({5}, DType::f32)};
         return Backward{grad, {op.out, grad.dout, {{op.sinks, grad.dsinks}}}};
       });
   cases.timed("heads", [](Tensors& t) { return make(t, kBench, DType::f32); });

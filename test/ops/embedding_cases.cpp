@@ -96,7 +96,7 @@ const Cases<ops::EmbeddingGrad> embedding_grad(reference, [](CaseList<ops::Embed
     const Within within{.cpu = {sum == DType::f32 ? 1e-4 : error},
                         .kernel = {sum == DType::f32 ? 1e-5 : error, 1e-6},
                         .gpu = 4};
-    const std::string name = fmt::format("{} into {} [{}, {}]", label(type, {z.ids, z.width}), name_of(sum), z.rows, z.width);
+    const std::string name = fmt::format("{} into {} [{}, {}] of {} words", label(type, {z.ids, z.width}), name_of(sum), z.rows, z.width, z.words);
     const auto made = [=](Tensors& t) { return make_grad(t, z, type, sum); };
     emulated ? cases.add(name, made, within) : cases.unemulated(name, made, within);
   };
