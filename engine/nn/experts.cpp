@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "engine/nn/weight_gradient.h"
@@ -191,26 +192,51 @@ Tensor Experts::backward(Context& c, const ExpertRows& rows, Tensor dy, Saved& s
 
 namespace {
 
+// f(expert) of each: where the framework's module takes experts in groups (Transformer Engine's split_quantize and general_grouped_gemm),
+// by one call of its own.
+template <class F>
+void in_one_call(Context& c, std::int64_t experts, const F& f) {
+  std::optional<OneCall> one;
+  if (c.keeps().grouped_experts) one.emplace(c.device);
+  for (std::int64_t e = 0; e < experts; ++e) f(e);
+}
+
+// What each expert multiplies with; quantised by a call each, where they are not kept.
+std::vector<ops::Fp8Operand> weights_in_fp8(Context& c, const Fp8Products& products, const Tensor& w, Fp8Ways ways) {
+  const Shape one{w.shape()[1], w.shape()[2]};
+  std::vector<ops::Fp8Operand> made;
+  for (std::int64_t e = 0; e < w.shape()[0]; ++e) {
+    Fp8Tensor weight = products.weight(c, w.slice(e, 1).view(one), ways, e);
+    made.push_back(std::move(ways == Fp8Ways::straight ? weight.straight : weight.transposed));
+  }
+  return made;
+}
+
 // y = x W^T of every expert, [rows of all, width]; returns the inputs as backward wants them, if it is to keep them.
 std::vector<ops::Fp8Operand> multiply_in_fp8(Context& c, const Fp8Products& products, const Tensor& x,
                                              const Tensor& w, const Tensor& y, std::int64_t rows, bool keep) {
-  std::vector<ops::Fp8Operand> kept;
+  const std::int64_t experts = w.shape()[0];
   charge_products(c, w);
-  for (std::int64_t e = 0; e < w.shape()[0]; ++e) {
-    const Tensor weight = w.slice(e, 1).view({w.shape()[1], w.shape()[2]});
-    const Fp8Tensor in = products.input(c, x.slice(e * rows, rows), keep ? Fp8Ways::both : Fp8Ways::straight);
-    Fp8Products::multiply(c, in.straight, products.weight(c, weight, Fp8Ways::straight, e).straight,
-                          y.slice(e * rows, rows));
-    if (keep) kept.push_back(in.transposed);
-  }
+  std::vector<ops::Fp8Operand> in, kept;
+  in_one_call(c, experts, [&](std::int64_t e) {
+    Fp8Tensor q = products.input(c, x.slice(e * rows, rows), keep ? Fp8Ways::both : Fp8Ways::straight);
+    in.push_back(std::move(q.straight));
+    if (keep) kept.push_back(std::move(q.transposed));
+  });
+  const std::vector<ops::Fp8Operand> weights = weights_in_fp8(c, products, w, Fp8Ways::straight);
+  in_one_call(c, experts, [&](std::int64_t e) {
+    const auto i = static_cast<std::size_t>(e);
+    Fp8Products::multiply(c, std::exchange(in[i], {}), weights[i], y.slice(e * rows, rows));
+  });
   return kept;
 }
 
 // Inputs that were not kept, as backward wants them.
 std::vector<ops::Fp8Operand> quantised_again(Context& c, const Fp8Products& products, const Tensor& x, std::int64_t rows) {
   std::vector<ops::Fp8Operand> made;
-  for (std::int64_t first = 0; first < x.shape()[0]; first += rows)
-    made.push_back(products.input(c, x.slice(first, rows), Fp8Ways::transposed).transposed);
+  in_one_call(c, x.shape()[0] / rows, [&](std::int64_t e) {
+    made.push_back(products.input(c, x.slice(e * rows, rows), Fp8Ways::transposed).transposed);
+  });
   return made;
 }
 
@@ -218,17 +244,22 @@ std::vector<ops::Fp8Operand> quantised_again(Context& c, const Fp8Products& prod
 void gradients_in_fp8(Context& c, const Fp8Products& products, const Tensor& dy, Parameter& parameter,
                       std::vector<ops::Fp8Operand> inputs, const Tensor& dx, std::int64_t rows) {
   const Tensor& w = parameter.value;
+  const std::int64_t experts = w.shape()[0];
   WeightGradient made(c, parameter, parameter.gradient);
   const Shape one{w.shape()[1], w.shape()[2]};
   charge_products(c, w, 2);
-  for (std::int64_t e = 0; e < w.shape()[0]; ++e) {
-    const Fp8Tensor out = products.gradient(c, dy.slice(e * rows, rows));
-    const Tensor weight = w.slice(e, 1).view(one);
-    Fp8Products::multiply(c, out.straight, products.weight(c, weight, Fp8Ways::transposed, e).transposed,
-                          dx.slice(e * rows, rows));
-    Fp8Products::multiply(c, out.transposed, inputs[static_cast<std::size_t>(e)],
-                          made.target().slice(e, 1).view(one), made.beta());
-  }
+  std::vector<Fp8Tensor> out;
+  in_one_call(c, experts, [&](std::int64_t e) { out.push_back(products.gradient(c, dy.slice(e * rows, rows))); });
+  const std::vector<ops::Fp8Operand> weights = weights_in_fp8(c, products, w, Fp8Ways::transposed);
+  in_one_call(c, experts, [&](std::int64_t e) {
+    const auto i = static_cast<std::size_t>(e);
+    Fp8Products::multiply(c, std::exchange(out[i].straight, {}), weights[i], dx.slice(e * rows, rows));
+  });
+  in_one_call(c, experts, [&](std::int64_t e) {
+    const auto i = static_cast<std::size_t>(e);
+    Fp8Products::multiply(c, std::exchange(out[i].transposed, {}), std::exchange(inputs[i], {}), made.target().slice(e, 1).view(one),
+                          made.beta());
+  });
   made.finish();
 }
 
