@@ -17,8 +17,8 @@ namespace mbench::cli {
 namespace {
 
 constexpr const char* kAbout =
-    "Writes what a trainer is given to run a point: a script of Megatron-LM (--to megatron), a TOML of torchtitan (--to\n"
-    "torchtitan), the config.json of its model (--to hf), or a config of DeepSpeed (--to deepspeed), to which the model and how its layers compute are the training script's to say.\n"
+    "Writes what a trainer is given to run a point: a script of Megatron-LM (--to megatron), a ConfigContainer of\n"
+    "Megatron-Bridge in YAML (--to megatron-bridge), a TOML of torchtitan (--to torchtitan), the config.json of its model (--to hf), or a config of DeepSpeed (--to deepspeed), to which the model and how its layers compute are the training script's to say.\n"
     "What the trainer cannot say is an error that names it. What is written is read again first, and is the same point.";
 
 constexpr const char* kFooter =
@@ -72,7 +72,7 @@ void add_export(CLI::App& app, Exit& exit) {
   CLI::App* command = app.add_subcommand("export", kAbout);
   command->footer(kFooter);
   command->add_option("SPEC", options->spec.path, "A spec; or a results.json, or the folder of a sweep or search that has one")->required();
-  command->add_option("--to", options->to, "megatron, torchtitan, hf or deepspeed")->type_name("TRAINER")->required();
+  command->add_option("--to", options->to, "megatron, megatron-bridge, torchtitan, hf or deepspeed")->type_name("TRAINER")->required();
   command->add_option("--layout", options->layout, "Which point, from 1, as they stand in the table")->type_name("N")->check(CLI::Range(1, 1000000));
   command->add_option("-o,--out", options->out, "Where it is written; default standard output")->type_name("FILE");
   command->add_option("--set", options->spec.set, "field=value: set a field of every point (repeatable)");

@@ -3,6 +3,7 @@
 #include "engine/base/json_reader.h"
 #include "formats/deepspeed/deepspeed.h"
 #include "formats/hugging_face/hugging_face.h"
+#include "formats/megatron/bridge.h"
 #include "formats/megatron/config_yaml.h"
 #include "formats/megatron/megatron.h"
 #include "formats/table/flat.h"
@@ -93,15 +94,17 @@ Imported import_files(const std::vector<std::string>& paths, const ImportOptions
 Target read_target(const std::string& name, const std::string& where) {
   if (name == "hf") return Target::hugging_face;
   if (name == "megatron") return Target::megatron;
+  if (name == "megatron-bridge") return Target::megatron_bridge;
   if (name == "deepspeed") return Target::deepspeed;
   if (name == "torchtitan") return Target::torchtitan;
-  fail(ErrorKind::bad_input, where, "no such trainer, got \"{}\", {}", name, nearest_choice(name, {"deepspeed", "hf", "megatron", "torchtitan"}));
+  fail(ErrorKind::bad_input, where, "no such trainer, got \"{}\", {}", name, nearest_choice(name, {"deepspeed", "hf", "megatron", "megatron-bridge", "torchtitan"}));
 }
 
 std::string export_point(const Point& point, Target target) {
   switch (target) {
     case Target::hugging_face: return dump_json(write_hugging_face(point));
     case Target::megatron: return write_megatron(point);
+    case Target::megatron_bridge: return write_megatron_bridge(point);
     case Target::torchtitan: return write_torchtitan(point);
     case Target::deepspeed: return dump_json(write_deepspeed(point));
   }

@@ -29,7 +29,7 @@ Format recognise(std::string_view text, const std::string& path);
 Imported import_files(const std::vector<std::string>& paths, const ImportOptions& options = {});
 
 // What a trainer is given to run the point: a script, or the config of its model.
-enum class Target { hugging_face, megatron, torchtitan, deepspeed };
+enum class Target { hugging_face, megatron, megatron_bridge, torchtitan, deepspeed };
 Target read_target(const std::string& name, const std::string& where);
 
 // unsupported naming every field that the target cannot say. What is written is read again first, and is the same point.

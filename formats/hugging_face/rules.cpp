@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "engine/base/json_reader.h"
+#include "formats/table/layers.h"
 #include "formats/table/rules.h"
 
 namespace mbench::formats {
@@ -82,29 +83,12 @@ bool cuts(Reading& r, const json& window) {
   return false;
 }
 
-// The layers of a list of kinds that have all positions, as rules of layers: by a period where they have one, else each by itself.
+// The layers of a list of kinds that have all positions, as rules of layers.
 json rules_of_full_layers(const json& kinds, const json& parts) {
   std::vector<std::int64_t> full;
   for (std::size_t i = 0; i < kinds.size(); ++i)
     if (kinds[i] == "full_attention") full.push_back(static_cast<std::int64_t>(i));
-  json rules = json::array();
-  const auto rule = [&](std::int64_t every, std::int64_t from, std::int64_t until) {
-    json one = parts;
-    if (every != 1) one["every"] = every;
-    if (from != 0) one["from"] = from;
-    if (until != 0) one["until"] = until;
-    rules.push_back(one);
-  };
-  if (full.empty()) return rules;
-  const std::int64_t every = full.size() > 1 ? full[1] - full[0] : static_cast<std::int64_t>(kinds.size());
-  std::vector<std::int64_t> regular;
-  for (std::int64_t i = full[0]; i < static_cast<std::int64_t>(kinds.size()); i += every) regular.push_back(i);
-  if (regular == full && every > 0) {
-    rule(every, full[0], 0);
-    return rules;
-  }
-  for (const std::int64_t i : full) rule(1, i, i + 1);
-  return rules;
+  return rules_of_layers(full, static_cast<std::int64_t>(kinds.size()), parts);
 }
 
 // A window of all layers but those that `layer_types` says are full. Without the list it is every `period`-th that is full; 0: none.

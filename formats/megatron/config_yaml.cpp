@@ -142,13 +142,15 @@ class AttributeReader {
   // What flags say together, or the other way round.
   void together() {
     const Attribute *gated = find("gated_linear_unit"), *activation = find("activation_func"), *shared = find("share_embeddings_and_output_weights"),
-                    *reduced = find("grad_reduce_in_fp32"), *groups = find("num_query_groups"), *length = find("seq_length");
+                    *reduced = find("grad_reduce_in_fp32"), *groups = find("num_query_groups"), *length = find("seq_length"),
+                    *unmasked = find("skip_getting_attention_mask_from_dataset");
     if (activation && activation->value == "squared_relu") flag("--squared-relu", true, activation->line);
     if (activation && activation->value == "quick_gelu") flag("--quick-geglu", true, activation->line);
     if (gated && gated->value == json(true) && (!activation || activation->value == "silu" || activation->value == "swiglu")) flag("--swiglu", true, gated->line);
     if (gated && gated->value == json(true) && activation && activation->value == "gelu") flag("--quick-geglu", true, gated->line);  // refused by its row: a gated GELU
     if (shared && shared->value == json(false)) flag("--untie-embeddings-and-output-weights", true, shared->line);
     if (reduced && reduced->value == json(false)) flag("--grad-reduce-in-bf16", true, reduced->line);
+    if (unmasked && unmasked->value == json(true)) flag("--no-create-attention-mask-in-dataloader", true, unmasked->line);
     if (groups && !find("group_query_attention")) flag("--group-query-attention", true, groups->line);
     if (length && !find("max_position_embeddings")) flag("--max-position-embeddings", length->value, length->line);
   }

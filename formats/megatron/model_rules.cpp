@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "engine/base/json_reader.h"
+#include "formats/megatron/layer_pattern.h"
+#include "formats/table/layers.h"
 #include "formats/table/rules.h"
 
 namespace mbench::formats {
@@ -35,9 +37,9 @@ void read_positions(Reading& r) {
   json kind = r.value("--position-embedding-type", "learned_absolute");
   if (r.flag("--use-rotary-position-embeddings")) kind = "rope";
   const bool latent = r.flag("--multi-latent-attention");
-  if (kind != "rope" && kind != "learned_absolute" && !(kind == "yarn" && latent)) r.lack("--position-embedding-type", "other positions");
-  const bool learned = kind == "learned_absolute";
-  r.set("model.position", learned ? "learned" : "rotary");
+  if (kind != "rope" && kind != "learned_absolute" && kind != "none" && !(kind == "yarn" && latent)) r.lack("--position-embedding-type", "other positions");
+  const bool learned = kind == "learned_absolute" || kind == "none";  // no angles
+  r.set("model.position", kind == "none" ? "none" : learned ? "learned" : "rotary");
   const json base = r.value("--rotary-base", 10000), percent = r.value("--rotary-percent", 1), scaled = r.value("--use-rope-scaling", false),
              factor = r.value("--rope-scaling-factor", 8);
   if (learned && !latent) return;
@@ -50,6 +52,8 @@ void write_positions(Writing& w) {
   const bool latent = w.at("model.attention_form") == "latent";
   const bool rotary = w.at("model.position") == "rotary";
   if (rotary) w.put("--position-embedding-type", "rope");
+  if (w.at("model.position") == "none" && !latent) w.put("--position-embedding-type", "none");
+  if (w.at("model.position") == "alibi") w.cannot("model.position");
   if (!rotary && !latent) return;
   if (latent) w.put("--rope-type", "rope");
   w.put("--rotary-base", w.at("model.rope.base"));
@@ -58,6 +62,49 @@ void write_positions(Writing& w) {
   if (scaling.is_null()) return;
   w.put("--use-rope-scaling", true);
   w.put("--rope-scaling-factor", scaling.at("factor"));
+}
+
+// Of all linear layers, or of queries, keys and values alone. Latent attention has none.
+void read_biases(Reading& r) {
+  const bool none = r.flag("--disable-bias-linear"), qkv = r.flag("--add-qkv-bias"), latent = r.flag("--multi-latent-attention");
+  r.set("model.bias", !none ? json(true) : qkv && !latent ? json::array({"qkv"}) : json(false));
+}
+void write_biases(Writing& w) {
+  const json bias = w.at("model.bias");
+  if (bias == true) return;
+  w.put("--disable-bias-linear", true);
+  if (bias == json::array({"qkv"}))
+    w.put("--add-qkv-bias", true);
+  else if (bias != false)
+    w.cannot("model.bias");
+}
+
+// A window of so many tokens before a query and its own, in all layers or all but those of a pattern; a sink that is learned.
+void read_window(Reading& r) {
+  const json window = r.value("--window-size"), pattern = r.value("--window-attn-skip-freq"), softmax = r.value("--softmax-type", "vanilla");
+  if (softmax == "learnable") r.set("model.attention_sinks", true);
+  if (softmax != "learnable" && softmax != "vanilla") r.lack("--softmax-type", "a fixed sink of attention");
+  if (window.is_null()) return;
+  const std::vector<std::int64_t> sides = two_sides(window);
+  if (sides.size() != 2 || sides[1] > 0) return r.lack("--window-size", "a window on what comes behind");
+  if (sides[0] < 0) return;  // as long as the sequence
+  r.set("model.window", sides[0] + 1);
+  if (pattern.is_null()) return;
+  // 1 is a layer with a window. A number N: every N-th has none, the last one of them.
+  const std::int64_t layers = r.whole("--num-layers", 16384);
+  const std::vector<int> windows = layer_pattern(pattern, layers, true);
+  if (windows.empty() || r.get("model.layers_of")) return r.lack("--window-attn-skip-freq", windows.empty() ? "a pattern of other than so many layers" : "windows and experts by layer");
+  if (const json rules = rules_of_layers(layers_that_are(windows, 0), layers, {{"window", 0}}); !rules.empty()) r.set("model.layers_of", rules);
+}
+void write_window(Writing& w) {
+  if (w.at("model.attention_sinks") == true) w.put("--softmax-type", "learnable");
+  const std::int64_t window = static_cast<std::int64_t>(w.number("model.window")), layers = static_cast<std::int64_t>(w.number("model.layers"));
+  const json rules = w.at("model.layers_of");
+  const std::vector<bool> full = layers_with(rules, layers, "window", 0), dense = layers_with(rules, layers, "experts", 0);
+  if (!rules.empty() && dense.empty() && (full.empty() || window == 0)) return w.cannot("model.layers_of");
+  if (window == 0) return;
+  w.put("--window-size", fmt::format("{},0", window - 1));
+  if (!rules.empty() && !full.empty()) w.put("--window-attn-skip-freq", pattern_text(full));
 }
 
 // One norm of all heads' queries and one of keys, of the kind that layers have; mbench has RMS norms.
@@ -101,57 +148,30 @@ void write_latent(Writing& w) {
   for (const auto& [flag, field] : kLatent) w.put(flag, w.at(field));
 }
 
-// "1", "([0]*1+[1]*26)", "[0,1,1]": a pattern of layers without and with experts, as Python reads it. Empty where it is none.
-std::vector<int> layer_pattern(std::string text, std::int64_t layers) {
-  std::erase_if(text, [](unsigned char c) { return std::isspace(c) || c == '(' || c == ')' || c == '"' || c == '\''; });
-  std::vector<int> all;
-  for (std::size_t at = 0; at < text.size();) {
-    std::vector<int> part;
-    if (text[at] != '[') return {};
-    for (++at; at < text.size() && text[at] != ']'; ++at) {
-      if (text[at] == ',') continue;
-      if (text[at] != '0' && text[at] != '1') return {};
-      part.push_back(text[at] - '0');
-    }
-    if (at++ >= text.size()) return {};
-    std::int64_t times = 1;
-    if (at < text.size() && text[at] == '*') {
-      times = 0;
-      for (++at; at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])); ++at) times = std::min<std::int64_t>(times * 10 + (text[at] - '0'), layers + 1);
-    }
-    if (static_cast<std::int64_t>(all.size()) + times * static_cast<std::int64_t>(part.size()) > layers) return {};
-    for (std::int64_t i = 0; i < times; ++i) all.insert(all.end(), part.begin(), part.end());
-    if (at < text.size() && text[at] != '+') return {};
-    if (at < text.size()) ++at;
-  }
-  return static_cast<std::int64_t>(all.size()) == layers ? all : std::vector<int>{};
-}
-
-// How many first layers have no experts, where all others have; -1: others too.
-std::int64_t dense_layers(const json& frequency, std::int64_t layers) {
-  if (frequency == 1) return 0;
-  if (!frequency.is_string()) return -1;
-  const std::vector<int> pattern = layer_pattern(frequency.get<std::string>(), layers);
-  const auto first = std::find(pattern.begin(), pattern.end(), 1);
-  return pattern.empty() || std::find(first, pattern.end(), 0) != pattern.end() ? -1 : first - pattern.begin();
-}
-
 void read_experts(Reading& r) {
   const json experts = r.value("--num-experts");
   const json topk = r.value("--moe-router-topk", 2), frequency = r.value("--moe-layer-freq", 1);
   const json width = r.value("--moe-ffn-hidden-size", r.get("model.ffn").value_or(json(0)));
   r.value("--moe-shared-expert-intermediate-size");
+  const bool gate = r.flag("--moe-shared-expert-gate");
   if (experts.is_null()) return r.set("model.family", r.flag("--multi-latent-attention") ? "deepseek" : holds(r, "model.norm", "rms_norm") ? "llama" : holds(r, "model.causal", false) ? "bert" : "gpt");
   r.set("model.family", r.flag("--multi-latent-attention") ? "deepseek" : "mixtral");
   r.set("model.experts", experts);
   r.set("model.active_experts", topk);
   r.set("model.expert_ffn", width);
-  const std::int64_t dense = dense_layers(frequency, r.whole("--num-layers", 16384));
-  if (dense < 0)
-    r.lack("--moe-layer-freq", "layers without experts behind ones with them");
+  // 1 is a layer with experts. A number N: every N-th, the first one of them.
+  const std::int64_t layers = r.whole("--num-layers", 16384);
+  const std::vector<int> pattern = layer_pattern(frequency, layers, false);
+  const auto first = std::find(pattern.begin(), pattern.end(), 1);
+  const bool dense_first = !pattern.empty() && std::find(first, pattern.end(), 0) == pattern.end();
+  if (pattern.empty()) return r.lack("--moe-layer-freq", "a pattern of other than so many layers");
+  if (first == pattern.end()) return r.lack("--moe-layer-freq", "experts in no layer");
+  if (dense_first)
+    r.set("model.dense_layers", first - pattern.begin());
   else
-    r.set("model.dense_layers", dense);
-  if (dense == 0) r.set("model.ffn", width);  // which no layer has
+    r.set("model.layers_of", rules_of_layers(layers_that_are(pattern, 0), layers, {{"experts", 0}}));
+  if (first == pattern.begin() && dense_first) r.set("model.ffn", width);  // which no layer has
+  if (gate) r.set("model.shared_gate", true);
   const double one = width.is_number() ? width.get<double>() : 0, all = r.number("--moe-shared-expert-intermediate-size", 0);
   if (one < 1 || std::fmod(all, one) != 0) return r.lack("--moe-shared-expert-intermediate-size", "a shared expert that is not so many times as wide as an expert");
   r.set("model.shared_experts", static_cast<std::int64_t>(all / one));
@@ -164,6 +184,10 @@ void write_experts(Writing& w) {
   w.put("--moe-ffn-hidden-size", w.at("model.expert_ffn"));
   if (const double dense = w.number("model.dense_layers"); dense > 0)
     w.put("--moe-layer-freq", fmt::format("([0]*{}+[1]*{})", dense, w.number("model.layers") - dense));
+  const json rules = w.at("model.layers_of");
+  const std::vector<bool> without = rules.empty() ? std::vector<bool>() : layers_with(rules, static_cast<std::int64_t>(w.number("model.layers")), "experts", 0);
+  if (!without.empty()) w.put("--moe-layer-freq", pattern_text(without));
+  if (w.at("model.shared_gate") == true) w.put("--moe-shared-expert-gate", true);
   if (const double shared = w.number("model.shared_experts"); shared > 0)
     w.put("--moe-shared-expert-intermediate-size", static_cast<std::int64_t>(shared * w.number("model.expert_ffn")));
 }
@@ -248,7 +272,8 @@ void write_vocabulary(Writing& w) {
 
 const std::vector<Rule>& megatron_model_rules() {
   static const std::vector<Rule> rules = {{"megatron_model", read_model, write_model},       {"megatron_positions", read_positions, write_positions},
-                                          {"megatron_heads", read_heads, write_heads},       {"megatron_latent", read_latent, write_latent},
+                                          {"megatron_biases", read_biases, write_biases},
+                                          {"megatron_window", read_window, write_window},    {"megatron_heads", read_heads, write_heads},       {"megatron_latent", read_latent, write_latent},
                                           {"megatron_experts", read_experts, write_experts}, {"megatron_routing", read_routing, write_routing},
                                           {"megatron_mtp", read_mtp, write_mtp},             {"megatron_vocabulary", read_vocabulary, write_vocabulary}};
   return rules;

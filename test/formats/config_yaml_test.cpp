@@ -4,6 +4,7 @@
 
 #include "engine/base/error.h"
 #include "engine/point/point.h"
+#include "formats/megatron/bridge.h"
 #include "formats/megatron/megatron.h"
 #include "test/catch.h"
 
@@ -97,10 +98,53 @@ TEST_CASE("Megatron-Bridge's ConfigContainer is the point of the same flags") {
   CHECK(named);
 }
 
+TEST_CASE("a point is written as Megatron-Bridge's ConfigContainer, and is the same when it is read") {
+  const auto point_of_flags = [](const std::string& flags) {
+    return point_of(read_megatron(
+        "torchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py --num-layers 8 --hidden-size 512 --num-attention-heads 8 --seq-length 1024 --max-position-embeddings 2048 "
+        "--micro-batch-size 1 --global-batch-size 64 --vocab-size 32000 --bf16 " + flags + "\n",
+        "flags", {}));
+  };
+  const auto written = [](const Point& p) {
+    const std::string text = write_megatron_bridge(p);
+    INFO(text);
+    const Yaml yaml = parse_yaml(text, "b.yaml");
+    CHECK(yaml.value.at("_target_") == "megatron.bridge.training.config.ConfigContainer");
+    return yaml.value;
+  };
+  const auto dense = written(point_of_flags("--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --sequence-parallel --swiglu --normalization RMSNorm --disable-bias-linear "
+                                            "--untie-embeddings-and-output-weights --position-embedding-type rope --group-query-attention --num-query-groups 4 --attention-backend flash "
+                                            "--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather --grad-reduce-in-bf16 --no-create-attention-mask-in-dataloader "
+                                            "--recompute-granularity selective --recompute-modules core_attn --lr 0.0003 --seed 7"));
+  CHECK(dense.at("model").at("tensor_model_parallel_size") == 2);
+  CHECK(dense.at("model").at("gated_linear_unit") == true);
+  CHECK(dense.at("model").at("activation_func").at("_target_") == "torch.nn.functional.silu");
+  CHECK(dense.at("model").at("add_bias_linear") == false);
+  CHECK(dense.at("model").at("share_embeddings_and_output_weights") == false);
+  CHECK(dense.at("model").at("seq_length") == 2048);  // the most positions there
+  CHECK(dense.at("model").at("attention_backend").at("_args_")[0] == 1);
+  CHECK(dense.at("dataset").at("sequence_length") == 1024);
+  CHECK(dense.at("dataset").at("skip_getting_attention_mask_from_dataset") == true);
+  CHECK(dense.at("ddp").at("grad_reduce_in_fp32") == false);
+  CHECK(dense.at("ddp").at("overlap_param_gather") == true);
+  CHECK(dense.at("ddp").at("overlap_grad_reduce") == true);
+  CHECK(dense.at("optimizer").at("use_distributed_optimizer") == true);
+  CHECK(dense.at("train").at("global_batch_size") == 64);
+  CHECK(dense.at("mixed_precision").at("bf16") == true);
+  CHECK(dense.at("rng").at("seed") == 7);
+  const auto experts = written(point_of_flags("--num-experts 8 --moe-ffn-hidden-size 256 --expert-model-parallel-size 4 --moe-grouped-gemm --moe-token-dispatcher-type alltoall "
+                                              "--moe-layer-freq '([0]*1+[1]*7)' --window-size 127,0 --disable-bias-linear --add-qkv-bias"));
+  CHECK(experts.at("model").at("num_moe_experts") == 8);
+  CHECK(experts.at("model").at("moe_layer_freq").size() == 8);
+  CHECK(experts.at("model").at("window_size")[0] == 127);
+  CHECK(experts.at("model").at("add_qkv_bias") == true);
+  CHECK_THROWS_WITH(write_megatron_bridge(point_of_flags("--multi-latent-attention --qk-layernorm --normalization RMSNorm --position-embedding-type rope")), Contains("no ConfigContainer says") && Contains("a provider of its own"));
+}
+
 TEST_CASE("what Megatron-Bridge's YAML has and mbench has no part for is named by its line") {
   std::string text = kBridge;
-  text.replace(text.find("num_layers: 32"), 14, "num_layers: 32\n  window_size: [128, 0]");
-  CHECK_THROWS_WITH(import(text), Contains("--window-size") && Contains("a.yaml:"));
+  text.replace(text.find("num_layers: 32"), 14, "num_layers: 32\n  fp32_residual_connection: true");
+  CHECK_THROWS_WITH(import(text), Contains("--fp32-residual-connection") && Contains("a.yaml:"));
 }
 
 TEST_CASE("Megatron-LM's YAML config, and the model_config.yaml of its tests") {

@@ -139,16 +139,57 @@ TEST_CASE("Megatron: what mbench has no part for is named with its flag, value a
     CHECK(e.kind() == ErrorKind::unsupported);
     for (const std::string& each : wanted) CHECK(std::string(e.what()).find(each) != std::string::npos);
   };
-  names("--add-qkv-bias", {"--add-qkv-bias true (a.sh:5)"});
+  names("--quick-geglu", {"--quick-geglu true (a.sh:5)"});
+  names("--softmax-type off-by-one", {"--softmax-type \"off-by-one\"", "a fixed sink"});
+  names("--window-size 8,8", {"--window-size \"8,8\""});
+  names("--window-size 8,0 --window-attn-skip-freq '[1]*3'", {"--window-attn-skip-freq", "so many layers"});
   names("--optimizer muon --cuda-graph-impl local", {"--optimizer \"muon\"", "--cuda-graph-impl \"local\""});
   names("--qk-layernorm", {"--qk-layernorm", "layer norms of queries and keys"});
   names("--hidden-dropout 0", {"--hidden-dropout", "--attention-dropout"});
   names("--use-megatron-fsdp", {"FSDP"});
   names("--fp8-format hybrid --fp8-recipe mxfp8", {"--fp8-recipe \"mxfp8\""});
-  names("--num-experts 4 --moe-layer-freq '([0,1]*2)'", {"--moe-layer-freq"});
+  names("--num-experts 4 --moe-layer-freq '([0,1]*3)'", {"--moe-layer-freq"});
   names("--recompute-granularity selective --recompute-modules core_attn shared_experts", {"--recompute-modules"});
   names("--pipeline-model-parallel-layout 'Et|L'", {"--pipeline-model-parallel-layout"});
-  CHECK_NOTHROW(read_megatron(kArguments + "--add-qkv-bias", "a.sh", {.without = {"--add-qkv-bias"}, .variables = {}, .also = {}}));
+  CHECK_NOTHROW(read_megatron(kArguments + "--quick-geglu", "a.sh", {.without = {"--quick-geglu"}, .variables = {}, .also = {}}));
+}
+
+TEST_CASE("Megatron: biases of queries, keys and values, windows, sinks and experts by layer, there and back") {
+  const auto there_and_back = [](const std::string& more) {
+    const Point p = point_of(kArguments + more);
+    const std::string script = write_megatron(p);
+    INFO(script);
+    CHECK(point_of(script).model == p.model);
+    return std::pair(p.model, script);
+  };
+  CHECK(point_of(kArguments).model.parts().bias == Biases(true));
+  const auto [biased, bias_script] = there_and_back("--disable-bias-linear --add-qkv-bias");
+  CHECK(biased.parts().bias.qkv);
+  CHECK_FALSE(biased.parts().bias.dense);
+  CHECK_THAT(bias_script, Contains("--add-qkv-bias") && Contains("--disable-bias-linear"));
+
+  // As Transformer Engine counts: 15 tokens before a query, and its own.
+  const auto [windowed, window_script] = there_and_back("--window-size 15,0");
+  CHECK(windowed.parts().window == 16);
+  CHECK_THAT(window_script, Contains("--window-size '15,0'"));
+  CHECK(there_and_back("--window-size '(15, 0)'").first == windowed);
+  CHECK(point_of(kArguments + "--window-size=-1,0").model.parts().window == 0);
+  const auto [every, every_script] = there_and_back("--window-size 15,0 --window-attn-skip-freq 2");
+  REQUIRE(every.layers_of.size() == 1);
+  for (std::int64_t layer = 0; layer < 4; ++layer) CHECK(every.layers_of[0].holds(layer) == (layer % 2 == 1));
+  CHECK(every.layers_of[0].parts.window == 0);
+  CHECK(there_and_back("--window-size 15,0 --window-attn-skip-freq '([1,0]*2)'").first == every);
+  CHECK(there_and_back("--window-size 15,0 --window-attn-skip-freq '[0,0,1,1]'").first.layers_of.size() == 1);
+  CHECK(there_and_back("--softmax-type learnable").first.parts().attention_sinks);
+  CHECK(there_and_back("--position-embedding-type none").first.parts().position == PositionKind::none);
+
+  const std::string experts = "--num-experts 8 --moe-ffn-hidden-size 32 --moe-shared-expert-intermediate-size 32 --moe-grouped-gemm ";
+  const auto [second, second_script] = there_and_back(experts + "--moe-layer-freq 2 --moe-shared-expert-gate");
+  CHECK(second.parts().shared_gate);
+  REQUIRE(second.layers_of.size() == 1);
+  for (std::int64_t layer = 0; layer < 4; ++layer) CHECK(second.layers_of[0].holds(layer) == (layer % 2 == 1));  // those without
+  CHECK(second.layers_of[0].dense);
+  CHECK(there_and_back(experts + "--moe-shared-expert-gate --moe-layer-freq '([1,0]*2)'").first == second);
 }
 
 TEST_CASE("Megatron: the vocabulary is padded as the script says") {
