@@ -316,7 +316,10 @@ int run(Options options) {
   if (options.check && !is_healthy(options, spec, runner)) return Exit::kRegression;
   const sweeps::SweepEnd end = sweeps::run_sweep(spec, runner);
   if (!end.interrupted && !end.file.points.empty()) add_plots(end.file, runner.out, interrupt);
-  return end.failed || unwritten || interrupt.pending() ? Exit::kFailed : Exit::kDone;
+  if (end.failed || unwritten || interrupt.pending()) return Exit::kFailed;
+  const reports::GateSummary gates = reports::gate_summary(end.file);
+  if (!gates.headline.empty()) std::cerr << fmt::format("mbench: {}\n", gates.headline);
+  return gates.failed > 0 ? Exit::kRegression : Exit::kDone;
 }
 
 }  // namespace

@@ -74,6 +74,8 @@ class Reader {
     space_.file = options.json ? *options.json : parse_json(read_text_file(options.path), options.path);
     top_ = options.path + ": $";
     if (!space_.file.is_object()) fail(ErrorKind::bad_input, top_, "wrong type, need the object of a spec");
+    // Of the run that the spec describes, not of the layouts that are looked for.
+    for (const char* key : {"published", "gates"}) space_.file.erase(key);
     for (const std::string& text : options.set) set(text);
   }
 

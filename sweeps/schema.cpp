@@ -39,6 +39,17 @@ ordered_json published_schema() {
   return schema;
 }
 
+// Bounds on metrics, of all points or of those that a `where` picks.
+ordered_json gates_schema() {
+  const ordered_json number = {{"type", "number"}}, bound = {{"anyOf", ordered_json::array({number, {{"type", "string"}, {"pattern", "^[0-9.]+%$"}}})}};
+  const ordered_json bounds = {{"type", "object"}, {"minProperties", 1}, {"properties", {{"at_most", bound}, {"at_least", bound}, {"of", number}}}, {"additionalProperties", false}};
+  const ordered_json gates = {{"type", "object"},
+                              {"minProperties", 1},
+                              {"properties", {{"where", {{"type", "object"}}}, {"source", {{"type", "string"}}}}},
+                              {"additionalProperties", bounds}};
+  return {{"anyOf", ordered_json::array({gates, some(gates)})}};
+}
+
 // The fields of a point that a spec may have.
 ordered_json spec_fields() {
   ordered_json fields = point_schema();
@@ -76,6 +87,7 @@ ordered_json spec_schema() {
   properties["sweep"] = sweep_schema(fields);
   properties["tables"] = tables_schema();
   properties["published"] = published_schema();
+  properties["gates"] = gates_schema();
   return schema_of("A spec of mbench sweep", properties, fields);
 }
 
@@ -89,6 +101,8 @@ ordered_json search_schema() {
   properties["search"] = {
       {"anyOf", ordered_json::array({{{"const", "all"}}, {{"type", "array"}, {"items", {{"enum", names}}}}})}};
   properties["tables"] = tables_schema();
+  properties["published"] = published_schema();
+  properties["gates"] = gates_schema();
   return schema_of("A spec of mbench search", properties, fields);
 }
 

@@ -8,6 +8,7 @@
 #include "engine/point/fields.h"
 #include "engine/point/point_builder.h"
 #include "sweeps/options.h"
+#include "sweeps/gates.h"
 #include "sweeps/published.h"
 
 namespace mbench::sweeps {
@@ -34,7 +35,7 @@ struct Dimension {
 };
 
 std::vector<std::string> spec_keys() {
-  std::vector<std::string> keys = {"$schema", "name", "sweep", "tables", "published"};
+  std::vector<std::string> keys = {"$schema", "name", "sweep", "tables", "published", "gates"};
   for (const std::string& key : point_keys())
     if (key != "device") keys.push_back(key);
   return keys;
@@ -130,6 +131,8 @@ class Reader {
     for (std::size_t i = 0; i < count; ++i) add_point(i, filter);
     if (spec_.json.contains("published"))
       check_published(spec_.json.at("published"), top_ + ".published", all_points_, !options_.set.empty());
+    if (spec_.json.contains("gates"))
+      check_gates(spec_.json.at("gates"), top_ + ".gates", all_points_, !options_.set.empty());
     if (spec_.points.empty())
       fail(ErrorKind::bad_input, "--filter", "none of the {} points is left, need a value that a point has",
            count);
@@ -157,7 +160,7 @@ class Reader {
       const std::string where = top_ + "." + key;
       require_field(key, where, keys);
       if (key == "$schema") read_string(json(value), where);  // for editors: its text means nothing here
-      if (key == "$schema" || key == "name" || key == "sweep" || key == "tables" || key == "published") continue;
+      if (key == "$schema" || key == "name" || key == "sweep" || key == "tables" || key == "published" || key == "gates") continue;
       fixed_.push_back({key, json(value), where});
     }
   }

@@ -1,6 +1,7 @@
 // A sweep's spec: read, changed by --set, expanded into points and narrowed by --filter.
 //
-// Top-level keys are the fields of a point, and name, sweep, tables and published (engine/point/published.h).
+// Top-level keys are the fields of a point, and name, sweep, tables, published (engine/point/published.h)
+// and gates (engine/point/gates.h).
 // `sweep` crosses its entries in the order written, the last one fastest; a comma-joined key zips its fields
 // ("tp,pp": [[4, 2], [8, 1]]). A field stands in one place only, and no two points may be the same.
 //

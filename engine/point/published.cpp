@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "engine/base/json_reader.h"
-#include "engine/point/bundles.h"
-#include "engine/point/field_table.h"
 #include "engine/point/metrics.h"
 #include "engine/point/point_builder.h"
 
@@ -15,33 +13,6 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr Choices<bool, 1> kOutcomes = {{{"oom", true}}};
-
-void read_where(const json& value, const std::string& where, PublishedRow& row) {
-  if (!value.is_object())
-    fail(ErrorKind::bad_input, where, "wrong type, got {}, need an object of fields and values",
-         short_json(value));
-  for (const auto& [field, wanted] : value.items()) {
-    const std::string path = where + "." + field;
-    if (field == "device") fail(ErrorKind::bad_input, path, "the device is no field of a spec, need --on");
-    if (field == "model" && wanted.is_string()) {
-      find_preset(wanted.get<std::string>(), path);
-      row.where.emplace_back(field, wanted);
-      continue;
-    }
-    PointBuilder builder;
-    builder.set("model", "gpt-bytes-tiny", path);
-    builder.set(field, wanted, path);
-    const ordered_json fields = point_in_words(builder.finish(path));
-    if (field == "strategy")  // is the fields it bundles, named or not
-      for (const std::string& part : bundled_keys()) row.where.emplace_back(part, fields.at(part));
-    else if (field == "precision" && wanted.is_object()) {
-      row.where.emplace_back(field, fields.at(field));
-      for (const Field& former : former_fields())
-        if (former.about.part_of == field) row.where.emplace_back(former.about.key, fields.at(former.about.key));
-    } else
-      row.where.emplace_back(field, fields.contains(field) ? fields.at(field) : point_field(builder.finish(path), field));
-  }
-}
 
 std::vector<double> read_runs(const json& value, const std::string& where) {
   if (!value.is_array() || value.size() < 2)
@@ -106,7 +77,7 @@ PublishedRow read_row(const json& value, const std::string& where) {
   ObjectReader object(value, where);
   PublishedRow row;
   row.place = where;
-  read_where(object.require("where", "the fields that pick the row's point"), object.path("where"), row);
+  row.where = read_where(object.require("where", "the fields that pick the row's point"), object.path("where"));
   for (const std::string& metric : published_metrics())
     if (const json* figure = object.find(metric))
       row.figures.push_back(read_figure(metric, *figure, object.path(metric)));
@@ -135,10 +106,7 @@ const std::vector<std::string>& published_metrics() {
 }
 
 bool PublishedRow::picks(const ordered_json& fields, const std::string& model_name) const {
-  return std::all_of(where.begin(), where.end(), [&](const auto& term) {
-    if (term.first == "model" && term.second.is_string()) return term.second == model_name;
-    return fields.at(term.first) == term.second;
-  });
+  return mbench::picks(where, fields, model_name);
 }
 
 namespace {

@@ -16,8 +16,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
+
+#include "engine/point/where.h"
 
 namespace mbench {
 
@@ -31,8 +32,7 @@ struct PublishedFigure {
 
 struct PublishedRow {
   std::string place;  // its JSON path, for messages
-  // Field and value as a point writes them; a model that is named is told by its name.
-  std::vector<std::pair<std::string, nlohmann::ordered_json>> where;
+  Where where;
   std::vector<PublishedFigure> figures;
   bool oom = false;
   std::string doubt;  // of the outcome, and of every figure too

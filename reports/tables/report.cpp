@@ -9,10 +9,12 @@
 #include "engine/base/json_reader.h"
 #include "engine/base/text.h"
 #include "engine/point/fields.h"
+#include "engine/point/gates.h"
 #include "engine/point/result_file.h"
 #include "reports/tables/build_table.h"
 #include "reports/tables/builtin_tables.h"
 #include "reports/tables/csv.h"
+#include "reports/tables/gates.h"
 #include "reports/tables/json.h"
 #include "reports/tables/markdown.h"
 #include "reports/tables/provenance.h"
@@ -219,6 +221,16 @@ void check_tables(const Json& spec) {
   for (std::size_t i = 0; i < declarations.size(); ++i)
     for (const std::string& name : declarations[i].names())
       if (name != "*") require_name(records, name, fmt::format("spec.tables[{}]", i));
+  if (spec.is_object() && spec.contains("gates"))
+    for (const Gate& gate : read_gates(spec["gates"], "spec.gates")) require_name(records, gate.metric, gate.place);
+}
+
+GateSummary gate_summary(const ResultFile& file) {
+  const std::vector<Record> records = records_of(file);
+  std::vector<const Record*> points;
+  for (const Record& record : records) points.push_back(&record);
+  const auto verdicts = judge_gates(file.spec, points, swept_fields(file.spec, points));
+  return verdicts ? GateSummary{verdicts->failed, verdicts->headline()} : GateSummary{};
 }
 
 std::string report_name(const ResultFile& file) {
@@ -256,6 +268,8 @@ ReportParts report_parts(const ResultFile& file, const ReportOptions& options) {
     parts.tables.push_back(std::move(built.table));
   }
   parts.not_shown = parts.chosen.size() - shown.size();
+  const bool whole = options.columns.empty() && options.tables.empty();
+  if (auto gates = judge_gates(file.spec, parts.chosen, parts.swept); gates && whole) parts.tables.push_back(std::move(gates->table));
   return parts;
 }
 

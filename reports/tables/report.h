@@ -19,8 +19,16 @@ struct ReportOptions {
   std::vector<std::string> filters;  // field=value; a field twice: either value
 };
 
-// Refuses a spec whose "tables" could not be printed, so that it is found before a sweep and not after it.
+// Refuses a spec whose "tables" could not be printed or whose "gates" could not be judged, so that it is found before a sweep and not after
+// it.
 void check_tables(const nlohmann::ordered_json& spec);
+
+// How the points meet the spec's "gates".
+struct GateSummary {
+  int failed = 0;
+  std::string headline;  // empty: there are none
+};
+GateSummary gate_summary(const ResultFile& file);
 
 std::string render_report(const ResultFile& file, const ReportOptions& options);
 

@@ -175,3 +175,22 @@ TEST_CASE("published figures: a sweep and a report print them beside ours, sever
   CHECK_THAT(refused.err, Contains("bad.json: $.published.rows[0].where] picks none of the 1 points"));
   CHECK_FALSE(fs::exists(room / "b"));
 }
+
+TEST_CASE("a sweep whose points do not meet the gates of its spec says so and ends with 1") {
+  const Room room;
+  room.put("gated.json", R"({"model": "gpt-bytes-tiny", "seq": 64, "global_batch": 2, "sweep": {"tp": [1, 2]},
+                             "gates": [{"iteration_ms": {"at_most": 1e6}}, {"where": {"tp": 2}, "world": {"at_least": 4}}]})");
+  const Run failed = room.shell("$M sweep gated.json --on sim:8xH100-SXM5-80GB --out o --quiet");
+  CHECK(failed.code == 1);
+  CHECK_THAT(failed.err, Contains("gates: 1 of 3 failed: world 2 is less than 4 (tp 2)"));
+  CHECK_THAT(failed.out, Contains("## Gates") && Contains("FAILED"));
+  const Run met = room.shell("$M sweep gated.json --on sim:8xH100-SXM5-80GB --out m --quiet --filter tp=1");
+  CHECK(met.code == 0);
+  CHECK_THAT(met.err, Contains("gates: the only one is met"));
+  // A search looks for layouts of the same model, to which no gate is put.
+  room.put("job.json", R"({"model": "gpt-bytes-tiny", "seq": 64, "global_batch": 2, "gates": {"iteration_ms": {"at_most": 1e-9}}})");
+  const Run search = room.shell("$M search job.json --on sim:2xH100-SXM5-80GB --out s");
+  INFO(search.err);
+  CHECK(search.code == 0);
+  CHECK_THAT(search.out, !Contains("Gates"));
+}
