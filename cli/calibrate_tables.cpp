@@ -31,7 +31,7 @@ class AloneWorld final : public World {
   explicit AloneWorld(World& job) : job_(job) {}
   int rank() const override { return 0; }
   int size() const override { return 1; }
-  std::unique_ptr<Group> group(Device& device, const std::string& name, const std::vector<int>& members) override {
+  std::unique_ptr<Group> group(Device& device, const GroupName& name, const std::vector<int>& members) override {
     return job_.group(device, name, members.empty() ? members : std::vector<int>{job_.rank()});
   }
 

@@ -148,7 +148,7 @@ double busiest_of(const StepTapes& tapes) {
     }
   double most = std::max(copies[0], copies[1]);
   for (std::size_t g = 0; g < busy.size(); ++g)
-    if (tapes.groups[g].name.find("dp") != std::string::npos) most = std::max(most, busy[g]);
+    if (!(tapes.groups[g].axes & Axes{Axis::dp, Axis::edp, Axis::dp_replicate}).empty()) most = std::max(most, busy[g]);
   return most;
 }
 

@@ -3,6 +3,8 @@
 #include <map>
 #include <set>
 
+#include "engine/sim/player.h"
+
 namespace mbench::search {
 namespace {
 
@@ -10,72 +12,40 @@ using sim::ClockEvent;
 using sim::StepTapes;
 using sim::Tape;
 
-// The stream's way through a run of actions that nobody holds up: neither the host, nor other ranks, nor what was started
-// before. A collective that is started begins no earlier than the stream has got there and its group's stream is free, and what
-// waits for it goes on no earlier than it has ended; so the part of it that the kernels between cannot hide counts. In a layer all
-// that is started is waited for, so that the times of layers add up.
-class Alone {
- public:
-  explicit Alone(const Tape& tape, bool progress_in_calls) : progress_in_calls_(progress_in_calls) {
-    for (auto e = tape.clock.rbegin(); e != tape.clock.rend(); ++e) {
-      if (e->kind == ClockEvent::Kind::wait) waited_for_.insert(e->pending);
-      // By what begins behind it, too.
-      const bool behind = e->kind == ClockEvent::Kind::start && e->after != ClockEvent::kNone;
-      if (behind && waited_for_.contains(e->pending)) waited_for_.insert(e->after);
-    }
+// What is started in these actions and waited for in them, too by what begins behind it.
+std::set<std::uint32_t> waited_for(const Tape& tape) {
+  std::set<std::uint32_t> waited;
+  for (auto e = tape.clock.rbegin(); e != tape.clock.rend(); ++e) {
+    if (e->kind == ClockEvent::Kind::wait) waited.insert(e->pending);
+    const bool behind = e->kind == ClockEvent::Kind::start && e->after != ClockEvent::kNone;
+    if (behind && waited.contains(e->pending)) waited.insert(e->after);
   }
-  double now() const { return now_; }
-  void kernel(double seconds) { now_ += seconds; }
-  void collective(const ClockEvent& e) { now_ = occupy(e); }
-  void start(const ClockEvent& e) {
-    if (!waited_for_.contains(e.pending)) return;  // by a later action, which may find it done
-    const auto before = pending_.find(e.after);
-    if (before != pending_.end() && progress_in_calls_) now_ += before->second;
-    if (before != pending_.end() && !progress_in_calls_) {
-      double& free = free_[e.group];
-      free = std::max(free, before->second);
-    }
-    // What makes progress in calls alone takes its time where it is waited for.
-    pending_[e.pending] = progress_in_calls_ ? e.seconds : occupy(e);
-  }
-  void wait(const ClockEvent& e) {
-    const auto found = pending_.find(e.pending);
-    if (found == pending_.end()) return;
-    now_ = progress_in_calls_ ? now_ + found->second : std::max(now_, found->second);
-  }
+  return waited;
+}
 
- private:
-  double occupy(const ClockEvent& e) {
-    double& free = free_[e.group];
-    return free = std::max(now_, free) + e.seconds;
-  }
-
-  bool progress_in_calls_;
-  double now_ = 0;
-  std::set<std::uint32_t> waited_for_;
-  std::map<std::uint32_t, double> pending_;  // when they end
-  std::map<std::uint16_t, double> free_;     // when a group's stream is
-};
-
-Busy busy_of(const Tape& tape, const HostTimes& times) {
+// Of the device: its stream's way through the actions where nobody holds it up, neither the host, nor other ranks, nor what was started
+// before; a collective slows no kernel. Of what is started and waited for the part that the kernels between cannot hide counts; what a
+// later action waits for, that may find done. In a layer all that is started is waited for, so that the times of layers add up.
+Busy busy_of(const StepTapes& tapes, const Tape& tape, const HostTimes& times) {
+  HostTimes idle_host;
+  idle_host.tensor_collectives_block = times.tensor_collectives_block;
+  idle_host.progress_in_calls = times.progress_in_calls;
+  sim::Player device(tapes, idle_host);
+  const std::set<std::uint32_t> waited = waited_for(tape);
   Busy busy;
-  Alone stream(tape, times.progress_in_calls);
   for (const ClockEvent& e : tape.clock) {
     switch (e.kind) {
       case ClockEvent::Kind::kernel:
-        stream.kernel(e.seconds);
+        device.play(e);
         busy.host += times.launch * e.times;
         break;
       case ClockEvent::Kind::collective:
-        stream.collective(e);
-        busy.host += times.collective * e.times;
-        break;
       case ClockEvent::Kind::start:
-        stream.start(e);
+        if (e.kind == ClockEvent::Kind::collective || waited.contains(e.pending)) device.run(e, device.enter(e));
         busy.host += times.collective * e.times;
         break;
       case ClockEvent::Kind::wait:
-        stream.wait(e);
+        device.play(e);
         break;
       case ClockEvent::Kind::host_work:
         busy.host += times.of(e.work) * e.times;
@@ -84,7 +54,7 @@ Busy busy_of(const Tape& tape, const HostTimes& times) {
         break;
     }
   }
-  busy.device = stream.now();
+  busy.device = device.clock().now();
   return busy;
 }
 
@@ -118,8 +88,8 @@ Stage stage_of(const StepTapes& tapes, const HostTimes& times) {
   // gradients where others add, and the last reduces them.
   const Tape& forward = tapes.actions.at({Action::Kind::forward, 0}).last;
   const auto& backward = tapes.actions.at({Action::Kind::backward, 0});
-  const Busy first = busy_of(backward.first, times), last = busy_of(backward.last, times);
-  return {busy_of(forward, times), {std::min(first.device, last.device), std::min(first.host, last.host)}, kept_by(forward)};
+  const Busy first = busy_of(tapes, backward.first, times), last = busy_of(tapes, backward.last, times);
+  return {busy_of(tapes, forward, times), {std::min(first.device, last.device), std::min(first.host, last.host)}, kept_by(forward)};
 }
 
 }  // namespace mbench::search

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "engine/base/axis.h"
+
 namespace mbench {
 
 enum class TimePart : std::uint8_t {
@@ -37,13 +39,13 @@ constexpr std::string_view name_of(TimePart part) {
   return kTimePartNames[static_cast<std::size_t>(part)];
 }
 
-// Of the collectives of a group with this name: that of its axes, joined by " x ", as engine/nn/groups.h makes them.
-constexpr TimePart communication_of(std::string_view group) {
-  if (group == "tp" || group == "etp") return TimePart::communication_tp;
-  if (group == "cp") return TimePart::communication_cp;
-  if (group == "dp" || group == "edp" || group == "cp x dp" || group.ends_with("dp_replicate")) return TimePart::communication_dp;
-  if (group == "ep") return TimePart::communication_ep;
-  if (group == "pp" || group == "first and last stage") return TimePart::communication_pp;
+// Of the collectives of a group whose ranks differ in these axes alone. Groups of no axes are all ranks, or none of a mesh.
+constexpr TimePart communication_of(Axes axes) {
+  if (axes.within(kTensorAxes)) return TimePart::communication_tp;
+  if (axes == Axes{Axis::cp}) return TimePart::communication_cp;
+  if (axes.within(kDataAxes)) return TimePart::communication_dp;
+  if (axes == Axes{Axis::ep}) return TimePart::communication_ep;
+  if (axes == Axes{Axis::pp}) return TimePart::communication_pp;
   return TimePart::communication_other;
 }
 

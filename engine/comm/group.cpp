@@ -104,7 +104,7 @@ void Group::collective(std::string_view what, std::size_t bytes, const Call& cal
   enqueue(device_, [this, what, bytes, call] {
     Meter& meter = device_.meter();
     meter.communication_bytes += static_cast<double>(bytes);
-    Stopwatch watch(device_, meter.communication_seconds, exposed(part_), name_, what);
+    Stopwatch watch(device_, meter.communication_seconds, exposed(part_), name_.text, what);
     call();
   });
 }
@@ -116,8 +116,8 @@ std::unique_ptr<Pending> Group::started(std::string_view start, std::string_view
   return begin(device_, [this, start, wait, bytes, call]() -> std::unique_ptr<Pending> {
     Meter& meter = device_.meter();
     meter.communication_bytes += static_cast<double>(bytes);
-    Stopwatch watch(device_, meter.communication_seconds, exposed(part_), name_, start);
-    return std::make_unique<TimedPending>(call(), device_, meter.communication_seconds, exposed(part_), name_, wait);
+    Stopwatch watch(device_, meter.communication_seconds, exposed(part_), name_.text, start);
+    return std::make_unique<TimedPending>(call(), device_, meter.communication_seconds, exposed(part_), name_.text, wait);
   });
 }
 
@@ -148,10 +148,10 @@ std::unique_ptr<Pending> Group::do_start_all_reduce_after(std::unique_ptr<Pendin
 // `part` is apart from `whole`, or this rank's place in it.
 void Group::check_parts(std::string_view what, const Tensor& part, const Tensor& whole) const {
   if (whole.numel() != part.numel() * size_ || whole.dtype() != part.dtype())
-    fail(ErrorKind::internal, fmt::format("{} {}", name_, what), "sizes, got {} and {} over {} ranks",
+    fail(ErrorKind::internal, fmt::format("{} {}", name_.text, what), "sizes, got {} and {} over {} ranks",
          part.shape().str(), whole.shape().str(), size_);
   if (overlap(part, whole) && part.data() != whole.data() + static_cast<std::size_t>(rank_) * part.bytes())
-    fail(ErrorKind::internal, fmt::format("{} {}", name_, what),
+    fail(ErrorKind::internal, fmt::format("{} {}", name_.text, what),
          "{} lies within {} but not where the part of rank {} of {} does", part.shape().str(),
          whole.shape().str(), rank_, size_);
 }
@@ -214,7 +214,7 @@ Group::Rows Group::equal_rows(const Tensor& in, const Tensor& out) const {
     const std::vector<std::int64_t> part(static_cast<std::size_t>(size_), rows / size_);
     return {part, part, true};
   }
-  fail(ErrorKind::internal, fmt::format("{} all_to_all", name_),
+  fail(ErrorKind::internal, fmt::format("{} all_to_all", name_.text),
        "got {} and {}, need two tensors alike and apart, of equal parts for {} ranks", in.shape().str(),
        out.shape().str(), size_);
 }
@@ -231,7 +231,7 @@ Group::Rows Group::checked_rows(const Tensor& in, const Tensor& out, std::span<c
   const std::size_t me = static_cast<std::size_t>(rank_);
   if (!fits(in, send_rows) || !fits(out, receive_rows) || row != out.shape() || in.dtype() != out.dtype() ||
       overlap(in, out) || send_rows[me] != receive_rows[me])
-    fail(ErrorKind::internal, fmt::format("{} all_to_all", name_),
+    fail(ErrorKind::internal, fmt::format("{} all_to_all", name_.text),
          "got {} in rows {} and {} in rows {} on rank {}, need rows of the same shape, a count for each of "
          "{} ranks, as many to itself as from itself, and memory apart",
          in.shape().str(), fmt::join(send_rows, "+"), out.shape().str(), fmt::join(receive_rows, "+"), rank_,
@@ -290,7 +290,7 @@ void Group::do_forwarded_all_to_all(const std::vector<Parcel>& parcels, const Ro
 
 std::unique_ptr<Pending> Group::start_shift(const Tensor& in, const Tensor& out) {
   if (in.shape() != out.shape() || in.shape().rank() == 0 || in.dtype() != out.dtype() || overlap(in, out))
-    fail(ErrorKind::internal, fmt::format("{} shift", name_),
+    fail(ErrorKind::internal, fmt::format("{} shift", name_.text),
          "got {} and {}, need two tensors alike and apart", in.shape().str(), out.shape().str());
   if (size_ == 1) {
     device_.copy(in, out);
@@ -329,7 +329,7 @@ std::unique_ptr<Pending> Group::start_reduce(const Tensor& x, int root) {
 
 void Group::check_peer(std::string_view what, int peer) const {
   if (peer < 0 || peer >= size_ || peer == rank_)
-    fail(ErrorKind::internal, fmt::format("{} {}", name_, what), "rank, got {}, need another of {} than {}",
+    fail(ErrorKind::internal, fmt::format("{} {}", name_.text, what), "rank, got {}, need another of {} than {}",
          peer, size_, rank_);
 }
 
@@ -338,9 +338,9 @@ std::unique_ptr<Pending> Group::start_send(const Tensor& x, int to, int tag) {
   return begin(device_, [this, x, to, tag]() -> std::unique_ptr<Pending> {
     Meter& meter = device_.meter();
     meter.communication_bytes += static_cast<double>(x.bytes());
-    Stopwatch watch(device_, meter.communication_seconds, exposed(part_), name_, "start send");
+    Stopwatch watch(device_, meter.communication_seconds, exposed(part_), name_.text, "start send");
     return std::make_unique<TimedPending>(do_start_send(x, to, tag), device_, meter.bubble_seconds,
-                                          exposed(TimePart::bubble), name_, "wait send");
+                                          exposed(TimePart::bubble), name_.text, "wait send");
   });
 }
 
@@ -348,22 +348,22 @@ std::unique_ptr<Pending> Group::start_receive(const Tensor& x, int from, int tag
   check_peer("receive", from);
   return begin(device_, [this, x, from, tag]() -> std::unique_ptr<Pending> {
     double& seconds = device_.meter().bubble_seconds;
-    Stopwatch watch(device_, seconds, exposed(TimePart::bubble), name_, "start receive");
+    Stopwatch watch(device_, seconds, exposed(TimePart::bubble), name_.text, "start receive");
     return std::make_unique<TimedPending>(do_start_receive(x, from, tag), device_, seconds, TimePart::bubble,
-                                          name_, "wait receive");
+                                          name_.text, "wait receive");
   });
 }
 
 void Group::receive(const Tensor& x, int from, int tag) {
   check_peer("receive", from);
   enqueue(device_, [this, x, from, tag] {
-    Stopwatch watch(device_, device_.meter().bubble_seconds, exposed(TimePart::bubble), name_, "receive");
+    Stopwatch watch(device_, device_.meter().bubble_seconds, exposed(TimePart::bubble), name_.text, "receive");
     do_start_receive(x, from, tag)->wait();
   });
 }
 
 void Group::barrier() {
-  check(!device_.recording(), name_, "a barrier of hosts within a step that is recorded");
+  check(!device_.recording(), name_.text, "a barrier of hosts within a step that is recorded");
   if (size_ > 1) do_barrier();
 }
 

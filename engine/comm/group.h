@@ -21,6 +21,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/base/axis.h"
 #include "engine/device/device.h"
 
 namespace mbench {
@@ -37,6 +38,16 @@ class Pending {
   virtual Pending& made() { return *this; }
 };
 
+// What a group is: its name in messages and traces, and the axes of the mesh in which its ranks differ. A group that is no
+// axis's, such as the ranks of a host, has none.
+struct GroupName {
+  std::string text;
+  Axes axes;
+  GroupName(Axes over) : text(str(over)), axes(over) {}
+  GroupName(std::string name, Axes over = {}) : text(std::move(name)), axes(over) {}
+  GroupName(const char* name, Axes over = {}) : text(name), axes(over) {}
+};
+
 // Of host_gather: all ranks get what was gathered.
 inline constexpr int kEveryRank = -1;
 
@@ -44,10 +55,10 @@ class Group {
  public:
   using Bytes = std::vector<std::byte>;
 
-  Group(Device& device, std::string name, int rank, int size)
+  Group(Device& device, GroupName name, int rank, int size)
       : device_(device),
         name_(std::move(name)),
-        part_(communication_of(name_)),
+        part_(communication_of(name_.axes)),
         rank_(rank),
         size_(size) {}
   virtual ~Group() = default;
@@ -56,7 +67,9 @@ class Group {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  const std::string& name() const { return name_; }
+  const std::string& name() const { return name_.text; }
+  const GroupName& named() const { return name_; }
+  Axes axes() const { return name_.axes; }
 
   // What start_...() gives is the same, not waited for: it overlaps with what is enqueued until wait().
 
@@ -170,7 +183,7 @@ class Group {
   std::optional<TimePart> exposed(TimePart part) const { return device_waits() ? std::optional(part) : std::nullopt; }
 
   Device& device_;
-  std::string name_;
+  GroupName name_;
   TimePart part_;  // that its collectives are
   int rank_, size_;
 };
@@ -184,8 +197,7 @@ class World {
   // The group of `members` (ranks of this world, in order, this rank among them). Every rank of the world
   // calls it in the same order of groups, that of all ranks first; one that is in no group of that name gives
   // no members, and gets null.
-  virtual std::unique_ptr<Group> group(Device& device, const std::string& name,
-                                       const std::vector<int>& members) = 0;
+  virtual std::unique_ptr<Group> group(Device& device, const GroupName& name, const std::vector<int>& members) = 0;
 };
 
 }  // namespace mbench

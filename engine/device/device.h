@@ -67,6 +67,8 @@ class Device {
   // Whether an op has ended when its call returns, so that the wall clock around the call is its time.
   virtual bool immediate() const = 0;
   virtual void host_work(HostWork, int /*times*/ = 1) {}
+  // A phase of the step that is not an action of its schedule begins, or ends: a literal.
+  virtual void phase(const char* /*name*/, bool /*begins*/) {}
   // Whether what is enqueued now is part of one call of the framework's (OneCall).
   bool in_one_call() const { return calls_ > 0; }
   // Starts to read the device's sensors; null where it has none that can be read.
@@ -137,7 +139,13 @@ class Span {
     name_ = std::string(make_name());
     begin_ = device.now();
   }
+  // A phase of that name, a literal.
+  Span(Device& device, const char* phase) : Span(device, Track::phase, [&] { return phase; }) {
+    phase_ = phase;
+    device.phase(phase, true);
+  }
   ~Span() {
+    if (phase_) device_.phase(phase_, false);
     if (Timeline* t = device_.timeline(); t && !name_.empty()) t->add(track_, name_, begin_, device_.now());
   }
   Span(const Span&) = delete;
@@ -148,6 +156,7 @@ class Span {
   Track::Kind track_;
   std::string name_;
   double begin_ = 0;
+  const char* phase_ = nullptr;
 };
 
 }  // namespace mbench

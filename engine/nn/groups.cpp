@@ -37,12 +37,12 @@ Groups::Groups(Device& device, World& world, const Mesh& mesh, bool experts)
     const Axes real = mesh.real(set);
     const bool of_experts = !(real & (kExpertAxes - kDenseAxes)).empty();
     if (by_axes_.contains(real) || (of_experts && !experts)) continue;
-    by_axes_[real] = world.group(device, real.empty() ? "self" : str(real), mesh.members(rank_, real));
+    by_axes_[real] = world.group(device, real.empty() ? GroupName("self") : GroupName(real), mesh.members(rank_, real));
   }
   const std::vector<int> stages = mesh.members(rank_, {Axis::pp});
   if (stages.size() == 1) return;
   const bool end = rank_ == stages.front() || rank_ == stages.back();
-  embedding_ = world.group(device, "first and last stage",
+  embedding_ = world.group(device, {"first and last stage", {Axis::pp}},
                            end ? std::vector<int>{stages.front(), stages.back()} : std::vector<int>());
 }
 

@@ -8,50 +8,11 @@
 // dp_replicate is the same axis in both factorisations.
 #pragma once
 #include <array>
-#include <cstdint>
-#include <initializer_list>
-#include <string>
-#include <string_view>
 #include <vector>
 
+#include "engine/base/axis.h"
+
 namespace mbench {
-
-// Of a factorisation innermost first.
-enum class Axis : std::uint8_t { tp, cp, dp, etp, ep, edp, dp_replicate, pp };
-inline constexpr int kAxes = 8;
-std::string_view name_of(Axis axis);
-
-// A set of axes.
-class Axes {
- public:
-  constexpr Axes() = default;
-  constexpr Axes(std::initializer_list<Axis> axes) {
-    for (const Axis a : axes) bits_ |= bit(a);
-  }
-  constexpr bool has(Axis a) const { return (bits_ & bit(a)) != 0; }
-  constexpr bool empty() const { return bits_ == 0; }
-  constexpr void add(Axis a) { bits_ |= bit(a); }
-  constexpr Axes operator&(Axes other) const { return Axes(bits_ & other.bits_); }
-  constexpr Axes operator|(Axes other) const { return Axes(bits_ | other.bits_); }
-  constexpr Axes operator-(Axes other) const { return Axes(bits_ & ~other.bits_); }
-  constexpr bool operator==(const Axes&) const = default;
-  constexpr bool operator<(Axes other) const { return bits_ < other.bits_; }
-  std::vector<Axis> list() const;  // innermost first
-
- private:
-  constexpr explicit Axes(unsigned bits) : bits_(bits) {}
-  static constexpr unsigned bit(Axis a) { return 1u << static_cast<unsigned>(a); }
-  unsigned bits_ = 0;
-};
-inline constexpr Axes kDenseAxes{Axis::tp, Axis::cp, Axis::dp, Axis::dp_replicate, Axis::pp};
-inline constexpr Axes kExpertAxes{Axis::etp, Axis::ep, Axis::edp, Axis::dp_replicate, Axis::pp};
-// Along which the samples of a step are split.
-inline constexpr Axes kBatchAxes{Axis::dp, Axis::dp_replicate};
-// Along which the tokens of a step are split, and no weight.
-inline constexpr Axes kDataAxes{Axis::cp, Axis::dp, Axis::edp, Axis::dp_replicate};
-// Of those, the ones over which model state may be sharded; along the other there are copies of it.
-inline constexpr Axes kStateAxes{Axis::cp, Axis::dp, Axis::edp};
-std::string str(Axes axes);  // "tp x pp"; "none"
 
 class Mesh {
  public:

@@ -12,6 +12,11 @@ Flow Plan::whole_share() const {
   return flow;
 }
 
+std::string phase_name(const Action& a) {
+  return a.chunk == 0 ? fmt::format("{} {}", name_of(a.kind), a.micro)
+                      : fmt::format("{} {} of chunk {}", name_of(a.kind), a.micro, a.chunk);
+}
+
 std::string_view name_of(Action::Kind kind) {
   static constexpr std::string_view names[] = {"receive activation", "forward",  "send activation",
                                                "receive gradient",   "backward", "send gradient"};

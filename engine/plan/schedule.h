@@ -4,6 +4,7 @@
 // same stage, a fixed place, so that memory does not depend on timing. Under this rule none of the schedules
 // deadlocks even where every send waits for its receive (a test proves it).
 #pragma once
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -26,5 +27,7 @@ struct Action {
 using Schedule = std::vector<Action>;
 
 std::string_view name_of(Action::Kind kind);
+// As a phase of a trace: "forward 3" or, where a stage has several chunks, "forward 3 of chunk 1".
+std::string phase_name(const Action& action);
 
 }  // namespace mbench

@@ -64,8 +64,7 @@ class CudaWorld final : public World {
   }
   int rank() const override { return host_.rank(); }
   int size() const override { return host_.size(); }
-  std::unique_ptr<Group> group(Device& device, const std::string& name,
-                               const std::vector<int>& members) override {
+  std::unique_ptr<Group> group(Device& device, const GroupName& name, const std::vector<int>& members) override {
     return nccl_ ? nccl_->group(device, name, members) : staged_.group(device, name, members);
   }
 

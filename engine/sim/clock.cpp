@@ -38,6 +38,26 @@ Interval VirtualClock::kernel(double seconds, TimePart part, bool called) {
   return {begin, compute_};
 }
 
+double VirtualClock::enter(const CollectiveCall& call) {
+  // What makes progress in calls alone is waited for before another call begins.
+  if (call.behind && times_.progress_in_calls) wait_for(*call.behind, call.part);
+  if (call.called) host(times_.collective);
+  const double ready = std::max(now(), at(call.stream).free);
+  return call.behind && !times_.progress_in_calls ? std::max(ready, call.behind->end) : ready;
+}
+
+Interval VirtualClock::run(const CollectiveCall& call, double begin) {
+  const Interval span{begin, at(call.stream).free = begin + call.seconds};
+  const bool waits = !call.started || (call.over_tp && times_.tensor_collectives_block);
+  if (waits) {
+    if (call.meets) wait_until(span.begin, TimePart::bubble);
+    wait_until(span.end, call.part);
+  } else if (call.slows && !times_.progress_in_calls) {
+    beside_ = {call.behind ? call.behind->begin : span.begin, span.end};
+  }
+  return span;
+}
+
 VirtualClock::Standing VirtualClock::standing(double host_work) const {
   const double at = now();
   if (together_ || beside_.end > at || copies_free_[0] > at || copies_free_[1] > at) return Standing::other;

@@ -48,6 +48,19 @@ struct Interval {
   double begin = 0, end = 0;
 };
 
+// A collective as the clock of one of its ranks meets it.
+struct CollectiveCall {
+  int stream = 0;      // of its group
+  double seconds = 0;  // from when all ranks have got there
+  TimePart part{};
+  bool started = false;             // the compute stream does not wait for it yet
+  bool over_tp = false;             // whose stream a framework may make wait at once (HostTimes::tensor_collectives_block)
+  bool called = true;               // by a call of its own of the host
+  bool slows = true;                // the kernels that run while it does
+  bool meets = false;               // ranks that do other things: what the stream waits for them is a bubble
+  const Interval* behind = nullptr; // a collective that it begins after, though nothing has waited for that
+};
+
 class VirtualClock {
  public:
   explicit VirtualClock(const HostTimes& times) : times_(times) {}
@@ -73,20 +86,12 @@ class VirtualClock {
     return static_cast<int>(streams_.size()) - 1;
   }
   const Track& track(int stream) const { return at(stream).track; }
-  // The host enqueues a collective, `called` by a call of its own: when it could begin, were this the only rank. It waits for the
-  // compute stream.
-  double enqueue(int stream, bool called = true) {
-    if (called) host(times_.collective);
-    return std::max(now(), at(stream).free);
-  }
-  // It begins then.
-  Interval occupy(int stream, double begin, double seconds) {
-    return {begin, at(stream).free = begin + seconds};
-  }
-  // A collective that runs beside the kernels to come.
-  void overlap(Interval collective) {
-    if (!times_.progress_in_calls) beside_ = collective;
-  }
+  // The host enqueues a collective: when it could begin, were this the only rank. It waits for the compute stream, for its own and for
+  // what it comes behind.
+  double enter(const CollectiveCall& call);
+  // It begins then, which is when the last rank could: when it runs. The compute stream waits for it, or it overlaps with the kernels
+  // to come.
+  Interval run(const CollectiveCall& call, double begin);
   // The compute stream waits for a collective that was started.
   void wait_for(Interval collective, TimePart part) {
     if (!times_.progress_in_calls) return wait_until(collective.end, part);

@@ -52,10 +52,10 @@ double seconds_of(CostModel& costs, const ops::AttentionGrad& op) { return atten
 
 template <class Op>
 void SimDevice::charge(const Op& op) {
-  if (host_of_) return host_of_->charge_host(op.cost(), part_of<Op>(), Op::name);
+  if (host_of_) return host_of_->charge_host(op.cost(), part_of<Op>(), Op::name.data());
   const bool called = charges_kernel();
   if (tape_)
-    return record_kernel(costs_ ? whole_ticks(seconds_of(*costs_, op)) : 0, op.cost(), part_of<Op>(), called);
+    return record_kernel(Op::name.data(), costs_ ? whole_ticks(seconds_of(*costs_, op)) : 0, op.cost(), part_of<Op>(), called);
   if (!clock_) return;
   const Interval span = clock_->kernel(whole_ticks(seconds_of(*costs_, op)), part_of<Op>(), called);
   if (timeline()) timeline()->add(Track::compute, Op::name, span.begin, span.end);
@@ -114,7 +114,7 @@ void SimDevice::do_copy(const Tensor& from, const Tensor& to) {
 void SimDevice::taken(const Tensor& made) {
   if (!costs_ || !costs_->fills() || made.bytes() == 0) return;
   const double seconds = whole_ticks(costs_->fill_seconds(static_cast<double>(made.bytes())));
-  if (tape_) return record_kernel(seconds, {}, TimePart::elementwise, false);
+  if (tape_) return record_kernel("fill", seconds, {}, TimePart::elementwise, false);
   if (!clock_) return;
   const Interval span = clock_->kernel(seconds, TimePart::elementwise, false);
   if (timeline()) timeline()->add(Track::compute, "fill", span.begin, span.end);
@@ -124,10 +124,11 @@ std::unique_ptr<Device> SimDevice::open_host() {
   return std::unique_ptr<Device>(new SimDevice(*this, costs_ ? costs_->host_memory() : 0));
 }
 
-void SimDevice::charge_host(const Cost& cost, TimePart part, std::string_view name) {
+void SimDevice::charge_host(const Cost& cost, TimePart part, const char* name) {
   if (tape_) {
     ClockEvent event{ClockEvent::Kind::host_kernel, part};
     event.seconds = costs_ ? whole_ticks(costs_->host_seconds(cost)) : 0;
+    event.what = name;
     (*tape_)->clock.push_back(event);
   }
   if (!clock_) return;
@@ -167,6 +168,7 @@ std::unique_ptr<HostCopy> SimDevice::do_start_copy(CopyWay way, const Tensor& fr
     event.group = static_cast<std::uint16_t>(way);
     event.seconds = seconds;
     event.pending = copies_;
+    event.what = "copy";
     (*tape_)->clock.push_back(event);
     return std::make_unique<Copy>(*this, copies_++, 0);
   }
@@ -176,10 +178,11 @@ std::unique_ptr<HostCopy> SimDevice::do_start_copy(CopyWay way, const Tensor& fr
   return std::make_unique<Copy>(*this, 0, span.end);
 }
 
-void SimDevice::record_kernel(double seconds, const Cost& cost, TimePart part, bool called) {
+void SimDevice::record_kernel(const char* what, double seconds, const Cost& cost, TimePart part, bool called) {
   ClockEvent event{ClockEvent::Kind::kernel, part};
   event.seconds = seconds;
   event.times = called ? 1 : 0;
+  event.what = what;
   if (cost.matmul) event.flops = cost.flops - cost.epilogue;
   (*tape_)->clock.push_back(event);
 }
@@ -202,6 +205,13 @@ float SimDevice::read(const Tensor&, float declared) {
 
 void SimDevice::read(const Tensor&, std::span<std::byte>) {
   fail(ErrorKind::internal, "sim", "values read from a device that has none");
+}
+
+void SimDevice::phase(const char* name, bool begins) {
+  if (!tape_) return;
+  ClockEvent event{begins ? ClockEvent::Kind::span_begins : ClockEvent::Kind::span_ends};
+  event.what = name;
+  (*tape_)->clock.push_back(event);
 }
 
 void SimDevice::host_work(HostWork work, int times) {

@@ -38,6 +38,7 @@ class SimDevice final : public Device {
   double now() const override { return clock_ ? clock_->now() : 0; }
   bool immediate() const override { return false; }
   void host_work(HostWork work, int times) override;
+  void phase(const char* name, bool begins) override;
   // How many copies to or from the host have been recorded.
   std::uint32_t copies() const { return copies_; }
 
@@ -58,8 +59,8 @@ class SimDevice final : public Device {
   friend void compute(SimDevice& device, const Op& op);
   template <class Op>
   void charge(const Op& op);
-  void record_kernel(double seconds, const Cost& cost, TimePart part, bool called);
-  void charge_host(const Cost& cost, TimePart part, std::string_view name);
+  void record_kernel(const char* what, double seconds, const Cost& cost, TimePart part, bool called);
+  void charge_host(const Cost& cost, TimePart part, const char* name);
 
   std::string name_;
   std::unique_ptr<CostModel> costs_;

@@ -46,63 +46,62 @@ class RecordedReceive final : public Pending {
 
 class RecordingGroup final : public Group {
  public:
-  RecordingGroup(Device& device, const std::string& name, int rank, const std::vector<int>& members,
+  RecordingGroup(Device& device, const GroupName& name, int rank, const std::vector<int>& members,
                  const Links* links, RecordedGroups& recorded, std::uint16_t number)
       : Group(device, name, rank, static_cast<int>(members.size())),
         links_(links),
         recorded_(recorded),
-        number_(number),
-        part_(communication_of(name)) {
+        number_(number) {
     if (links_) reach_ = links_->reach(members);
   }
   int ranks_on_node() const override { return links_ ? reach_.per_node : size(); }
 
  protected:
-  void do_all_reduce(const Tensor& x, ReduceOp) override { add(Kind::collective, spent(Call::all_reduce, x)); }
-  std::unique_ptr<Pending> do_start_all_reduce(const Tensor& x) override { return start(spent(Call::start_all_reduce, x)); }
+  void do_all_reduce(const Tensor& x, ReduceOp) override { add("all_reduce", Kind::collective, spent(Call::all_reduce, x)); }
+  std::unique_ptr<Pending> do_start_all_reduce(const Tensor& x) override { return start("all_reduce", spent(Call::start_all_reduce, x)); }
   std::unique_ptr<Pending> do_start_all_reduce_after(std::unique_ptr<Pending> before, const Tensor& x) override {
     const auto* first = dynamic_cast<const RecordedPending*>(&before->made());
     if (!first) return Group::do_start_all_reduce_after(std::move(before), x);
-    auto pending = start(spent(Call::start_all_reduce, x));
+    auto pending = start("all_reduce", spent(Call::start_all_reduce, x));
     recorded_.now->clock.back().after = first->number();
     return pending;
   }
-  void do_all_gather(const Tensor&, const Tensor& out) override { add(Kind::collective, spent(Call::all_gather, out)); }
-  void do_reduce_scatter(const Tensor& in, const Tensor&) override { add(Kind::collective, spent(Call::reduce_scatter, in)); }
+  void do_all_gather(const Tensor&, const Tensor& out) override { add("all_gather", Kind::collective, spent(Call::all_gather, out)); }
+  void do_reduce_scatter(const Tensor& in, const Tensor&) override { add("reduce_scatter", Kind::collective, spent(Call::reduce_scatter, in)); }
   std::unique_ptr<Pending> do_start_all_gather(const Tensor&, const Tensor& out) override {
-    return start(spent(Call::all_gather, out));
+    return start("all_gather", spent(Call::all_gather, out));
   }
   std::unique_ptr<Pending> do_start_reduce_scatter(const Tensor& in, const Tensor&) override {
-    return start(spent(Call::reduce_scatter, in));
+    return start("reduce_scatter", spent(Call::reduce_scatter, in));
   }
-  void do_broadcast(const Tensor& x, int) override { add(Kind::collective, spent(Call::broadcast, x)); }
-  void do_reduce(const Tensor& x, int) override { add(Kind::collective, spent(Call::reduce, x)); }
-  std::unique_ptr<Pending> do_start_broadcast(const Tensor& x, int) override { return start(spent(Call::broadcast, x)); }
-  std::unique_ptr<Pending> do_start_reduce(const Tensor& x, int) override { return start(spent(Call::reduce, x)); }
+  void do_broadcast(const Tensor& x, int) override { add("broadcast", Kind::collective, spent(Call::broadcast, x)); }
+  void do_reduce(const Tensor& x, int) override { add("reduce", Kind::collective, spent(Call::reduce, x)); }
+  std::unique_ptr<Pending> do_start_broadcast(const Tensor& x, int) override { return start("broadcast", spent(Call::broadcast, x)); }
+  std::unique_ptr<Pending> do_start_reduce(const Tensor& x, int) override { return start("reduce", spent(Call::reduce, x)); }
   std::unique_ptr<Pending> do_start_send(const Tensor&, int, int) override {
-    add(Kind::send, 0);
+    add("send", Kind::send, 0);
     return std::make_unique<SentAlready>();
   }
   std::unique_ptr<Pending> do_start_receive(const Tensor& x, int, int) override {
-    add(Kind::receive, 0).flops = bytes(x);
+    add("receive", Kind::receive, 0).flops = bytes(x);
     return std::make_unique<RecordedReceive>(recorded_);
   }
   void do_all_to_all(const Tensor& in, const Tensor&, const Rows& rows) override {
-    add(Kind::collective, all_to_all(Call::all_to_all, in, rows));
+    add("all_to_all", Kind::collective, all_to_all(Call::all_to_all, in, rows));
   }
   std::unique_ptr<Pending> do_start_all_to_all(const Tensor& in, const Tensor&, const Rows& rows) override {
-    return start(all_to_all(Call::start_all_to_all, in, rows));
+    return start("all_to_all", all_to_all(Call::start_all_to_all, in, rows));
   }
   void do_forwarded_all_to_all(const std::vector<Parcel>& parcels, const Rows& rows, std::int64_t node_rows) override {
-    add(Kind::collective, links_ ? links_->forwarded(row_bytes_of(parcels), rows.send, rows.receive, node_rows, reach_) : 0);
+    add("all_to_all", Kind::collective, links_ ? links_->forwarded(row_bytes_of(parcels), rows.send, rows.receive, node_rows, reach_) : 0);
   }
   // Within one call of the framework's, copy engines move it (Userbuffers' use_ce), beside which kernels are no slower.
   std::unique_ptr<Pending> do_start_shift(const Tensor& in, const Tensor&) override {
-    auto pending = start(spent(Call::shift, in));
+    auto pending = start("shift", spent(Call::shift, in));
     recorded_.now->clock.back().slows = !device().in_one_call();
     return pending;
   }
-  void do_barrier() override { add(Kind::barrier, 0); }
+  void do_barrier() override { add("barrier", Kind::barrier, 0); }
   // Values of the host decide what is done, and here there are none.
   double do_host_max(double value) override {
     recorded_.unknown = true;
@@ -119,32 +118,32 @@ class RecordingGroup final : public Group {
   double all_to_all(Call call, const Tensor& x, const Rows& rows) const {
     return links_ ? links_->all_to_all(call, row_bytes(x), rows.send, rows.receive, reach_) : 0;
   }
-  ClockEvent& add(Kind kind, double seconds) {
-    ClockEvent event{kind, part_, number_};
+  ClockEvent& add(const char* what, Kind kind, double seconds) {
+    ClockEvent event{kind, part(), number_};
+    event.what = what;
     event.seconds = seconds;
     event.times = device().in_one_call() ? 0 : 1;
     return recorded_.now->clock.emplace_back(event);
   }
-  std::unique_ptr<Pending> start(double seconds) {
-    add(Kind::start, seconds).pending = recorded_.pendings;
-    return std::make_unique<RecordedPending>(recorded_, recorded_.pendings++, part_);
+  std::unique_ptr<Pending> start(const char* what, double seconds) {
+    add(what, Kind::start, seconds).pending = recorded_.pendings;
+    return std::make_unique<RecordedPending>(recorded_, recorded_.pendings++, part());
   }
 
   const Links* links_;
   RecordedGroups& recorded_;
   std::uint16_t number_;
-  TimePart part_;
   Links::Reach reach_;
 };
 
 }  // namespace
 
-std::unique_ptr<Group> RecordingWorld::group(Device& device, const std::string& name,
-                                             const std::vector<int>& members) {
+std::unique_ptr<Group> RecordingWorld::group(Device& device, const GroupName& name, const std::vector<int>& members) {
+  const int number = recorded_.made++;
   if (members.empty()) return nullptr;
   const auto me = std::find(members.begin(), members.end(), rank_);
-  check(me != members.end(), "sim", "rank {} is not a member of group {}", rank_, name);
-  TapeGroup group{name, static_cast<int>(members.size()), {}};
+  check(me != members.end(), "sim", "rank {} is not a member of group {}", rank_, name.text);
+  TapeGroup group{name.text, name.axes, number, static_cast<int>(members.size()), {}};
   for (const int m : members) {
     const int c = classes_.of_rank[static_cast<std::size_t>(m)];
     if (std::find(group.classes.rbegin(), group.classes.rend(), c) == group.classes.rend())

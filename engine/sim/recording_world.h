@@ -11,6 +11,7 @@ namespace mbench::sim {
 struct RecordedGroups {
   Tape* now = nullptr;  // the tape that is written
   std::vector<TapeGroup> groups;
+  int made = 0;  // groups, those of other ranks too
   std::uint32_t pendings = 0;
   bool unknown = false;  // something was done that no tape has a word for
 };
@@ -22,8 +23,7 @@ class RecordingWorld final : public World {
       : rank_(rank), classes_(classes), links_(links), recorded_(recorded) {}
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(classes_.of_rank.size()); }
-  std::unique_ptr<Group> group(Device& device, const std::string& name,
-                               const std::vector<int>& members) override;
+  std::unique_ptr<Group> group(Device& device, const GroupName& name, const std::vector<int>& members) override;
 
  private:
   int rank_;

@@ -172,10 +172,10 @@ std::shared_ptr<const sim::Recording> recorded(const Point& p, const Plan& plan,
 
 // From the recorded micro batches; nothing where they do not stand for all, or where it takes a run to know which of
 // several ranks is full first.
-std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine& machine, sim::Recordings* recordings) {
+std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine& machine, const SimulateOptions& options) {
   const Links links(machine, peer_to_peer(p.env));
   const bool offloads = plan.state.optimizer_at == Residence::host;
-  const auto recording = recorded(p, plan, machine, links, recordings);
+  const auto recording = recorded(p, plan, machine, links, options.recordings);
   if (!recording) return std::nullopt;
   const auto& classes = recording->classes.classes;
   const auto host_of = [&](std::size_t c) -> const sim::StepTapes& { return recording->tapes.at(classes[c].kind); };
@@ -193,7 +193,8 @@ std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine
     add_libraries(m.peak, libraries);
     m.reserved += libraries;
   }
-  const auto times = sim::replay_time(plan, *recording, host_times(plan, machine), &links);
+  std::vector<Timeline> timelines;
+  const auto times = sim::replay_time(plan, *recording, host_times(plan, machine), &links, options.trace ? &timelines : nullptr);
 
   Simulation simulation;
   PointResult& r = simulation.result;
@@ -228,6 +229,11 @@ std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine
     TimeByPart parts = times[i].parts;
     most = std::max(most, at(parts, TimePart::products) + at(parts, TimePart::attention) + at(parts, TimePart::elementwise));
   }
+  // Of the first rank of each stage; replicas of one process do different things.
+  const int apart = plan.single_process ? 1 : ranks_of_stage;
+  if (options.trace)
+    for (int rank = 0; rank < plan.mesh.world(); rank += apart)
+      simulation.timeline_by_stage.push_back(timelines[static_cast<std::size_t>(recording->classes.of_rank[static_cast<std::size_t>(rank)])]);
   for (std::size_t i = 0; i < classes.size(); ++i) {
     add_memory(simulation, memory[i].peak, memory[i].reserved, classes[i].ranks);
     if (offloads)
@@ -241,7 +247,7 @@ std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine
 Simulation simulate_point(const Point& p, const Plan& plan, const Machine& machine, int devices, const SimulateOptions& options) {
   check_possible(p, plan, machine, devices);
   std::optional<Simulation> simulation;
-  if (options.replay && !options.trace) simulation = replay(p, plan, machine, options.recordings);
+  if (options.replay) simulation = replay(p, plan, machine, options);
   if (!simulation) simulation = run_all(p, plan, machine, options.trace);
   const double outside = static_cast<double>(machine.device.memory_outside_allocator >> 20);
   if (const auto& reserved = simulation->result.reserved_memory_mib)

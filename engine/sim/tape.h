@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/axis.h"
 #include "engine/base/host_work.h"
 #include "engine/base/time_part.h"
 #include "engine/device/arena.h"
@@ -29,7 +30,9 @@ struct ClockEvent {
     copy_wait,    // the stream waits for a copy
     copy_host_wait,  // the host does
     host_kernel,  // seconds, of the host's processor
-    host_work     // work, times
+    host_work,    // work, times
+    span_begins,  // a phase of the step, which a trace shows; clocks do nothing
+    span_ends
   } kind;
   TimePart part{};  // that a kernel is, or what the stream waits for
   std::uint16_t group = 0;
@@ -42,6 +45,8 @@ struct ClockEvent {
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   std::uint32_t after = kNone;
   bool slows = true;  // the kernels that run beside it
+  // In a trace: the op, the collective or the phase. A literal.
+  const char* what = "";
   bool operator==(const ClockEvent&) const = default;
 };
 
@@ -73,9 +78,12 @@ struct Tape {
 
 // A group of the ranks that are simulated: those of one class talk to their own peers, or classes meet.
 struct TapeGroup {
-  std::string name;
+  std::string name;  // in a trace
+  Axes axes;
+  int number = 0;  // among all groups, which every rank makes in the same order
   int size = 1;
   std::vector<int> classes;  // of the members, in order; one: nobody waits
+  bool meets() const { return classes.size() > 1; }
 };
 
 // A step of a rank. The first and the last micro batch are as they were recorded; those between do what the second did where it was

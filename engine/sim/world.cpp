@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <optional>
 
 namespace mbench {
 namespace {
@@ -60,15 +59,14 @@ class SimPending final : public Pending {
 // Collectives wait for the compute stream, and it for them unless they were only started.
 class SimGroup final : public Group {
  public:
-  SimGroup(Device& device, const std::string& name, int rank, std::vector<int> members, SimNetwork& network,
+  SimGroup(Device& device, const GroupName& name, int rank, std::vector<int> members, SimNetwork& network,
            const Links& links, VirtualClock& clock)
       : Group(device, name, rank, static_cast<int>(members.size())),
         members_(std::move(members)),
         network_(network),
         links_(links),
         clock_(clock),
-        stream_(clock.add_stream(name)),
-        part_(communication_of(name)),
+        stream_(clock.add_stream(name.text)),
         reach_(links.reach(members_)) {
     for (const int m : members_)
       if (const int s = network_.stage_of(m); stages_.empty() || stages_.back() != s) stages_.push_back(s);
@@ -84,9 +82,8 @@ class SimGroup final : public Group {
   }
   std::unique_ptr<Pending> do_start_all_reduce_after(std::unique_ptr<Pending> before, const Tensor& x) override {
     const auto* first = dynamic_cast<const SimPending*>(&before->made());
-    // What makes progress in calls alone is waited for before another call begins.
-    if (!first || clock_.times().progress_in_calls) return Group::do_start_all_reduce_after(std::move(before), x);
-    return started("all_reduce", spent(sim::Call::start_all_reduce, x), first->span());
+    if (!first) return Group::do_start_all_reduce_after(std::move(before), x);
+    return started("all_reduce", spent(sim::Call::start_all_reduce, x), &first->span());
   }
   void do_all_gather(const Tensor&, const Tensor& out) override {
     blocking("all_gather", spent(sim::Call::all_gather, out));
@@ -111,7 +108,7 @@ class SimGroup final : public Group {
   }
   // As RecordingGroup's.
   std::unique_ptr<Pending> do_start_shift(const Tensor& in, const Tensor&) override {
-    return started("shift", spent(sim::Call::shift, in), std::nullopt, !device().in_one_call());
+    return started("shift", spent(sim::Call::shift, in), nullptr, !device().in_one_call());
   }
   void do_broadcast(const Tensor& x, int) override {
     blocking("broadcast", spent(sim::Call::broadcast, x));
@@ -216,33 +213,26 @@ class SimGroup final : public Group {
     return network_.meet(name(), stages_, stage(rank()), std::move(values));
   }
 
-  void wait_for(double time) { clock_.wait_until(time, part_); }
+  void wait_for(double time) { clock_.wait_until(time, part()); }
 
-  // A collective that the compute stream waits for, first for members of other stages.
-  void blocking(std::string_view what, double seconds) {
-    const double end = collective(what, seconds);
-    if (stages_.size() > 1) clock_.wait_until(end - seconds, TimePart::bubble);
-    wait_for(end);
+  CollectiveCall call(double seconds) {
+    CollectiveCall c{stream_, seconds, part()};
+    c.over_tp = axes() == Axes{Axis::tp};
+    c.called = !device().in_one_call();
+    c.meets = stages_.size() > 1;
+    return c;
   }
-
-  // Enqueues a collective and returns when it ends: all members have got there, the group's stream is free, and what it waits
-  // for has ended.
-  double collective(std::string_view what, double seconds, double after = 0) {
-    const double ready = std::max(clock_.enqueue(stream_, !device().in_one_call()), after);
-    const Interval span = clock_.occupy(stream_, do_host_max(ready), seconds);
+  // All members have to get there.
+  Interval run(std::string_view what, const CollectiveCall& call) {
+    const Interval span = clock_.run(call, do_host_max(clock_.enter(call)));
     trace(what, span.begin, span.end);
-    return span.end;
+    return span;
   }
-
-  // A collective that the compute stream does not wait for yet; what it comes after and itself run beside the kernels to come.
-  std::unique_ptr<Pending> started(std::string_view what, double seconds, std::optional<Interval> before = std::nullopt,
-                                   bool slows = true) {
-    const double end = collective(what, seconds, before ? before->end : 0);
-    if (clock_.times().tensor_collectives_block && name() == "tp")
-      wait_for(end);
-    else if (slows)
-      clock_.overlap({before ? before->begin : end - seconds, end});
-    return std::make_unique<SimPending>(clock_, Interval{end - seconds, end}, part_);
+  void blocking(std::string_view what, double seconds) { run(what, call(seconds)); }
+  std::unique_ptr<Pending> started(std::string_view what, double seconds, const Interval* behind = nullptr, bool slows = true) {
+    CollectiveCall c = call(seconds);
+    c.started = true, c.slows = slows, c.behind = behind;
+    return std::make_unique<SimPending>(clock_, run(what, c), part());
   }
 
   void trace(std::string_view what, double begin, double end) {
@@ -255,7 +245,6 @@ class SimGroup final : public Group {
   const Links& links_;
   VirtualClock& clock_;
   int stream_;
-  TimePart part_;
   Links::Reach reach_;
   std::vector<int> stages_;                   // of the members, in order
   std::map<std::pair<int, int>, Box> boxes_;  // by sender and tag
@@ -263,11 +252,10 @@ class SimGroup final : public Group {
 
 }  // namespace
 
-std::unique_ptr<Group> SimWorld::group(Device& device, const std::string& name,
-                                       const std::vector<int>& members) {
+std::unique_ptr<Group> SimWorld::group(Device& device, const GroupName& name, const std::vector<int>& members) {
   if (members.empty()) return nullptr;
   const auto me = std::find(members.begin(), members.end(), rank_);
-  check(me != members.end(), "sim", "rank {} is not a member of group {}", rank_, name);
+  check(me != members.end(), "sim", "rank {} is not a member of group {}", rank_, name.text);
   const int rank = static_cast<int>(me - members.begin());
   if (!network_) return std::make_unique<LoneGroup>(device, name, rank, static_cast<int>(members.size()));
   return std::make_unique<SimGroup>(device, name, rank, members, *network_, *links_, *clock_);

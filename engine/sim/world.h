@@ -16,8 +16,7 @@ class SimWorld final : public World {
       : rank_(rank), size_(size), network_(&network), links_(&links), clock_(&clock) {}
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  std::unique_ptr<Group> group(Device& device, const std::string& name,
-                               const std::vector<int>& members) override;
+  std::unique_ptr<Group> group(Device& device, const GroupName& name, const std::vector<int>& members) override;
 
  private:
   int rank_, size_;

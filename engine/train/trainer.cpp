@@ -10,12 +10,6 @@
 namespace mbench {
 namespace {
 
-// "forward 3" or, where a stage has several chunks, "forward 3 of chunk 1".
-std::string phase_name(const Action& a) {
-  return a.chunk == 0 ? fmt::format("{} {}", name_of(a.kind), a.micro)
-                      : fmt::format("{} {} of chunk {}", name_of(a.kind), a.micro, a.chunk);
-}
-
 // The memory of a recorded step is its own even while no tensor holds it.
 class NothingMore final : public AllocationObserver {
  public:
@@ -189,7 +183,7 @@ void Trainer::enqueue(const Watcher& before) {
     if (sending.pending) sending.pending->wait();
   sending_.clear();
   slots_.clear();
-  const Span span(device_, Track::phase, [] { return "gradient sync"; });
+  const Span span(device_, "gradient sync");
   sync_->finish();
 }
 
@@ -199,12 +193,12 @@ Optimizer::Outcome Trainer::replay(const Watcher& before) {
   if (device_.real()) device_.write(context_.step_on_device, std::as_bytes(std::span(&context_.step, 1)));
   const auto step = [&] {
     enqueue(before);
-    const Span span(device_, Track::phase, [] { return "optimizer"; });
+    const Span span(device_, "optimizer");
     optimizer_->enqueue();
     for (const ModelChunk& chunk : chunks_) chunk.after_step(context_);
   };
   if (recorded_) {
-    const Span span(device_, Track::phase, [] { return "replayed step"; });
+    const Span span(device_, "replayed step");
     recorded_->replay();
   } else if (context_.step == 1 && device_.real()) {
     recorded_ = device_.record(step);
@@ -223,7 +217,7 @@ StepResult Trainer::step(const Watcher& before) {
     outcome = replay(before);
   } else {
     enqueue(before);
-    const Span span(device_, Track::phase, [] { return "optimizer"; });
+    const Span span(device_, "optimizer");
     outcome = optimizer_->step();
     for (const ModelChunk& chunk : chunks_) chunk.after_step(context_);
     store_.scales().end_step(device_, groups_, context_.step);

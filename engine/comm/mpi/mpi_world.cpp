@@ -143,12 +143,12 @@ bool all_share_memory(MPI_Comm comm, int size) {
 
 class MpiGroup final : public Group {
  public:
-  MpiGroup(Device& device, const std::string& name, MPI_Comm comm, int rank, int size, Pulse* pulse)
+  MpiGroup(Device& device, const GroupName& name, MPI_Comm comm, int rank, int size, Pulse* pulse)
       : Group(device, name, rank, size),
         comm_(comm),
         on_one_host_(all_share_memory(comm, size)),
         pulse_(pulse),
-        number_(pulse ? pulse->number_of(name) : 0) {}
+        number_(pulse ? pulse->number_of(name.text) : 0) {}
   ~MpiGroup() override { MPI_Comm_free(&comm_); }
 
  protected:
@@ -480,16 +480,15 @@ MpiWorld::~MpiWorld() {
   if (comm_ != MPI_COMM_NULL) MPI_Comm_free(&comm_);
 }
 
-std::unique_ptr<Group> MpiWorld::group(Device& device, const std::string& name,
-                                       const std::vector<int>& members) {
+std::unique_ptr<Group> MpiWorld::group(Device& device, const GroupName& name, const std::vector<int>& members) {
   if (members.empty()) return nullptr;
   const auto me = std::find(members.begin(), members.end(), rank_);
-  check(me != members.end(), "mpi", "rank {} is not a member of group {}", rank_, name);
+  check(me != members.end(), "mpi", "rank {} is not a member of group {}", rank_, name.text);
   MPI_Group all, some;
   MPI_Comm comm;
   MPI_Comm_group(comm_, &all);
   MPI_Group_incl(all, static_cast<int>(members.size()), members.data(), &some);
-  need(MPI_Comm_create_group(comm_, some, 0, &comm), name, "MPI_Comm_create_group");
+  need(MPI_Comm_create_group(comm_, some, 0, &comm), name.text, "MPI_Comm_create_group");
   MPI_Group_free(&some);
   MPI_Group_free(&all);
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);

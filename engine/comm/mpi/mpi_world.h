@@ -39,8 +39,7 @@ class MpiWorld final : public World, public Mail {
   void tell(Pulse* pulse) { pulse_ = pulse; }
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  std::unique_ptr<Group> group(Device& device, const std::string& name,
-                               const std::vector<int>& members) override;
+  std::unique_ptr<Group> group(Device& device, const GroupName& name, const std::vector<int>& members) override;
   void post(int to, int kind, std::span<const std::byte> letter) override;
   std::optional<std::vector<std::byte>> collect(int from, int kind) override;
 

@@ -78,7 +78,7 @@ class NcclGroup final : public Group {
   // `serial` is another for every group of the world, and the same on all ranks.
   NcclGroup(StreamDevice& device, Mail& mail, Lines& lines, std::unique_ptr<Group> host,
             std::shared_ptr<Channel> all, std::vector<int> members, int serial)
-      : Group(device, host->name(), host->rank(), host->size()),
+      : Group(device, host->named(), host->rank(), host->size()),
         device_(device),
         mail_(mail),
         lines_(lines),
@@ -258,19 +258,18 @@ class NcclWorld final : public World {
   }
   int rank() const override { return host_.rank(); }
   int size() const override { return host_.size(); }
-  std::unique_ptr<Group> group(Device& device, const std::string& name,
-                               const std::vector<int>& members) override {
-    check(&device == &device_, "nccl", "group {} is of another device than its world", name);
+  std::unique_ptr<Group> group(Device& device, const GroupName& name, const std::vector<int>& members) override {
+    check(&device == &device_, "nccl", "group {} is of another device than its world", name.text);
     auto host = host_.group(host_device_, name, members);
     std::shared_ptr<Channel> channel;
     if (static_cast<int>(members.size()) == size()) {
       channel = everyone(*host);
     } else if (!everyone_) {
-      fail(ErrorKind::internal, "nccl", "group {} is made before one of all ranks", name);
+      fail(ErrorKind::internal, "nccl", "group {} is made before one of all ranks", name.text);
     } else if (members.size() > 1) {
-      channel = std::make_shared<Channel>(*everyone_, name, members.front(), host->rank());
+      channel = std::make_shared<Channel>(*everyone_, name.text, members.front(), host->rank());
     } else {
-      Channel::stay_out_of_split(*everyone_, name);
+      Channel::stay_out_of_split(*everyone_, name.text);
     }
     const int serial = groups_++;
     if (!host) return nullptr;

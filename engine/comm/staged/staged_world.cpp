@@ -62,7 +62,7 @@ class StagedArrival final : public Pending {
 class StagedGroup final : public Group {
  public:
   StagedGroup(Device& device, Device& host_device, std::unique_ptr<Group> inner)
-      : Group(device, inner->name(), inner->rank(), inner->size()),
+      : Group(device, inner->named(), inner->rank(), inner->size()),
         host_device_(host_device),
         inner_(std::move(inner)) {}
 
@@ -152,8 +152,7 @@ class StagedGroup final : public Group {
 
 }  // namespace
 
-std::unique_ptr<Group> StagedWorld::group(Device& device, const std::string& name,
-                                          const std::vector<int>& members) {
+std::unique_ptr<Group> StagedWorld::group(Device& device, const GroupName& name, const std::vector<int>& members) {
   auto host = host_.group(host_device_, name, members);
   return host ? std::make_unique<StagedGroup>(device, host_device_, std::move(host)) : nullptr;
 }

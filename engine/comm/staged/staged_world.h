@@ -11,8 +11,7 @@ class StagedWorld final : public World {
   StagedWorld(World& host, Device& host_device) : host_(host), host_device_(host_device) {}
   int rank() const override { return host_.rank(); }
   int size() const override { return host_.size(); }
-  std::unique_ptr<Group> group(Device& device, const std::string& name,
-                               const std::vector<int>& members) override;
+  std::unique_ptr<Group> group(Device& device, const GroupName& name, const std::vector<int>& members) override;
 
  private:
   World& host_;

@@ -125,7 +125,7 @@ class Done final : public Pending {
 
 class ThreadGroup final : public Group {
  public:
-  ThreadGroup(Device& device, const std::string& name, int rank, int size, Room& room, std::shared_ptr<Place> place)
+  ThreadGroup(Device& device, const GroupName& name, int rank, int size, Room& room, std::shared_ptr<Place> place)
       : Group(device, name, rank, size), room_(room), place_(std::move(place)) {}
 
  protected:
@@ -253,12 +253,12 @@ class ThreadWorld final : public World {
   ThreadWorld(Room& room, int rank) : room_(room), rank_(rank) {}
   int rank() const override { return rank_; }
   int size() const override { return room_.size(); }
-  std::unique_ptr<Group> group(Device& device, const std::string& name, const std::vector<int>& members) override {
+  std::unique_ptr<Group> group(Device& device, const GroupName& name, const std::vector<int>& members) override {
     if (members.empty()) return nullptr;
     const auto me = std::find(members.begin(), members.end(), rank_);
-    check(me != members.end(), "threads", "rank {} is not a member of group {}", rank_, name);
+    check(me != members.end(), "threads", "rank {} is not a member of group {}", rank_, name.text);
     return std::make_unique<ThreadGroup>(device, name, static_cast<int>(me - members.begin()),
-                                         static_cast<int>(members.size()), room_, room_.place(name, members));
+                                         static_cast<int>(members.size()), room_, room_.place(name.text, members));
   }
 
  private:

@@ -70,13 +70,22 @@ TEST_CASE("a kernel is slower for as long as a collective runs beside it") {
   HostTimes t = times();
   t.overlap_slowdown = 0.2;
   VirtualClock clock(t);
-  clock.overlap({5, 8});
+  CollectiveCall started{clock.add_stream("dp"), 3, TimePart::communication_dp};
+  started.started = true;
+  clock.run(started, 5);
   const Interval beside = clock.kernel(10, TimePart::products);  // from 1 to 11, three of them beside the collective
   CHECK(beside.end == Approx(11.6));
   CHECK(clock.kernel(10, TimePart::products).end == Approx(21.6));
   VirtualClock alone(t);
-  alone.overlap({50, 60});
+  alone.add_stream("dp");
+  alone.run(started, 50);
   CHECK(alone.kernel(10, TimePart::products).end == 11);
+  // One that copy engines move slows none.
+  VirtualClock beside_copies(t);
+  beside_copies.add_stream("dp");
+  started.slows = false;
+  beside_copies.run(started, 5);
+  CHECK(beside_copies.kernel(10, TimePart::products).end == 11);
 }
 
 TEST_CASE(
@@ -88,15 +97,70 @@ TEST_CASE(
   CHECK(clock.track(tp).name() == "communication tp");
   CHECK(clock.track(dp) == Track(Track::communication, "dp"));
   clock.kernel(10, TimePart::products);
-  CHECK(clock.enqueue(tp) == 10);
-  const Interval first = clock.occupy(tp, 10, 5);
+  const auto started = [](int stream, TimePart part) {
+    CollectiveCall call{stream, 5, part};
+    call.started = true;
+    return call;
+  };
+  const CollectiveCall of_tp = started(tp, TimePart::communication_tp), of_dp = started(dp, TimePart::communication_dp);
+  CHECK(clock.enter(of_tp) == 10);
+  const Interval first = clock.run(of_tp, 10);
   CHECK(first.begin == 10);
   CHECK(first.end == 15);
-  CHECK(clock.enqueue(tp) == 15);
-  CHECK(clock.enqueue(dp) == 10);
+  CHECK(clock.enter(of_tp) == 15);
+  CHECK(clock.enter(of_dp) == 10);
+  CHECK(clock.now() == 10);
+  // What begins behind another's needs no one to wait for that.
+  CollectiveCall behind = of_dp;
+  behind.behind = &first;
+  CHECK(clock.enter(behind) == 15);
   CHECK(clock.now() == 10);
   clock.host(20);
-  CHECK(clock.enqueue(dp) == 24);
+  CHECK(clock.enter(of_dp) == 25);
+}
+
+TEST_CASE("the stream waits for a collective at once, when it is asked to, or where its framework makes it") {
+  HostTimes t;
+  const auto now_after = [&](bool started, bool over_tp) {
+    VirtualClock clock(t);
+    CollectiveCall call{clock.add_stream("tp"), 5, TimePart::communication_tp};
+    call.started = started, call.over_tp = over_tp;
+    clock.run(call, clock.enter(call));
+    return clock.now();
+  };
+  CHECK(now_after(false, false) == 5);
+  CHECK(now_after(true, true) == 0);
+  t.tensor_collectives_block = true;
+  CHECK(now_after(true, true) == 5);
+  CHECK(now_after(true, false) == 0);
+}
+
+TEST_CASE("what the stream waits for other ranks is a bubble, and the collective is communication") {
+  HostTimes t;
+  TimeByPart spent{};
+  VirtualClock clock(t);
+  clock.charge_to(&spent);
+  CollectiveCall call{clock.add_stream("tp x pp"), 5, TimePart::communication_other};
+  call.meets = true;
+  clock.run(call, clock.enter(call) + 7);  // the last rank comes then
+  CHECK(at(spent, TimePart::bubble) == 7);
+  CHECK(at(spent, TimePart::communication_other) == 5);
+}
+
+TEST_CASE("what makes progress in calls alone takes its time where it is waited for, before what comes behind it") {
+  HostTimes t;
+  t.progress_in_calls = true;
+  VirtualClock clock(t);
+  CollectiveCall call{clock.add_stream("dp"), 5, TimePart::communication_dp};
+  call.started = true;
+  const Interval first = clock.run(call, clock.enter(call));
+  clock.kernel(20, TimePart::products);
+  CHECK(clock.now() == 20);
+  CollectiveCall behind{clock.add_stream("dp_replicate"), 3, TimePart::communication_dp};
+  behind.started = true, behind.behind = &first;
+  CHECK(clock.enter(behind) == 25);
+  clock.wait_for(clock.run(behind, 25), TimePart::communication_dp);
+  CHECK(clock.now() == 28);
 }
 
 TEST_CASE("where the device is the host, a call has ended when it returns") {

@@ -7,6 +7,7 @@
 #include "engine/point/result.h"
 #include "engine/sim/counting.h"
 #include "engine/sim/recordings.h"
+#include "engine/run/trace.h"
 #include "engine/sim/replay_memory.h"
 #include "sweeps/spec.h"
 #include "test/catch.h"
@@ -48,6 +49,19 @@ void check_same(const Point& p, const Machine& machine, const Framework& framewo
   larger.device.memory_bytes *= 2;
   told(p, larger, framework, true, &recordings);
   CHECK(told(p, machine, framework, true, &recordings) == run);
+}
+
+// What each stage's tracks show, span by span; those that begin together in any order.
+std::vector<std::string> spans_of(const Point& p, const Machine& machine, const Framework& framework, bool replay) {
+  std::vector<std::string> all;
+  const Simulation s = simulate_point(p, plan_on(framework, p), machine, 1 << 20, {.trace = true, .replay = replay});
+  for (std::size_t stage = 0; stage < s.timeline_by_stage.size(); ++stage) {
+    const double zero = start_of(s.timeline_by_stage[stage]);
+    for (const TimelineSpan& span : s.timeline_by_stage[stage].spans())
+      all.push_back(fmt::format("{} {} {}: {} to {}", stage, span.track.name(), span.name, span.begin - zero, span.end - zero));
+  }
+  std::sort(all.begin(), all.end());
+  return all;
 }
 
 // The time of a step and the peak of memory are had without the allocator too.
@@ -94,6 +108,24 @@ TEST_CASE("a replay of every layout is the run of it, bit by bit, in time and me
         if (has_tapes(p)) check_outline(p, machine, host);
       }
     }
+  }
+}
+
+TEST_CASE("a trace is a replay that keeps its spans: those of the run, of every layout") {
+  const std::string path = MBENCH_SOURCE_DIR "/test/mpi/layouts.json";
+  const nlohmann::json table = parse_json(read_text_file(path), path);
+  const Machine a100 = find_machine("A100-SXM4-80GB", "test"), h100 = find_machine("H100-SXM5-80GB", "test");
+  const Framework host = find_framework("megatron-core", "test");
+  for (const nlohmann::json& row : table.at("layouts")) {
+    nlohmann::json fields = table.at("common");
+    fields.merge_patch(row);
+    fields.erase("name");
+    const Point p = point_from_json(fields, path);
+    const Machine& machine = p.precision == Precision::fp8 ? h100 : a100;
+    INFO(row.dump());
+    const auto replayed = spans_of(p, machine, host, true);
+    CHECK(replayed.size() > 50);
+    CHECK(replayed == spans_of(p, machine, host, false));
   }
 }
 

@@ -105,7 +105,7 @@ TEST_CASE("a simulated group of one costs the copies that it makes and nothing e
 TEST_CASE("an all_to_all takes what the links say, of unequal parts as long as if all were the largest") {
   SimNetwork network(1, 16);
   Stage s(network, 0, 16);
-  const auto group = s.world.group(s.device, "ep", first(16));
+  const auto group = s.world.group(s.device, Axes{Axis::ep}, first(16));
   const Tensor x = s.tensor(16 * 32), y = s.tensor(16 * 32);
   const double equal = s.links.all_to_all(static_cast<double>(x.bytes()), {8, 2});
   double begin = s.clock.synchronize();
@@ -129,7 +129,7 @@ TEST_CASE("an all_to_all takes what the links say, of unequal parts as long as i
 TEST_CASE("tensors whose rows are forwarded together take one exchange of all their bytes") {
   SimNetwork network(1, 16);
   Stage s(network, 0, 16);
-  const auto group = s.world.group(s.device, "ep", first(16));
+  const auto group = s.world.group(s.device, Axes{Axis::ep}, first(16));
   CHECK(group->ranks_on_node() == 8);
   CHECK(s.world.group(s.device, "pair", first(2))->ranks_on_node() == 2);
   const std::vector<std::int64_t> rows(16, 32);
@@ -143,7 +143,7 @@ TEST_CASE("tensors whose rows are forwarded together take one exchange of all th
 TEST_CASE("a started all_to_all runs beside what is computed until it is waited for") {
   SimNetwork network(1, 8);
   Stage s(network, 0, 8);
-  const auto group = s.world.group(s.device, "ep", first(8));
+  const auto group = s.world.group(s.device, Axes{Axis::ep}, first(8));
   const Tensor x = s.tensor(8 * 4096), y = s.tensor(8 * 4096);
   const double seconds = s.links.all_to_all(static_cast<double>(x.bytes()), {8, 1});
   for (const double kernel : {0.1 * seconds, 10 * seconds}) {
@@ -158,7 +158,7 @@ TEST_CASE("a started all_to_all runs beside what is computed until it is waited 
 TEST_CASE("what is reduced behind another collective begins where that ends, and both run beside what is computed") {
   SimNetwork network(1, 16);
   Stage s(network, 0, 16);
-  const auto within = s.world.group(s.device, "dp", first(8)), between = s.world.group(s.device, "dp_replicate", {0, 8});
+  const auto within = s.world.group(s.device, Axes{Axis::dp}, first(8)), between = s.world.group(s.device, Axes{Axis::dp_replicate}, {0, 8});
   const Tensor whole = s.tensor(8 * 4096), part = whole.slice(0, 4096);
   const double first_half = s.links.all_gather(static_cast<double>(whole.bytes()), {8, 1}),
                second_half = s.links.all_reduce(static_cast<double>(part.bytes()), {1, 2}), both = first_half + second_half;
@@ -186,7 +186,7 @@ TEST_CASE("what is reduced behind another collective begins where that ends, and
 TEST_CASE("a started shift runs beside what is computed until it is waited for") {
   SimNetwork network(1, 4);
   Stage s(network, 0, 4);
-  const auto ring = s.world.group(s.device, "cp", first(4));
+  const auto ring = s.world.group(s.device, Axes{Axis::cp}, first(4));
   const Tensor x = s.tensor(4096), y = s.tensor(4096);
   const double seconds = s.links.message(static_cast<double>(x.bytes()), 0, 1);
   for (const double kernel : {0.1 * seconds, 10 * seconds}) {
@@ -203,7 +203,7 @@ TEST_CASE("what a framework enqueues by one call costs its host the first kernel
   HostTimes times = host_times();
   times.overlap_slowdown = 0.25;
   Stage s(network, 0, 4, times);
-  const auto ring = s.world.group(s.device, "tp", first(4));
+  const auto ring = s.world.group(s.device, Axes{Axis::tp}, first(4));
   const Tensor x = s.tensor(4096), y = s.tensor(4096), z = s.tensor(16);
   const auto seconds = [&](bool one_call) {
     const double begin = s.clock.synchronize();
@@ -228,7 +228,7 @@ TEST_CASE("what a framework enqueues by one call costs its host the first kernel
 TEST_CASE("a started receive moves beside what is computed, once it has been started and sent") {
   SimNetwork network(1, 4);
   Stage s(network, 0, 4);
-  const auto ring = s.world.group(s.device, "cp", first(4));  // whose ranks do all the same
+  const auto ring = s.world.group(s.device, Axes{Axis::cp}, first(4));  // whose ranks do all the same
   const Tensor x = s.tensor(4096), y = s.tensor(4096);
   const double seconds = s.links.message(static_cast<double>(x.bytes()), 3, 0);
   for (const double kernel : {0.1 * seconds, 10 * seconds}) {
@@ -251,8 +251,8 @@ TEST_CASE("a started receive moves beside what is computed, once it has been sta
 TEST_CASE("messages of a tag go to receives in the order these were started, however they are waited for") {
   SimNetwork network(2, 1);
   Stage sender(network, 0, 1), receiver(network, 1, 1);
-  const auto from = sender.world.group(sender.device, "pp", {0, 1});
-  const auto to = receiver.world.group(receiver.device, "pp", {0, 1});
+  const auto from = sender.world.group(sender.device, Axes{Axis::pp}, {0, 1});
+  const auto to = receiver.world.group(receiver.device, Axes{Axis::pp}, {0, 1});
   const Tensor x = sender.tensor(1), y = receiver.tensor(1);
   const double seconds = receiver.links.message(static_cast<double>(x.bytes()), 0, 1);
   from->start_send(x, 1, 7)->wait();

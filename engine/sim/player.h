@@ -1,0 +1,51 @@
+// The clock of one rank, and what the events of its tapes do to it: this is stated here alone. Where other ranks are needed (a collective, a
+// message, a barrier) the caller says when they come.
+#pragma once
+#include <vector>
+
+#include "engine/device/timeline.h"
+#include "engine/sim/clock.h"
+#include "engine/sim/tape.h"
+
+namespace mbench::sim {
+
+class Player {
+ public:
+  // The tapes must outlive it.
+  Player(const StepTapes& tapes, const HostTimes& times);
+
+  const VirtualClock& clock() const { return clock_; }
+  VirtualClock& clock() { return clock_; }
+  // Where spans go from now on; null: nowhere.
+  void trace(Timeline* timeline) { timeline_ = timeline; }
+  bool traced() const { return timeline_ != nullptr; }
+
+  // Plays an event that is this rank's own; false for what needs others: collective, start, send, receive and barrier.
+  bool play(const ClockEvent& event);
+  // A collective, or its start: when it could begin, were this the only rank; then, when all could, that it runs.
+  double enter(const ClockEvent& event) { return clock_.enter(call_of(event)); }
+  void run(const ClockEvent& event, double begin);
+  // When the message leaves.
+  double send();
+  // It left its sender then, and takes so long.
+  void receive(const ClockEvent& event, double left, double seconds);
+
+ private:
+  CollectiveCall call_of(const ClockEvent& event) const;
+  void add_span(const Track& track, std::string_view name, Interval span) {
+    if (timeline_) timeline_->add(track, name, span.begin, span.end);
+  }
+
+  struct Open {
+    const char* what;
+    double begin;
+  };
+  VirtualClock clock_;
+  const StepTapes& tapes_;
+  std::vector<Interval> pendings_;
+  std::vector<double> copies_;  // when they end
+  std::vector<Open> open_;      // spans
+  Timeline* timeline_ = nullptr;
+};
+
+}  // namespace mbench::sim
