@@ -44,6 +44,33 @@ class Comment(unittest.TestCase):
             self.assertLess(len(comment(folder)), 65536)
 
 
+class FirstLook(unittest.TestCase):
+    """scripts/first-look with a program that answers as mbench does."""
+
+    def run_with(self, folder, program, *options):
+        path = pathlib.Path(folder, "mbench")
+        path.write_text("#!/bin/bash\n" + program)
+        path.chmod(0o755)
+        return subprocess.run([ROOT / "scripts/first-look", path, *options], text=True, stdout=subprocess.PIPE)
+
+    def test_ends_with_the_page_and_commands_for_this_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = f"{folder}/first"
+            for options in (("--out", out), (f"--out={out}",)):
+                done = self.run_with(folder, f'mkdir -p {out}; echo {{}} >{out}/results.json; echo "$@" >>{folder}/calls\n', "--on", "cpu", *options)
+                self.assertEqual(done.returncode, 0)
+                self.assertIn(f"{out}/page.html\nNext:\n", done.stdout)
+                self.assertEqual(len(re.findall(r"^  mbench ", done.stdout, flags=re.M)), 3)
+                self.assertIn(f"  mbench report {out} --table memory\n", done.stdout)
+            calls = pathlib.Path(folder, "calls").read_text()
+            self.assertIn(f"report {out} --format html --out {out}/page.html\n", calls)
+
+    def test_has_the_exit_code_of_the_sweep(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = self.run_with(folder, "exit 3\n", "--out", f"{folder}/none")
+            self.assertEqual((done.returncode, done.stdout), (3, ""))
+
+
 class Templates(unittest.TestCase):
     def test_github_runs_every_step_after_the_build_whatever_failed(self):
         text = (CI / "github.yml").read_text()
