@@ -85,9 +85,9 @@ void check_replaceable(const std::string& file) {
   if (!fs::is_regular_file(file, ignored)) return;  // a folder is refused as one; a device or a pipe loses nothing
   try {
     machine_from_json(parse_json(read_text_file(file), file), file);
-  } catch (const Error& e) {
-    fail(ErrorKind::bad_input, "calibrate " + file, "is there and no machine that mbench has written, got {}, need the name of a new file, such as {}",
-         e.what(), fs::path(file).replace_filename("my-machine.json").string());
+  } catch (const Error&) {
+    fail(ErrorKind::bad_input, "calibrate " + file, "is there and is no machine's, got a file of {} bytes, need the name of a new one, such as {}",
+         fs::file_size(file, ignored), fs::path(file).replace_filename("my-machine.json").string());
   }
 }
 

@@ -3,12 +3,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <future>
 #include <memory>
 
 #include "cli/cli.h"
+#include "engine/base/text.h"
+#include "engine/point/fields.h"
 #include "engine/point/result_file.h"
 #include "reports/baselines/baseline_store.h"
 #include "reports/gate/budget.h"

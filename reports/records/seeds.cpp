@@ -28,8 +28,8 @@ Json summary_of(const std::vector<double>& values) {
   return {{"mean", mean}, {"stddev", values.size() > 1 ? Json(std::sqrt(squares / (n - 1))) : Json(nullptr)}, {"least", *least}, {"most", *most}};
 }
 
-// Every metric of the points that are ok.
-Json seeds_of(const std::vector<const Record*>& points) {
+// What the points of a group that are ok have in common: the values of their record.
+Json values_of(const std::vector<const Record*>& points) {
   std::map<std::string, std::vector<double>> values;
   std::size_t ok = 0;
   const auto add = [&](const std::string& name, const Json& value) {
@@ -39,12 +39,19 @@ Json seeds_of(const std::vector<const Record*>& points) {
     if (point->outcome() != Outcome::ok) continue;
     ++ok;
     for (const auto& [name, value] : point->json().items())
-      if (!find_field(name)) add(name, point->value(name));
+      if (!find_field(name) && name != "world") add(name, point->value(name));
     add("last_loss", point->value("losses.last"));
   }
+  Json out = Json::object();
   Json seeds = {{"counted", ok == points.size() ? fmt::format("{}", ok) : fmt::format("{} of {}", ok, points.size())}};
-  for (const auto& [name, all] : values) seeds[name] = summary_of(all);
-  return seeds;
+  for (const auto& [name, all] : values) {
+    seeds[name] = summary_of(all);
+    const Json* one = points.front()->find(name);
+    if (one && one->is_object()) out[name] = {{"mean", seeds[name]["mean"]}, {"stddev", seeds[name]["stddev"]}};
+    if (one && !one->is_object()) out[name] = seeds[name]["mean"];
+  }
+  out["seeds"] = seeds;
+  return out;
 }
 
 }  // namespace
@@ -60,7 +67,9 @@ std::vector<SeedGroup> by_seeds(const std::vector<const Record*>& points) {
   std::vector<SeedGroup> found;
   for (auto& group : groups) {
     const auto ok = std::find_if(group.begin(), group.end(), [](const Record* p) { return p->outcome() == Outcome::ok; });
-    Record record = (ok == group.end() ? *group.front() : **ok).with("seeds", seeds_of(group));
+    Record record = ok == group.end() ? *group.front() : **ok;
+    const Json values = values_of(group);
+    for (const auto& [name, value] : values.items()) record = record.with(name, value);
     found.push_back({std::move(group), std::move(record)});
   }
   return found;

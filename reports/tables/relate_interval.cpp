@@ -16,7 +16,7 @@ bool is_time(const std::string& value) {
 
 std::optional<MeanOf> mean_step(const Record& record) {
   const std::vector<double>& samples = record.samples_ms();
-  if (record.simulated() || samples.size() < 2) return std::nullopt;
+  if (record.simulated() || samples.size() < 2 || record.find("seeds")) return std::nullopt;
   const MeanOf mean = mean_of(samples, autocorrelation_time(samples));
   return mean.mean > 0 ? std::optional(mean) : std::nullopt;
 }
@@ -32,7 +32,7 @@ bool compares_steps(const ColumnDeclaration& column) {
 std::optional<RelatedInterval> related_interval(const Record& point, const Record& reference, const ColumnDeclaration& column) {
   if (!compares_steps(column)) return std::nullopt;
   const auto now = mean_step(point), base = mean_step(reference);
-  if (!now || !base) return std::nullopt;
+  if (!now || !base || (now->variance == 0 && base->variance == 0)) return std::nullopt;  // samples that are all alike have no noise to tell
   Interval ratio = mean_ratio(*now, *base).interval;
   if (!is_time(column.value)) ratio = {1 / ratio.high, 1 / ratio.low};
   Interval interval = {related(*column.relation, ratio.low, 1, 1), related(*column.relation, ratio.high, 1, 1)};

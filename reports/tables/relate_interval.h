@@ -14,7 +14,7 @@ namespace mbench::reports {
 bool compares_steps(const ColumnDeclaration& column);
 
 // Of the related value, such as an overhead of -0.40 to +0.03, at RatioBootstrap::kConfidence (mean_ratio.h). Nothing where a side is
-// simulated or has one sample.
+// simulated, has one sample, or stands for several seeds.
 struct RelatedInterval {
   Interval interval;
   bool holds_no_change = false;

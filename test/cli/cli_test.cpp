@@ -194,7 +194,7 @@ TEST_CASE("calibrate writes over no file but a machine's") {
     const Run run = room.shell("$M calibrate " + file + " --quick");
     INFO(file);
     CHECK(run.code == 2);
-    CHECK_THAT(run.err, Contains("[calibrate " + file + "] is there and no machine that mbench has written") && Contains("my-machine.json"));
+    CHECK_THAT(run.err, Contains("[calibrate " + file + "] is there and is no machine's, got a file of ") && Contains("my-machine.json"));
   }
   CHECK(read_text_file(room / "tiny.json") == spec);
   CHECK(read_text_file(room / "notes.txt") == "mine");
