@@ -9,6 +9,7 @@
 #include "engine/point/result.h"
 #include "reports/baselines/baseline_store.h"
 #include "reports/baselines/trend.h"
+#include "reports/records/flags.h"
 #include "reports/tables/markdown.h"
 #include "sweeps/spec.h"
 
@@ -27,6 +28,18 @@ void print(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
 }
 
+// Before anything is written: the level of a starved run would hide every regression after it.
+void refuse_disturbed(const std::vector<ResultFile>& results) {
+  std::vector<std::string> disturbed;
+  for (const ResultFile& result : results)
+    for (std::string& point : reports::disturbed_points(result)) disturbed.push_back(std::move(point));
+  if (disturbed.empty()) return;
+  fail(ErrorKind::bad_input, "baseline add",
+       "{} not of an undisturbed machine, got {}{}, need a run that has its cores, --metric memory,loss to store what has no noise, or --force",
+       disturbed.size() == 1 ? "a time is" : fmt::format("{} times are", disturbed.size()), disturbed.front(),
+       disturbed.size() == 1 ? "" : ", ...");
+}
+
 void add(const Arguments& args) {
   reports::AddOptions options = args.add;
   if (!args.metric.empty() && args.metric != "memory" && args.metric != "memory,loss")
@@ -37,6 +50,7 @@ void add(const Arguments& args) {
   std::vector<ResultFile> results;  // all are read before anything is written
   for (const std::string& path : args.results)
     results.push_back(read_result_file(sweeps::results_file(path)));
+  if (!options.force && !options.memory_only) refuse_disturbed(results);
   for (const ResultFile& result : results) {
     const reports::Added added = reports::add_baselines(args.folder, result, options);
     for (const std::string& path : added.written) print(path + "\n");
@@ -63,6 +77,13 @@ std::string mean_text(const reports::BaselineEntry& entry) {
 }
 std::string memory_text(const reports::BaselineEntry& entry) {
   return entry.result.peak_memory_mib ? fmt::format("{:.2f}", *entry.result.peak_memory_mib) : "n/a";
+}
+
+// "starved, throttled": what disturbed it, each by its first word.
+std::string flags_text(const reports::BaselineEntry& entry) {
+  std::string text;
+  for (const std::string& flag : reports::what_disturbed(entry.result)) text += (text.empty() ? "" : ", ") + flag.substr(0, flag.find(':'));
+  return text;
 }
 
 void list(const Arguments& args) {
@@ -109,6 +130,7 @@ void show(const Arguments& args) {
                        {"Mean (ms)", "mean", true},
                        {"Median (ms)", "median", true},
                        {"Peak memory (MiB)", "memory", true},
+                       {"Flags", "flags", false},
                        {"Software", "environment", false}};
     for (const reports::BaselineEntry& entry : s.file.history) {
       std::string software;
@@ -126,6 +148,7 @@ void show(const Arguments& args) {
                               {mean_text(entry), {}},
                               {median_text(entry), {}},
                               {memory_text(entry), {}},
+                              {flags_text(entry), {}},
                               {software, {}}});
     }
     print(reports::grid_to_markdown(section) + "\n");
@@ -182,7 +205,7 @@ void add_baseline(CLI::App& app, Exit&) {
       "software,\n"
       "peak memory, losses and every sample. Keys are sorted, so a new entry is a diff of a few lines.\n"
       "Examples:\n"
-      "  mbench baseline add out/gpt345m/results.json --dir baselines\n"
+      "  mbench baseline add out/gpt345m-DATE-TIME --dir baselines\n"
       "  mbench compare new/results.json --baseline baselines\n"
       "  mbench baseline pin --revision v1.0        # what --against pinned and --budget hold later results against\n"
       "  mbench baseline list; mbench baseline show --point 9896; mbench baseline rm --before 2026-01-01\n"
@@ -198,6 +221,7 @@ void add_baseline(CLI::App& app, Exit&) {
   adding->add_option(
       "--metric", args->metric,
       "memory, or memory,loss: keep these alone, for any machine with the same kind of device. Default: all");
+  adding->add_flag("--force", args->add.force, "Store times of a starved or throttled run too. Its entry keeps what it is flagged by");
   adding->add_option("--revision", args->add.revision,
                      "Revision of what was measured; default: mbench's own, from the result");
   adding->add_option("--date", args->add.date, "When it was measured; default: from the result");

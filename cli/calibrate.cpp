@@ -78,10 +78,24 @@ Part measure_with(int ranks, const Options& options, const sweeps::Launcher& lau
   return {sim::measured_from_json(nlohmann::json(all.at("measured")), "mbench calibrate"), all.at("host_speed").get<double>()};
 }
 
+// A spec, or whatever else has that name, is not lost to a machine: only an earlier machine is written over.
+void check_replaceable(const std::string& file) {
+  std::error_code ignored;
+  if (!fs::exists(file, ignored) || (fs::is_regular_file(file, ignored) && fs::file_size(file, ignored) == 0)) return;
+  if (!fs::is_regular_file(file, ignored)) return;  // a folder is refused as one; a device or a pipe loses nothing
+  try {
+    machine_from_json(parse_json(read_text_file(file), file), file);
+  } catch (const Error&) {
+    fail(ErrorKind::bad_input, "calibrate " + file, "is there and is no machine's, got a file of {} bytes, need the name of a new one, such as {}",
+         fs::file_size(file, ignored), fs::path(file).replace_filename("my-machine.json").string());
+  }
+}
+
 int calibrate(Options options) {
   const auto folder = fs::path(options.file).parent_path();
   if (!folder.empty() && !fs::is_directory(folder))
     fail(ErrorKind::bad_input, "calibrate " + options.file, "no such folder, got \"{}\", need one that is there", folder.string());
+  check_replaceable(options.file);
   check_writable(options.file);
   // Before any thread begins, which would take a signal that only the first one blocks; never destroyed, as a sweep's.
   Interrupt& interrupt = *new Interrupt;

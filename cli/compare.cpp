@@ -3,12 +3,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <future>
 #include <memory>
 
 #include "cli/cli.h"
+#include "engine/base/text.h"
+#include "engine/point/fields.h"
 #include "engine/point/result_file.h"
 #include "reports/baselines/baseline_store.h"
 #include "reports/gate/budget.h"
@@ -20,7 +23,7 @@ namespace {
 
 struct Arguments {
   std::string result, baseline, revision, against = "newest", format = "md";
-  std::vector<std::string> thresholds, metrics, fail_on, again, old_again, budgets;
+  std::vector<std::string> thresholds, metrics, fail_on, again, old_again, budgets, allow_different;
 };
 
 bool is_stored_folder(const std::string& baseline) {
@@ -36,7 +39,7 @@ std::pair<ResultFile, ResultFile> read_both(const Arguments& args, const reports
   const std::string old_file = sweeps::results_file(args.baseline);
   if (is_stored_folder(args.baseline)) {
     ResultFile now = read_result_file(new_file);
-    const reports::Choice choice{reports::stand_named(args.against, "--against"), args.revision};
+    const reports::Choice choice{reports::stand_named(args.against, "--against"), args.revision, options.allow_different};
     ResultFile baseline = reports::choose_baseline(args.baseline, now, !options.needs_same_machine(), choice).results;
     return {std::move(now), std::move(baseline)};
   }
@@ -57,9 +60,10 @@ std::vector<ResultFile> read_all(const std::vector<std::string>& paths) {
 
 // Holds NEW against the pinned entry of each point too, or its oldest.
 void hold_budget(reports::Comparison& comparison, const Arguments& args, const ResultFile& now, const reports::Budget& budget) {
-  const reports::CompareOptions options = reports::budget_options(budget);
+  reports::CompareOptions options = reports::budget_options(budget);
+  options.allow_different = args.allow_different;
   const reports::Chosen anchor =
-      reports::choose_baseline(args.baseline, now, !options.needs_same_machine(), {reports::Stand::pinned_or_oldest, ""});
+      reports::choose_baseline(args.baseline, now, !options.needs_same_machine(), {reports::Stand::pinned_or_oldest, "", args.allow_different});
   reports::add_budget(comparison, reports::compare_results(now, anchor.results, options), budget, anchor.origins);
 }
 
@@ -78,6 +82,17 @@ std::vector<std::string> how_to_accept(const Arguments& args, const reports::Com
   std::vector<std::string> commands = {fmt::format("mbench baseline add {} --dir {}{}", quoted(args.result), quoted(args.baseline), metrics)};
   if (args.against == "pinned" || !args.budgets.empty()) commands.push_back(fmt::format("mbench baseline pin --dir {}", quoted(args.baseline)));
   return commands;
+}
+
+// Fields that make two runs incomparable whatever is asked for are none of them.
+void check_allowed(const std::vector<std::string>& fields) {
+  for (const std::string& field : fields) {
+    const auto& keys = point_keys();
+    if (std::find(keys.begin(), keys.end(), field) == keys.end())
+      fail(ErrorKind::bad_input, "--allow-different", "unknown field, got \"{}\", {}", field, nearest_choice(field, keys));
+    if (field == "model" || field == "precision" || field == "device" || field == "strategy")
+      fail(ErrorKind::bad_input, "--allow-different", "got {}, need a field in which two runs of one model, precision and device may differ, such as env", field);
+  }
 }
 
 }  // namespace
@@ -106,7 +121,7 @@ void add_compare(CLI::App& app, Exit& exit) {
   command
       ->add_option("--threshold", args->thresholds,
                    "The smallest change to be found: time=5%, memory=1%, loss=0.1%; may be repeated. "
-                   "Default: time=5%, memory=1%, loss by precision")
+                   "Default: time=5%, memory=0% (to the byte), loss by precision")
       ->allow_extra_args(false);
   command
       ->add_option("--metric", args->metrics,
@@ -117,6 +132,12 @@ void add_compare(CLI::App& app, Exit& exit) {
   command
       ->add_option("--fail-on", args->fail_on,
                    "Exit 1 on this verdict too: ambiguous, missing, \"not comparable\", ...; may be repeated")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command
+      ->add_option("--allow-different", args->allow_different,
+                   "Compare points that differ in this field as one: env, to try an environment variable on the same layout; may be repeated")
+      ->type_name("FIELD")
       ->delimiter(',')
       ->allow_extra_args(false);
   command->add_option(
@@ -142,7 +163,7 @@ void add_compare(CLI::App& app, Exit& exit) {
       "Slow steps are named: \"every 4th step at 3.0x\". One spike in a run is no regression.\n"
       "So a step that became 5 % slower is found with --threshold time=5%, given samples: 30 do for 2 % of "
       "noise.\n"
-      "Memory is compared exactly. A loss that changed, or a point that was ok and failed, is a regression.\n"
+      "Memory is compared to the byte. A loss that changed, or a point that was ok and failed, is a regression.\n"
       "Not comparable: other hardware, device, model, precision or FLOP formula; a simulation with a "
       "measurement.\n"
       "Exit codes: 0 no regression; 1 regression, or a verdict of --fail-on; 2 bad usage, or nothing can be "
@@ -154,6 +175,8 @@ void add_compare(CLI::App& app, Exit& exit) {
     if (!args->metrics.empty()) options.metrics = args->metrics;
     for (const std::string& name : args->fail_on)
       options.fail_on.push_back(reports::verdict_named(name, "--fail-on"));
+    check_allowed(args->allow_different);
+    options.allow_different = args->allow_different;
     reports::Budget budget;
     for (const std::string& text : args->budgets) reports::set_budget(budget, text);
     reports::stand_named(args->against, "--against");

@@ -55,12 +55,14 @@ void print_devices() {
   fmt::print("mpi       {}\n", text("mpi"));
   fmt::print("blas      {}\n", text("blas"));
   fmt::print("mbench    {} ({}), {}\n", text("mbench_version"), text("git_revision"), text("compiler"));
+  const auto names = machine_names(), programs = framework_names();
+  std::size_t width = 0;
+  for (const auto* list : {&names, &programs})
+    for (const std::string& name : *list) width = std::max(width, name.size());
   fmt::print("\nmachines to simulate, --on sim:<N>x<MACHINE>\n");
-  for (const std::string& name : machine_names())
-    fmt::print("  {:<18}{}\n", name, find_machine(name, "devices").description);
+  for (const std::string& name : names) fmt::print("  {:<{}}  {}\n", name, width, find_machine(name, "devices").description);
   fmt::print("frameworks as whose program a step runs, the field \"framework\"\n");
-  for (const std::string& name : framework_names())
-    fmt::print("  {:<18}{}\n", name, find_framework(name, "devices").description);
+  for (const std::string& name : programs) fmt::print("  {:<{}}  {}\n", name, width, find_framework(name, "devices").description);
 }
 
 // A machine to simulate: what it has, and how its devices reach each other.

@@ -235,7 +235,7 @@ void add_plan(CLI::App& app, Exit& exit) {
   CLI::App* command = app.add_subcommand("plan", kHelp);
   command
       ->add_option("SPEC", options->spec.path,
-                   "The sweep's spec; or a results.json or the folder of a sweep, whose spec is read")
+                   "The sweep's spec; or a results.json or the folder of a sweep or search, whose points are planned")
       ->required();
   command->add_option("--set", options->spec.set, "field=value: set a field of every point (repeatable)");
   command->add_option("--filter", options->spec.filter,

@@ -17,6 +17,7 @@
 #include "cli/environment.h"
 #include "cli/measure.h"
 #include "cli/memory_margin.h"
+#include "cli/out_folder.h"
 #include "cli/search_report.h"
 #include "cli/seconds.h"
 #include "cli/sensitivity.h"
@@ -149,9 +150,7 @@ int run(Options options) {
   const MemoryMargin margin = memory_margin(options.memory_margin, space.base, simulator.machine_of(space.base));
   const search::Place place{simulator.machine_of(space.base), parse_simulated(space.base.device, "--on").count, &recordings, margin.mib};
   if (!options.why.empty()) check_layout(space, options.why);
-  const std::string out = options.out.empty() ? fmt::format("out/{}-search-{:%Y%m%d-%H%M%S}", space.name,
-                                                            fmt::localtime(std::time(nullptr)))
-                                              : options.out;
+  const std::string out = options.out.empty() ? take_free_folder(space.name + "-search") : options.out;
   const FolderLock lock = take_folder(out);
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   Interrupt& interrupt = *new Interrupt;  // to the end of the process, as a sweep's

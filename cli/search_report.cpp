@@ -7,6 +7,7 @@
 
 #include "engine/base/json_reader.h"
 #include "engine/base/text.h"
+#include "engine/point/model_changes.h"
 #include "engine/point/result_file.h"
 #include "reports/tables/report.h"
 #include "strategies/strategies.h"
@@ -129,7 +130,7 @@ ResultFile result_file_of(const search::Space& space, const SearchEnd& end) {
 
 std::string describe_search(const search::Space& space, const search::Place& place,
                             const search::SearchOptions& options, const SearchEnd& end, const ResultFile& file, const MemoryMargin& margin) {
-  std::string text = fmt::format("# {}: {} on {} x {}, simulated\n\n", space.name, space.base.model.name,
+  std::string text = fmt::format("# {}: {} on {} x {}, simulated\n\n", space.name, label_of(space.base.model),
                                  place.devices, place.machine.name);
   text += fmt::format("{} that can be, on {} of {}; {} simulated, {} of them block by block, {} ruled out by a lower bound, in {}.\n\n",
                       counted(end.layouts, "layout"), end.meshes_opened, end.meshes == 1 ? "1 mesh" : fmt::format("{} meshes", end.meshes),
@@ -164,7 +165,7 @@ std::optional<reports::Plot> front_plot(const search::Space& space, const Search
   reports::Plot plot;
   plot.name = "front";
   plot.title = "Time against memory";
-  plot.heading = fmt::format("{} on {}", space.base.model.name, space.base.device);
+  plot.heading = fmt::format("{} on {}", label_of(space.base.model), space.base.device);
   const bool small = end.front.front().needed_mib < 4096;
   plot.x_label = fmt::format("Memory that the allocator of the fullest rank holds ({})", small ? "MiB" : "GiB");
   plot.y_label = "Time of a step (ms)";

@@ -18,6 +18,7 @@
 #include "cli/environment.h"
 #include "cli/find_spec.h"
 #include "cli/launch.h"
+#include "cli/out_folder.h"
 #include "cli/preflight.h"
 #include "cli/seconds.h"
 #include "cli/simulation.h"
@@ -139,8 +140,7 @@ std::string folder_of(const Options& options, const sweeps::Spec& spec) {
     fail(ErrorKind::bad_input, "--resume", "which sweep is not said, need --out DIR{}",
          newest.empty() ? "" : fmt::format("; the newest of this name is {}", newest));
   }
-  const std::time_t now = std::time(nullptr);
-  return fmt::format("out/{}-{:%Y%m%d-%H%M%S}", spec.name, fmt::localtime(now));
+  return free_folder(spec.name);
 }
 
 // What to type to go on with this sweep.
@@ -313,6 +313,10 @@ int run(Options options) {
   // From here to the end of the process, which must not end by a signal that comes late: never destroyed.
   Interrupt& interrupt = *new Interrupt;
   runner.interrupt = &interrupt;
+  if (options.out.empty()) {  // it is ours from here on, if another sweep begins in the same second
+    runner.out = take_free_folder(spec.name);
+    runner.resume_command = resume_command(options, runner.out);
+  }
   if (options.check && !is_healthy(options, spec, runner)) return Exit::kRegression;
   const sweeps::SweepEnd end = sweeps::run_sweep(spec, runner);
   if (!end.interrupted && !end.file.points.empty()) add_plots(end.file, runner.out, interrupt);
@@ -330,8 +334,8 @@ void add_sweep(CLI::App& app, Exit& exit) {
   command->footer(kFooter);
   command
       ->add_option("SPEC", options->spec.path,
-                   "The sweep: a JSON file, or the name of one that comes with mbench; or a results.json or the folder of a sweep, whose "
-                   "spec is run again")
+                   "The sweep: a JSON file, or the name of one that comes with mbench; or a results.json or the folder of a sweep or "
+                   "search, whose points are run again")
       ->required();
   command
       ->add_option(

@@ -4,6 +4,7 @@
 
 #include "engine/base/json_reader.h"
 #include "engine/point/fields.h"
+#include "engine/point/model_changes.h"
 #include "engine/point/point_builder.h"
 
 namespace mbench::sweeps {
@@ -110,19 +111,25 @@ Filter::Filter(const std::vector<std::string>& options) {
     const Assignment a = parse_assignment(text, "--filter");
     const std::string where = "--filter " + text;
     if (a.fields.size() > 1) fail(ErrorKind::bad_input, where, "several fields, need one filter for each");
+    auto wanted =
+        std::find_if(wanted_.begin(), wanted_.end(), [&](const Wanted& w) { return w.field == a.fields[0]; });
+    if (wanted == wanted_.end()) wanted = wanted_.insert(wanted_.end(), Wanted{a.fields[0], {}, {}});
+    if (a.fields[0].starts_with(kModelField)) {  // no other model need be able to have it
+      wanted->parts.push_back(a.value);
+      continue;
+    }
     // A point that has the value, so that "2GiB" and 2147483648, or "fsdp" and 3, are the same.
     PointBuilder builder;
     builder.set("model", "gpt-bytes-tiny", where);
     builder.set(a.fields[0], nlohmann::json(a.value), where);
-    auto wanted =
-        std::find_if(wanted_.begin(), wanted_.end(), [&](const Wanted& w) { return w.field == a.fields[0]; });
-    if (wanted == wanted_.end()) wanted = wanted_.insert(wanted_.end(), Wanted{a.fields[0], {}});
     wanted->values.push_back(builder.finish(where));
   }
 }
 
 bool Filter::keeps(const Point& point) const {
   return std::all_of(wanted_.begin(), wanted_.end(), [&](const Wanted& wanted) {
+    if (!wanted.parts.empty())
+      return std::find(wanted.parts.begin(), wanted.parts.end(), point_field(point, wanted.field)) != wanted.parts.end();
     return std::any_of(wanted.values.begin(), wanted.values.end(), [&](const Point& value) {
       // By name: a preset with one field changed is still asked for by the preset's name.
       if (wanted.field == "model") return value.model.name == point.model.name;

@@ -34,6 +34,7 @@ class Filter {
   struct Wanted {
     std::string field;
     std::vector<Point> values;  // points that have one of the values in that field
+    std::vector<nlohmann::ordered_json> parts;  // of a part of the model: the values themselves
   };
   std::vector<Wanted> wanted_;
 };

@@ -6,7 +6,9 @@
 
 #include "engine/base/json_reader.h"
 #include "engine/point/fields.h"
+#include "engine/point/model_changes.h"
 #include "engine/point/point_builder.h"
+#include "sweeps/found_layouts.h"
 #include "sweeps/options.h"
 #include "sweeps/gates.h"
 #include "sweeps/published.h"
@@ -93,14 +95,14 @@ std::string label_of(const Point& point, const std::vector<Dimension>& dimension
   for (const Dimension& d : dimensions)
     for (const std::string& field : d.fields) {
       const ordered_json value = point_field(point, field);
-      const std::string text = field == "model"       ? point.model.name
+      const std::string text = field == "model"       ? label_of(point.model)
                                : field == "framework" ? name_of(point.framework)
                                : value.is_string()
                                    ? value.get<std::string>()
                                    : value.dump(-1, ' ', false, json::error_handler_t::replace);
       label += fmt::format("{}{}={}", label.empty() ? "" : " ", field, text);
     }
-  return label.empty() ? point.model.name : label;
+  return label.empty() ? label_of(point.model) : label;
 }
 
 class Reader {
@@ -147,6 +149,7 @@ class Reader {
     const ordered_json results = std::move(spec_.json);
     spec_.json = results.at("spec");
     top_ += ".spec";
+    if (leaves_fields_free(spec_.json)) spec_.json = spec_of_layouts(results, spec_.path);
     if (!results.contains("environment") || !results.at("environment").is_object()) return;
     const ordered_json& environment = results.at("environment");
     if (environment.contains("spec_file"))

@@ -11,7 +11,7 @@
 // same field twice keeps either.
 //
 // A result file, or the folder of a sweep that holds one, may stand for a spec: the one inside it is read, so that what
-// was measured can be run again.
+// was measured can be run again. Of a search's it is a sweep over the layouts that were found.
 //
 // A relative FILE of `data` is looked for in the current folder, then beside the spec. The point keeps it as
 // written, so that its id is the same everywhere; SpecPoint::data is what was found.

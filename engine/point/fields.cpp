@@ -1,3 +1,4 @@
+#include "engine/point/model_changes.h"
 #include "engine/point/fields.h"
 
 #include <algorithm>
@@ -361,12 +362,13 @@ const PointField* find_field(std::string_view key) {
 }
 
 bool is_field(std::string_view key) {
-  return field_named(key) || key.starts_with(kMachineField) || key.starts_with(kFrameworkField) || key.starts_with(kPrecisionField);
+  return field_named(key) || key.starts_with(kMachineField) || key.starts_with(kFrameworkField) || key.starts_with(kPrecisionField) || key.starts_with(kModelField);
 }
 
 std::string field_of(const std::string& key) {
   if (key.starts_with(kFrameworkField)) return "framework";
   if (key.starts_with(kPrecisionField)) return "precision";
+  if (key.starts_with(kModelField)) return "model";
   const PointField* about = find_field(key);
   return about && !about->part_of.empty() ? about->part_of : key;
 }

@@ -5,6 +5,7 @@
 #include "engine/base/json_reader.h"
 #include "engine/point/bundles.h"
 #include "engine/point/field_table.h"
+#include "engine/point/model_changes.h"
 
 namespace mbench {
 
@@ -12,6 +13,11 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 void PointBuilder::set(const std::string& key, const json& value, const std::string& where) {
+  if (key.starts_with(kModelField)) {
+    model_parts_[key.substr(kModelField.size())] = value;
+    where_[key] = where;
+    return;
+  }
   set_point_field(point_, key, value, where);
   where_[key] = where;
   const bool whole = key == "framework" || key == "precision";
@@ -32,6 +38,7 @@ void set_point_field(Point& point, const std::string& key, const json& value, co
   }
   if (key.starts_with(kFrameworkField)) return set_framework_part(point.framework, key.substr(kFrameworkField.size()), value, where);
   if (key.starts_with(kPrecisionField)) return set_precision_part(point, key.substr(kPrecisionField.size()), value, where);
+  if (key.starts_with(kModelField)) return set_model_parts(point.model, {{key.substr(kModelField.size()), value}}, where);
   fail(ErrorKind::bad_input, where, "unknown key, got \"{}\", {}", key, nearest_choice(key, point_keys()));
 }
 
@@ -51,6 +58,7 @@ ordered_json point_field(const Point& point, const std::string& key) {
   }
   if (key.starts_with(kFrameworkField)) return framework_part(point.framework, key.substr(kFrameworkField.size()));
   if (key.starts_with(kPrecisionField)) return precision_part(point, key.substr(kPrecisionField.size()));
+  if (key.starts_with(kModelField)) return model_part(point.model, key.substr(kModelField.size()));
   return nullptr;
 }
 
@@ -58,6 +66,12 @@ Point PointBuilder::finish(const std::string& where) const {
   if (!where_.contains("model"))
     fail(ErrorKind::bad_input, where, "\"model\" is missing, need the name of a preset or an object");
   Point point = point_;
+  if (!model_parts_.empty()) {
+    const std::string key = std::string(kModelField) + model_parts_.begin()->first;
+    std::string place = where_.at(key);  // "spec.json: $.model.kv_heads", of the model
+    if (place.ends_with("." + key)) place.resize(place.size() - key.size() + kModelField.size() - 1);
+    set_model_parts(point.model, model_parts_, place);
+  }
   for (const Bundle& bundle : bundles()) {
     if (point.strategy != bundle.name) continue;
     const ordered_json given = point_to_json(point);

@@ -99,6 +99,7 @@ json entry_to_json(const BaselineEntry& entry) {
   if (r.peak_memory_mib) out["peak_memory_mib"] = *r.peak_memory_mib;
   if (!r.losses.empty()) out["losses"] = numbers(r.losses);
   if (r.iteration_ms) out["samples_ms"] = numbers(r.iteration_ms->samples);
+  if (!r.cpu_share_by_rank.empty()) out["cpu_share_by_rank"] = numbers(r.cpu_share_by_rank);  // by which it is flagged later
   if (r.hosts.size() > 1) out["hosts"] = json(hosts_to_json(r.hosts));
   for (const char* key : kAnatomies)
     if (json anatomy = metric_named(key).write(r); anatomy.is_object()) out[key] = std::move(anatomy);
@@ -111,7 +112,7 @@ PointResult result_of(const json& entry, const json& point, const std::string& i
   json row = point;
   row["id"] = id;
   for (const char* key :
-       {"outcome", "reason", "simulated", "measured_by", "device_name", "peak_memory_mib", "world", "losses", "hosts"})
+       {"outcome", "reason", "simulated", "measured_by", "device_name", "peak_memory_mib", "world", "losses", "hosts", "cpu_share_by_rank"})
     if (entry.contains(key)) row[key] = entry.at(key);
   for (const char* key : kAnatomies) {
     if (!entry.contains(key)) continue;
@@ -210,6 +211,7 @@ BaselineEntry entry_of(const ResultFile& file, const PointResult& point, bool me
   if (memory_only) {
     entry.result.iteration_ms.reset();
     entry.result.time_anatomy_ms.reset();
+    entry.result.cpu_share_by_rank.clear();
     if (!with_losses) entry.result.losses.clear();
     entry.result.hosts.clear();
     if (point.point.device == "cpu") entry.result.device = "cpu";  // any

@@ -13,6 +13,7 @@
 #include "engine/base/folder_lock.h"
 #include "engine/base/text.h"
 #include "reports/gate/comparable.h"
+#include "reports/records/flags.h"
 #include "reports/records/slow_steps.h"
 
 namespace mbench::reports {
@@ -116,6 +117,13 @@ class Chooser {
     if (!fs::exists(path)) return nullptr;
     return &read(path.string());
   }
+  // The first of the machine that differs in these fields alone.
+  const BaselineFile* find_alike(const std::string& machine, const PointResult& point, const std::vector<std::string>& fields) {
+    const std::string wanted = id_without(point.point, fields);
+    for (const std::string& path : files_in(fs::path(folder_) / machine))
+      if (const BaselineFile& file = read(path); id_without(file.newest().result.point, fields) == wanted) return &file;
+    return nullptr;
+  }
   const BaselineFile& read(const std::string& path) {
     const auto it = files_.find(path);
     return it != files_.end() ? it->second : files_.emplace(path, read_baseline_file(path)).first->second;
@@ -173,6 +181,26 @@ void check_id(const std::string& id) {
          id);
 }
 
+// bad_input if one of these machines has a folder: what keeps its points from being those of `now`.
+void refuse_other_points(Chooser& chooser, const std::vector<std::string>& machines, const ResultFile& now, const Choice& choice) {
+  ResultFile stored;
+  bool same_point = false;
+  for (const std::string& machine : machines)
+    for (const std::string& path : files_in(fs::path(chooser.folder()) / machine)) {
+      const BaselineFile& file = chooser.read(path);
+      stored.points.push_back(file.newest().result);
+      same_point = same_point || std::any_of(now.points.begin(), now.points.end(), [&](const PointResult& p) { return p.id == file.id; });
+    }
+  if (same_point && choice.stand == Stand::pinned)
+    fail(ErrorKind::bad_input, chooser.folder(), "nothing there for the points of this machine that is pinned (mbench baseline pin), got entries that are not, need one");
+  if (same_point)
+    fail(ErrorKind::bad_input, chooser.folder(), "nothing there for the points of this machine{}, got entries of other revisions, need one that mbench baseline show lists",
+         choice.revision.empty() ? "" : fmt::format(" at revision {}", choice.revision));
+  if (!stored.points.empty())
+    fail(ErrorKind::bad_input, chooser.folder(), "has other points of this machine: {}; need a sweep of those, or mbench baseline add of these",
+         nothing_in_common(now, stored));
+}
+
 }  // namespace
 
 std::vector<StoredBaseline> read_baselines(const std::string& folder) {
@@ -224,6 +252,13 @@ std::vector<Prepared> prepare(const std::string& folder, const ResultFile& resul
 }
 
 }  // namespace
+
+std::vector<std::string> disturbed_points(const ResultFile& results) {
+  std::vector<std::string> disturbed;
+  for (const PointResult& point : results.points)
+    if (const auto said = what_disturbed(point); !said.empty()) disturbed.push_back(fmt::format("{}: {}", point.id, fmt::join(said, "; ")));
+  return disturbed;
+}
 
 Added add_baselines(const std::string& folder, const ResultFile& results, const AddOptions& options) {
   Added added;
@@ -283,6 +318,7 @@ Chosen choose_baseline(const std::string& folder, const ResultFile& now, bool me
     }
     for (const std::string& machine : machines) {
       const BaselineFile* file = chooser.find(machine, point.id);
+      if (!file && !choice.allow_different.empty()) file = chooser.find_alike(machine, point, choice.allow_different);
       if (!file || file->machine.value("device", json()) != own.value("device", json())) continue;
       const BaselineEntry* entry = entry_to_use(*file, choice);
       if (!entry) continue;
@@ -294,8 +330,7 @@ Chosen choose_baseline(const std::string& folder, const ResultFile& now, bool me
   if (baseline.empty()) {
     std::string wanted;
     if (!now.points.empty()) wanted = fingerprint_of(machine_of_entry(now, now.points.front(), false));
-    if (choice.stand == Stand::pinned && std::find(chooser.machines().begin(), chooser.machines().end(), wanted) != chooser.machines().end())
-      fail(ErrorKind::bad_input, folder, "nothing there for the points of this machine that is pinned (mbench baseline pin), got entries that are not, need one");
+    refuse_other_points(chooser, memory_only ? chooser.machines() : std::vector{wanted}, now, choice);
     fail(ErrorKind::bad_input, folder, "nothing there for the points of this machine{}, got {}, need {}",
          revision.empty() ? "" : fmt::format(" at revision {}", revision),
          chooser.machines().empty() ? "an empty folder"

@@ -25,6 +25,7 @@ std::vector<StoredBaseline> select_baselines(std::vector<StoredBaseline> all, co
 struct AddOptions {
   bool memory_only = false;    // for any machine with the same kind of device
   bool with_losses = false;    // and the losses, where `memory_only`
+  bool force = false;          // whatever disturbed the measurement
   std::string revision, date;  // instead of the result's own
   std::size_t keep = 0;        // at most so many entries of a point, the newest, and the pinned one beside them; 0: all
 };
@@ -33,6 +34,9 @@ struct Added {
   std::size_t unchanged = 0;         // entries that stood there already
   std::vector<std::string> refused;  // points that are no baseline: they crashed, hung or were wrong
 };
+// The measured points whose times are those of a disturbed machine (flags.h: starved, throttled), with what disturbed them: no level
+// to hold later ones against.
+std::vector<std::string> disturbed_points(const ResultFile& results);
 // All files are read before the first is written, each is written atomically, and adding the same result
 // twice changes nothing. The folder is made and locked meanwhile: of several who add at once, one waits for the other.
 Added add_baselines(const std::string& folder, const ResultFile& results, const AddOptions& options);
@@ -44,6 +48,7 @@ Stand stand_named(const std::string& name, const std::string& where);  // bad_in
 struct Choice {
   Stand stand = Stand::newest;
   std::string revision;
+  std::vector<std::string> allow_different = {};  // a point that differs in these fields alone will do where there is no other
 };
 
 // What `now` is compared with: for each of its points the chosen entry of its machine, and the points of the same sweep that `now`

@@ -8,6 +8,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/point/fields.h"
+#include "engine/point/point_builder.h"
 #include "engine/point/result_file.h"
 #include "reports/records/record.h"
 
@@ -49,7 +50,8 @@ std::string refusal(const char* key, const Json& now, const Json& base) {
   return fmt::format("environment.{} is {} here and {} in the baseline", key, now.dump(), base.dump());
 }
 
-// Which field keeps every point of one file from being one of the other, for the message.
+}  // namespace
+
 std::string nothing_in_common(const ResultFile& now, const ResultFile& baseline) {
   const auto values = [](const ResultFile& file, const std::string& key) {
     std::vector<std::string> texts;
@@ -71,9 +73,14 @@ std::string nothing_in_common(const ResultFile& now, const ResultFile& baseline)
   return out.empty() ? "no combination of fields occurs in both" : out;
 }
 
-}  // namespace
+std::string id_without(const Point& point, const std::vector<std::string>& fields) {
+  static const Point plain;
+  Point rest = point;
+  for (const std::string& field : fields) set_point_field(rest, field, nlohmann::json(point_field(plain, field)), field);
+  return point_id(rest);
+}
 
-Matches match_points(const ResultFile& now, const ResultFile& baseline) {
+Matches match_points(const ResultFile& now, const ResultFile& baseline, const std::vector<std::string>& allow_different) {
   std::unordered_map<std::string, std::size_t> by_id, by_configuration;
   for (std::size_t i = 0; i < baseline.points.size(); ++i) by_id.emplace(baseline.points[i].id, i);
   Matches matches;
@@ -85,6 +92,19 @@ Matches match_points(const ResultFile& now, const ResultFile& baseline) {
       matches.same[i] = &baseline.points[it->second];
       used[it->second] = true;
     }
+  if (!allow_different.empty()) {
+    std::unordered_multimap<std::string, std::size_t> by_rest;
+    for (std::size_t i = baseline.points.size(); i-- > 0;)
+      if (!used[i]) by_rest.emplace(id_without(baseline.points[i].point, allow_different), i);
+    for (std::size_t i = 0; i < now.points.size(); ++i) {
+      if (matches.same[i]) continue;
+      const auto it = by_rest.find(id_without(now.points[i].point, allow_different));
+      if (it == by_rest.end()) continue;
+      matches.same[i] = &baseline.points[it->second];
+      used[it->second] = true;
+      by_rest.erase(it);  // one for each
+    }
+  }
   for (std::size_t i = 0; i < baseline.points.size(); ++i)
     if (!used[i]) by_configuration.emplace(configuration(baseline.points[i]), i);
   for (std::size_t i = 0; i < now.points.size() && !by_configuration.empty(); ++i) {

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "engine/base/error.h"
+#include "engine/point/point_builder.h"
 #include "engine/point/result_file.h"
 #include "engine/point/tolerance.h"
 #include "reports/gate/comparable.h"
@@ -41,7 +42,7 @@ std::optional<MetricComparison> compare_outcomes(const PointResult& now, const P
   return c;
 }
 
-// For what has no noise: a change of the threshold or more counts.
+// For what has no noise: a change of the threshold or more counts; any at all where that is 0.
 void judge_exactly(MetricComparison& c, double threshold, Verdict more, Verdict less) {
   constexpr double kRounding = 1e-12;  // of the product
   c.ratio = *c.now / *c.baseline;
@@ -342,6 +343,19 @@ std::string machine_text(const ResultFile& file) {
   return cpu.empty() || !knows_cores ? cpu : fmt::format("{}, {} cores", cpu, file.environment["cores"].dump());
 }
 
+// "env: NCCL_ALGO=Tree, was none, as --allow-different has it", each once.
+std::vector<std::string> allowed_changes(const ResultFile& now, const Matches& matches, const std::vector<std::string>& fields) {
+  std::vector<std::string> changes;
+  for (const std::string& field : fields)
+    for (std::size_t i = 0; i < now.points.size(); ++i) {
+      if (!matches.same[i]) continue;
+      const std::string here = text_of(point_field(now.points[i].point, field)), there = text_of(point_field(matches.same[i]->point, field));
+      const std::string change = fmt::format("{}: {}, was {}, as --allow-different has it", field, here, there);
+      if (here != there && std::find(changes.begin(), changes.end(), change) == changes.end()) changes.push_back(change);
+    }
+  return changes;
+}
+
 }  // namespace
 
 bool Comparison::has(Verdict verdict) const {
@@ -363,7 +377,7 @@ bool Comparison::fails() const {
 
 Comparison compare_results(const ResultFile& now, const ResultFile& baseline, const CompareOptions& options,
                            const std::vector<Round>& again) {
-  const Matches matches = match_points(now, baseline);
+  const Matches matches = match_points(now, baseline, options.allow_different);
   const Comparability comparability(now.environment, baseline.environment, options.needs_same_machine());
   refuse_unlike_files(now, baseline, matches, comparability);
   const PointLabels labels(now, baseline, matches.missing);
@@ -382,6 +396,7 @@ Comparison compare_results(const ResultFile& now, const ResultFile& baseline, co
   }
   Comparison comparison = comparer.finish();
   comparison.environment_changes = environment_changes(now, baseline);
+  for (const std::string& change : allowed_changes(now, matches, options.allow_different)) comparison.environment_changes.push_back(change);
   comparison.machine = machine_text(now);
   comparison.now_revision = environment_text(now, "git_revision");
   comparison.baseline_revision = environment_text(baseline, "git_revision");

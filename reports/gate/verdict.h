@@ -8,7 +8,7 @@
 namespace mbench::reports {
 
 struct Thresholds {  // fractions: 0.05 is 5 %
-  double time = 0.05, memory = 0.01;
+  double time = 0.05, memory = 0;
   std::optional<double> loss;  // by precision unless set
 };
 
@@ -46,6 +46,7 @@ struct CompareOptions {
   Thresholds thresholds;
   std::vector<std::string> metrics = compared_metrics();
   std::vector<Verdict> fail_on;  // verdicts that fail a comparison besides the regressions
+  std::vector<std::string> allow_different = {};  // fields in which the two sides of a point may differ
   bool has(const std::string& metric) const;
   // Memory and losses do not depend on the machine: they are counted, and agree to rounding.
   bool needs_same_machine() const { return has("time"); }

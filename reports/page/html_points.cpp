@@ -54,11 +54,8 @@ std::string samples_cells(const Record& record, int digits) {
   const Json& time = *found;
   std::string out;
   const auto cell = [&](const std::string& text) { out += "<td class=r>" + text + "</td>"; };
-  std::vector<double> samples;
-  if (const auto list = time.find("samples"); list != time.end() && list->is_array())
-    for (const Json& value : *list)
-      if (value.is_number()) samples.push_back(value.get<double>());
-  cell(fmt::format("{}", samples.size()));
+  const std::vector<double>& samples = record.samples_ms();  // a record's JSON has the first and the last alone
+  cell(samples.empty() ? "n/a" : fmt::format("{}", samples.size()));
   const auto part = [&](const char* name) {
     return time.contains(name) ? number(time[name], digits) : "n/a";
   };
@@ -90,12 +87,22 @@ std::string command_html(const std::string& command) {
   return out + "</code>";
 }
 
+// What tells a point from all others of the file, those outside a filter too, where the spec does not say it.
+std::vector<std::string> differing_fields(const ResultFile& file) {
+  if (!file.spec.is_object() || file.spec.contains("sweep")) return {};
+  const std::vector<Record> records = records_of(file);
+  std::vector<const Record*> all;
+  for (const Record& record : records) all.push_back(&record);
+  return swept_fields(file.spec, all);
+}
+
 }  // namespace
 
 std::string html_points(const ResultFile& file, const std::string& path,
                         const std::vector<const Record*>& points, const std::vector<std::string>& swept,
                         const std::string& prefix) {
   const int digits = decimals_for(points);
+  const std::vector<std::string> differing = differing_fields(file);
   std::string out =
       "<div class=wide tabindex=0 role=region aria-label=\"Every point\"><table class=\"sorts points\">"
       "<caption>Times in milliseconds, of the measured steps</caption>\n<thead><tr><th scope=col>Point</th>"
@@ -113,7 +120,7 @@ std::string html_points(const ResultFile& file, const std::string& path,
         escape_html(outcome_text(record->outcome())),
         record->reason().empty() ? "" : "<br><span class=why>" + escape_html(record->reason()) + "</span>");
     out += samples_cells(*record, digits) + loss_cell(*record);
-    out += "<td>" + command_html(reproduce_command(file, path, *record)) + "</td></tr>\n";
+    out += "<td>" + command_html(reproduce_command(file, path, *record, differing)) + "</td></tr>\n";
   }
   return out + "</tbody></table></div>\n";
 }

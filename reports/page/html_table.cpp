@@ -10,17 +10,12 @@
 namespace mbench::reports {
 namespace {
 
-constexpr std::string_view kSimulated = " (simulated)";
-
 // A cell's text, its lines and spread as a page shows them, and the mark of a simulation.
 std::string cell_html(const Cell& cell) {
-  std::string text = cell.text;
-  const bool simulated = text.ends_with(kSimulated);
-  if (simulated) text.resize(text.size() - kSimulated.size());
-  std::string out = escape_html(text);
+  std::string out = escape_html(cell.text);
   for (std::size_t at = 0; (at = out.find(" +/- ", at)) != std::string::npos;) out.replace(at, 5, " \u00B1 ");
   for (std::size_t at = 0; (at = out.find('\n', at)) != std::string::npos;) out.replace(at, 1, "<br>");
-  return simulated ? out + " <span class=sim>simulated</span>" : out;
+  return cell.marked ? out + " <span class=sim>simulated</span>" : out;
 }
 
 // The point that a row is about; empty if it shows none, or several.

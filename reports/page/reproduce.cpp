@@ -55,7 +55,8 @@ std::string shell_word(std::string_view word) {
   return out + "'";
 }
 
-std::string reproduce_command(const ResultFile& file, const std::string& path, const Record& record) {
+std::string reproduce_command(const ResultFile& file, const std::string& path, const Record& record,
+                              const std::vector<std::string>& swept) {
   const Json& point = record.json();
   const Json& spec = file.spec;
   if (!spec.is_object() || !(spec.contains("model") || spec.contains("sweep"))) {
@@ -70,8 +71,9 @@ std::string reproduce_command(const ResultFile& file, const std::string& path, c
   }
   std::string command =
       fmt::format("mbench sweep {} --on {}", shell_word(path), shell_word(record.text("device")));
-  for (const std::string& field : fields_of_sweep(spec)) {
-    const Json value = point.contains(field) ? point[field] : Json(nullptr);
+  // Of a search, whose spec sweeps over nothing, the fields in which the layouts that it found differ.
+  for (const std::string& field : spec.contains("sweep") ? fields_of_sweep(spec) : swept) {
+    const Json value = point.contains(field) ? point[field] : record.value(field);
     if (value.is_null()) continue;
     command += " --filter " + shell_word(field + "=" + filter_value(value));
   }

@@ -108,6 +108,8 @@ class SectionPlot {
     PlotPoint point{*x, *y * declaration_.scale};
     if (!declaration_.spread.empty())
       point.spread = number_of(*record, declaration_.spread).value_or(0) * declaration_.scale;
+    if (declaration_.metric.empty() && cell.values.size() == 3 && cell.values[1] && cell.values[2])  // its interval
+      point.bar = {*cell.values[1] * declaration_.scale, *cell.values[2] * declaration_.scale};
     line.points.push_back(point);
     plot_.simulated = plot_.simulated || record->simulated();
   }
@@ -203,14 +205,6 @@ class SectionPlot {
   Plot plot_;
 };
 
-// A row's label says "(simulated)" behind the name; a plot says it once.
-void take_mark_off(Section& section) {
-  constexpr std::string_view mark = " (simulated)";
-  for (auto& row : section.rows)
-    for (Cell& cell : row)
-      if (cell.text.ends_with(mark)) cell.text.resize(cell.text.size() - mark.size());
-}
-
 }  // namespace
 
 BuiltPlots build_plots(const std::vector<PlotDeclaration>& declarations,
@@ -224,7 +218,6 @@ BuiltPlots build_plots(const std::vector<PlotDeclaration>& declarations,
     std::string first;
     std::size_t crowded = 0;
     for (Section& section : table.table.sections) {
-      take_mark_off(section);
       std::string excess;
       if (auto plot = SectionPlot(declaration, section, by_id).build(excess))
         built.plots.push_back(std::move(*plot));

@@ -1,7 +1,9 @@
 // A plot as data: what is to be drawn, and nothing of how. Builders (build_plot.h, timeline.h) make it from
 // results or a trace by a declaration (plot_declaration.h), or from a history (baselines/trend.h); plot_script.h says it in gnuplot's words.
 #pragma once
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mbench::reports {
@@ -18,6 +20,7 @@ struct PlotPoint {
   double end = 0;       // boxes
   double spread = 0;    // lines: half an error bar; 0: none
   bool marked = false;  // samples: an outlier
+  std::optional<std::pair<double, double>> bar = {};  // lines: an error bar of unlike halves, from its low to its high end
 };
 
 struct PlotSeries {

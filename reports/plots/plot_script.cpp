@@ -50,6 +50,17 @@ int shape(std::size_t series) {
   return kShapes[(series + series / kColours.size()) % kShapes.size()];
 }
 
+bool has_bars(const PlotSeries& series) {
+  return std::any_of(series.points.begin(), series.points.end(), [](const PlotPoint& p) { return p.bar.has_value(); });
+}
+
+double low_of(const PlotPoint& p) {
+  return p.bar ? p.bar->first : p.y;
+}
+double high_of(const PlotPoint& p) {
+  return p.bar ? p.bar->second : p.y;
+}
+
 class Script {
  public:
   Script(const Plot& plot, PlotTarget target)
@@ -183,6 +194,8 @@ class Script {
         if (plot_.shape == PlotShape::boxes)
           add("{:.10g} {:.10g} {:.10g} {:.10g} {:.10g} {:.10g}\n", (p.x + p.end) / 2, p.y, p.x, p.end,
               p.y - 0.36, p.y + 0.36);
+        else if (has_bars(plot_.series[i]))
+          add("{:.10g} {:.10g} {:.10g} {:.10g}\n", p.x, p.y, low_of(p), high_of(p));
         else
           add("{:.10g} {:.10g} {:.10g}\n", p.x, p.y, p.spread);
       }
@@ -259,7 +272,9 @@ class Script {
   }
 
   void value_axis() {
-    const Range y = range_of(plot_, &PlotPoint::y);
+    Range y = range_of(plot_, &PlotPoint::y);
+    for (const PlotSeries& series : plot_.series)
+      for (const PlotPoint& p : series.points) y = {std::min(y.low, low_of(p)), std::max(y.high, high_of(p))};
     if (guide() && is_log() && y.low > 0) return doubling_axis(guide()->points.front().y, y);
     if (y.low >= 0)
       add("set yrange [0:*]\n");
@@ -305,7 +320,9 @@ class Script {
         continue;
       }
       const std::size_t c = colours++;
-      if (std::any_of(series.points.begin(), series.points.end(), [](const auto& p) { return p.spread > 0; }))
+      if (has_bars(series))
+        part(parts, fmt::format("$d{} using 1:2:3:4 with yerrorbars pt 0 lw 1 lc rgb {} notitle", i, colour(c)));
+      else if (std::any_of(series.points.begin(), series.points.end(), [](const auto& p) { return p.spread > 0; }))
         part(parts,
              fmt::format("$d{} using 1:2:3 with yerrorbars pt 0 lw 1 lc rgb {} notitle", i, colour(c)));
       part(parts, fmt::format("$d{} using 1:2 with linespoints lw 1.8 pt {} ps 0.6 lc rgb {} title {}", i,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/point/result.h"
 #include "reports/records/statistics.h"
 
 namespace mbench::reports {
@@ -100,6 +101,15 @@ std::string text_of(Flag flag) {
       return "disturbed: single steps took much longer, something else ran";
   }
   return "?";
+}
+
+std::vector<std::string> what_disturbed(const PointResult& result) {
+  std::vector<std::string> said;
+  if (result.simulated || !result.iteration_ms) return said;
+  if (std::string starved = starved_text(result.cpu_share_by_rank); !starved.empty()) said.push_back(std::move(starved));
+  for (const Flag flag : flags_of(result.iteration_ms->samples))
+    if (flag == Flag::throttled) said.push_back(text_of(flag));
+  return said;
 }
 
 std::string starved_text(const std::vector<double>& cpu_share_by_rank) {

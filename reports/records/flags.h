@@ -17,6 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/point/result_fwd.h"
+
 namespace mbench::reports {
 
 enum class Flag { warming, throttled, disturbed };
@@ -26,6 +28,9 @@ std::vector<Flag> flags_of(const std::vector<double>& samples);
 // "throttled: the last third of the samples is slower than the first".
 std::string text_of(Flag flag);
 std::string name_of(Flag flag);  // its first word
+
+// What made all times of a measured point longer than the program takes: starved or throttled, as the texts here; usually nothing.
+std::vector<std::string> what_disturbed(const PointResult& result);
 
 // "starved: rank 1 had a core for 48 % of the time, ..."; empty if none was.
 std::string starved_text(const std::vector<double>& cpu_share_by_rank);

@@ -10,6 +10,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/point/fields.h"
+#include "engine/point/model_changes.h"
 #include "engine/point/result_file.h"
 #include "reports/records/bound.h"
 #include "reports/records/record_json.h"
@@ -150,6 +151,12 @@ std::vector<Record> Record::by_window() const {
   return records;
 }
 
+Record Record::with(const std::string& name, Json value) const {
+  Record more = *this;
+  more.json_[name] = std::move(value);
+  return more;
+}
+
 Json Record::model() const {
   Point unnamed;  // without a preset's name, so that the sizes are written out
   unnamed.model = model_;
@@ -273,7 +280,7 @@ std::string text_of(const Json& value) {
   if (value.is_number_float()) return fmt::format("{}", value.get<double>());
   if (value.is_object()) {
     if (const auto name = value.find("name"); name != value.end() && name->is_string() && *name != "custom")
-      return name->get<std::string>();
+      return label_of_model(value);
     std::string text;
     for (const auto& [key, item] : value.items())
       if (key != "name") text += (text.empty() ? "" : ", ") + key + "=" + text_of(item);
@@ -331,6 +338,7 @@ void require_name(const std::vector<Record>& records, std::string_view name, std
   }
   if (root == kEnvironment.substr(0, kEnvironment.size() - 1) && name != root) return;
   if (std::find(kDerived.begin(), kDerived.end(), name) != kDerived.end()) return;
+  if (root == "seeds" && name != root) return;  // of whatever the points have
   // A variable of env that no point sets, or a part of a metric that no point has, is a null and no mistake.
   if (root_known && name != root && (root == "env" || !root_has_value)) return;
   std::vector<std::string> choices;
@@ -439,7 +447,9 @@ std::vector<std::string> swept_fields(const Json& spec, const std::vector<const 
 bool Condition::matches(const Record& record) const {
   return std::all_of(terms_.begin(), terms_.end(), [&](const Term& term) {
     return std::any_of(terms_.begin(), terms_.end(), [&](const Term& other) {
-      return other.field == term.field && same_value(record.text(other.field), other.value);
+      if (other.field != term.field) return false;
+      if (same_value(record.text(other.field), other.value)) return true;
+      return other.field == "model" && record.model_name() == other.value;  // a preset with one size changed is asked for by its name
     });
   });
 }

@@ -21,6 +21,8 @@
 //   window.index, window.end_s, window.steps, window.median_ms, window.worst_ms, window.samples_per_s, window.clock_mhz,
 //   window.least_clock_mhz, window.power_w, window.hottest_c, window.throttle, window.against, window.dip
 //                     of one window of a soak, in the records that by_window() gives (soak_findings.h)
+//   seeds.METRIC.mean, .stddev, .least, .most, seeds.counted
+//                     of points that differ in their seed alone (seeds.h), in the table of that name
 //   bound_by          what bounds the step and what would help, a sentence
 #pragma once
 #include <map>
@@ -58,6 +60,7 @@ class Record {
   // json()'s value of a name without a dot; null if there is none.
   const nlohmann::ordered_json* find(const std::string& key) const;
   nlohmann::ordered_json model() const;  // its name and sizes, where json() may have a preset's name alone
+  const std::string& model_name() const { return model_.name; }
   Outcome outcome() const { return outcome_; }
   bool simulated() const { return simulated_; }
   const std::string& reason() const { return reason_; }
@@ -69,6 +72,9 @@ class Record {
   std::vector<Record> by_rank() const;
   // The same for each window of a soak, with the names window.*.
   std::vector<Record> by_window() const;
+
+  // This one with a value more.
+  Record with(const std::string& name, nlohmann::ordered_json value) const;
 
   // Gives it the names published.* and error.*, with the values of `published.rows[row]` if there is one.
   void publish(const Published& published, std::optional<std::size_t> row);

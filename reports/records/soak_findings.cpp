@@ -74,7 +74,7 @@ std::string dip_text(const Soak& soak, const Dip& dip) {
   Samples others;
   for (std::size_t i = 0; i < soak.windows.size(); ++i)
     if (i < dip.first || i >= dip.first + dip.count) others.push_back(soak.windows[i].least_clock_mhz);
-  return fmt::format("{:.0f} % slower for {} at {}{}", (1 / dip.against - 1) * 100, format_duration(dip.end_s - dip.begin_s),
+  return fmt::format("{:.0f} % of the throughput lost for {} at {}{}", (1 - dip.against) * 100, format_duration(dip.end_s - dip.begin_s),
                      format_duration(dip.begin_s),
                      clocks_text(soak, others, figures(soak, &SoakWindow::least_clock_mhz, dip.first, dip.first + dip.count)));
 }

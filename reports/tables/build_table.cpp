@@ -10,6 +10,7 @@
 #include "engine/point/outcome.h"
 #include "reports/tables/place_records.h"
 #include "reports/tables/relate.h"
+#include "reports/tables/relate_interval.h"
 
 namespace mbench::reports {
 namespace {
@@ -65,7 +66,6 @@ class Builder {
     BuiltTable built;
     built.table.name = declaration().name;
     built.table.title = declaration().title;
-    if (!declaration().note.empty()) built.table.notes.push_back(declaration().note);
     const auto& places = placement_.places;
     for (std::size_t i = 0; i < places.size();) {
       std::size_t end = i;
@@ -74,6 +74,8 @@ class Builder {
       built.table.sections.push_back(section(i, end));
       i = end;
     }
+    if (!declaration().note.empty()) built.table.notes.push_back(declaration().note);
+    if (has_interval_) built.table.notes.push_back(kIntervalNote);
     return built;
   }
 
@@ -143,6 +145,7 @@ class Builder {
     const bool alone = declaration().columns.size() == 1;
     Column heading = {column.header, column.name, false, {}};
     if (values_[index].size() > 1 && !names_outcome(column)) heading.values = values_[index];
+    if (compares_steps(column)) heading.values = {column.name, column.name + ".low", column.name + ".high"};
     if (!declaration().pivot) return heading;
     heading.header = alone ? pivot : pivot + ", " + column.header;
     heading.name = alone ? pivot : pivot + ": " + column.name;
@@ -160,7 +163,7 @@ class Builder {
     // for it, and else to the last label.
     std::set<const Record*> noted;
     if (!has_outcome_) {
-      if (all_simulated) cells.back().text += " (simulated)";
+      if (all_simulated) cells.back().marked = true;
       for (const Place* place : row.slots)
         if (place && place->record->outcome() == Outcome::ok && !place->record->reason().empty() &&
             noted.insert(place->record).second)
@@ -175,8 +178,8 @@ class Builder {
       const std::size_t column = slot % declaration().columns.size();
       Cell cell = this->cell(*place, column, section, noted);
       cell.point = place->record->id();
-      if (place->record->simulated() && (has_outcome_ ? names_outcome_[column] : !all_simulated))
-        cell.text += " (simulated)";
+      cell.simulated = place->record->simulated();
+      cell.marked = cell.simulated && (has_outcome_ ? names_outcome_[column] : !all_simulated);
       cells.push_back(std::move(cell));
     }
     return cells;
@@ -204,7 +207,11 @@ class Builder {
       note(record.reason());
       return cell;
     }
-    if (column.relation) return compared(record, references_.at(index).find(place), column, formatter_);
+    if (column.relation) {
+      cell = compared(record, references_.at(index).find(place), column, formatter_);
+      has_interval_ = has_interval_ || !cell.values.empty();
+      return cell;
+    }
     for (const CellText& line : column.lines) {
       const std::string text = formatter_.format(line, record, declaration().labels);
       if (text.empty()) continue;  // a line in brackets, of which something is unknown
@@ -292,7 +299,7 @@ class Builder {
 
   PlacedRecords placement_;
   Formatter& formatter_;
-  bool has_outcome_ = false;
+  bool has_outcome_ = false, has_interval_ = false;
   std::vector<bool> configuration_, names_outcome_;  // of each column
   std::vector<std::vector<std::string>> values_;     // of each column's text
   std::set<std::size_t> is_text_;                    // columns of which some value is no number

@@ -49,6 +49,7 @@ std::string cell_text(const Cell& cell) {
     out += (start ? "<br>" : "") + escape_markdown(std::string_view(cell.text).substr(start, end - start));
     start = end + 1;
   }
+  if (cell.marked) out += " (simulated)";
   return cell.footnote ? fmt::format("{} [{}]", out, cell.footnote) : out;
 }
 

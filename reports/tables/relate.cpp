@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/point/outcome.h"
+#include "reports/tables/relate_interval.h"
 
 namespace mbench::reports {
 namespace {
@@ -11,6 +12,8 @@ namespace {
 bool means_first(const Condition::Term& term) {
   return term.value == "first";
 }
+
+}  // namespace
 
 double related(Relation relation, double v, double r, double scale) {
   switch (relation) {
@@ -32,8 +35,6 @@ double related(Relation relation, double v, double r, double scale) {
   }
   return 0;
 }
-
-}  // namespace
 
 References::References(const ColumnDeclaration& column, const std::set<std::string>& axes,
                        const std::vector<const Place*>& places)
@@ -75,7 +76,12 @@ Cell compared(const Record& point, const Record* reference, const ColumnDeclarat
   if (!of_two && (v == 0 || r == 0)) return unknown;  // no ratio
   const double scale = point.value("world").get<double>() / reference->value("world").get<double>();
   const double number = related(relation, v, r, scale);
-  return {formatter.number(number, column.format), number};
+  Cell cell = {formatter.number(number, column.format), number};
+  if (const auto interval = related_interval(point, *reference, column)) {
+    cell.text += interval_text(*interval, column, formatter);
+    cell.values = {number, interval->interval.low, interval->interval.high};
+  }
+  return cell;
 }
 
 }  // namespace mbench::reports

@@ -28,6 +28,10 @@ class References {
   std::unordered_map<std::string, const Record*> found_;
 };
 
+// The value v of one point and r of another, in that relation; `scale` is the ratio of their devices.
+double related(Relation relation, double v, double r, double scale);
+
+// With its interval where the steps of both are known.
 Cell compared(const Record& point, const Record* reference, const ColumnDeclaration& column,
               Formatter& formatter);
 

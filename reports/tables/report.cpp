@@ -11,6 +11,7 @@
 #include "engine/point/fields.h"
 #include "engine/point/gates.h"
 #include "engine/point/result_file.h"
+#include "reports/records/seeds.h"
 #include "reports/tables/build_table.h"
 #include "reports/tables/builtin_tables.h"
 #include "reports/tables/csv.h"
@@ -145,20 +146,27 @@ void show_metrics(TableDeclaration& declaration, const std::vector<std::string>&
   declaration.note.clear();
 }
 
-// A table with a row for each rank or window; a point is shown where one of its own is.
+// A table with a row for each rank or window, or for points that differ in their seed alone; a point is shown where one of its own is.
 BuiltTable table_of_parts(const TableDeclaration& declaration, const std::vector<const Record*>& points,
                           const std::vector<std::string>& swept, const SortBy& sort) {
   std::deque<Record> records;
-  std::map<const Record*, const Record*> point_of;
+  std::map<const Record*, std::vector<const Record*>> points_of;
   std::vector<const Record*> chosen;
-  for (const Record* point : points)
-    for (Record& part : declaration.each == Each::rank ? point->by_rank() : point->by_window()) {
-      chosen.push_back(&records.emplace_back(std::move(part)));
-      point_of[chosen.back()] = point;
-    }
-  BuiltTable built = build_table(declaration, chosen, swept, sort);
+  const auto take = [&](Record record, std::vector<const Record*> of) {
+    chosen.push_back(&records.emplace_back(std::move(record)));
+    points_of[chosen.back()] = std::move(of);
+  };
+  std::vector<std::string> told = swept;
+  if (declaration.each == Each::seeds) {
+    std::erase(told, "seed");
+    for (SeedGroup& group : by_seeds(points)) take(std::move(group.record), std::move(group.points));
+  } else {
+    for (const Record* point : points)
+      for (Record& part : declaration.each == Each::rank ? point->by_rank() : point->by_window()) take(std::move(part), {point});
+  }
+  BuiltTable built = build_table(declaration, chosen, told, sort);
   std::set<const Record*> shown;
-  for (const Record* part : built.shown) shown.insert(point_of.at(part));
+  for (const Record* part : built.shown) shown.insert(points_of.at(part).begin(), points_of.at(part).end());
   built.shown = std::move(shown);
   return built;
 }
@@ -186,6 +194,7 @@ std::vector<TableDeclaration> choose_tables(const ResultFile& file, const Report
                                        : strategies ? "strategies"
                                                     : "long",
                                        {}, usual, "--table"));
+    if (std::find(swept.begin(), swept.end(), "seed") != swept.end()) declarations.push_back(table_named("seeds", {}, usual, "--table"));
   }
   if (options.metrics.empty()) return declarations;
   for (const std::string& name : options.metrics) require_name(records, name, "--metric");

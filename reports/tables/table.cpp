@@ -19,4 +19,11 @@ std::vector<CellValue> cell_values(const Column& column, const Cell& cell) {
   return values;
 }
 
+std::string simulated_word(const std::vector<Cell>& row) {
+  bool some = false, others = false;
+  for (const Cell& cell : row)
+    if (!cell.point.empty()) (cell.simulated ? some : others) = true;
+  return !some ? "false" : others ? "partly" : "true";
+}
+
 }  // namespace mbench::reports

@@ -16,6 +16,8 @@ struct Cell {
   // Where a column holds several values (Column::values), each of them at full precision.
   std::vector<std::optional<double>> values = {};
   std::string point{};  // id of the point that the cell shows; empty for labels and empty cells
+  bool simulated = false;  // that point was
+  bool marked = false;     // people are to read "(simulated)" behind the text: of the row, if it is a label or an outcome
 };
 
 struct Column {
@@ -30,6 +32,9 @@ std::vector<std::string> column_names(const Column& column);
 // What stands in a cell under each of them: a number, a text, or nothing.
 using CellValue = std::variant<std::monostate, double, std::string>;
 std::vector<CellValue> cell_values(const Column& column, const Cell& cell);
+
+// "true", "false", or "partly": whether what a row shows was simulated.
+std::string simulated_word(const std::vector<Cell>& row);
 
 struct Section {
   std::vector<std::string>

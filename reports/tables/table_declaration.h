@@ -9,7 +9,7 @@
 //   "note"      printed below it (optional)
 //   "where"     {"field": value or [values]}: only these points (optional)
 //   "each"      "rank": a row for each rank of a point, with the names rank.* of record.h; "window": for each window of time of a
-//               soak, with the names window.* (optional)
+//               soak, with the names window.*; "seeds": for points that differ in their seed alone, with the names seeds.* (optional)
 //   "sections"  headings, outermost first: ["{model} ({tp}-way Tensor Parallelism)", "{seq} Sequence
 //               Length"]. A text without braces is a list of fields: "tp,pp" is "tp {tp}, pp {pp}".
 //   "rows"      the columns that label a row: "field", or {"header", "text"}, or {"header", "names":
@@ -87,7 +87,7 @@ struct ColumnDeclaration {
   std::string self = "-";
 };
 
-enum class Each { point, rank, window };  // what a row is of
+enum class Each { point, rank, window, seeds };  // what a row is of; seeds: points that differ in their seed alone
 
 struct TableDeclaration {
   std::string name, title, note;

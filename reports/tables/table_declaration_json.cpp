@@ -1,5 +1,6 @@
 // Reading declarations from JSON.
 #include <algorithm>
+#include <map>
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
@@ -206,9 +207,10 @@ TableDeclaration table_declaration_from_json(const Json& declared, const std::st
   declaration.note = string_at(json, "note", where);
   if (json.contains("where")) declaration.where = filter_of(json["where"], where + ".where");
   if (const std::string each = string_at(json, "each", where); !each.empty()) {
-    if (each != "rank" && each != "window")
-      fail(ErrorKind::bad_input, where + ".each", "no rows of that kind, got \"{}\", need \"rank\" or \"window\"", each);
-    declaration.each = each == "rank" ? Each::rank : Each::window;
+    static const std::map<std::string, Each> kinds = {{"rank", Each::rank}, {"window", Each::window}, {"seeds", Each::seeds}};
+    if (!kinds.contains(each))
+      fail(ErrorKind::bad_input, where + ".each", "no rows of that kind, got \"{}\", need \"rank\", \"window\" or \"seeds\"", each);
+    declaration.each = kinds.at(each);
   }
   declaration.sections =
       list_of<CellText>(json, "sections", where, [](const Json& item, const std::string& at) {

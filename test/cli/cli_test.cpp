@@ -1,6 +1,7 @@
 // The built binary, started as a person starts it: help, exit codes, messages, a sweep from spec to tables.
 #include <csignal>
 #include <filesystem>
+#include <set>
 
 #include "engine/base/json_reader.h"
 #include "engine/point/result_file.h"
@@ -193,4 +194,58 @@ TEST_CASE("a sweep whose points do not meet the gates of its spec says so and en
   INFO(search.err);
   CHECK(search.code == 0);
   CHECK_THAT(search.out, !Contains("Gates"));
+
+TEST_CASE("sweeps of one name that begin in the same second have folders of their own") {
+  const Room room;
+  const Run run = room.shell("for i in 1 2 3 4; do $M sweep tiny.json --on sim:2xA100-SXM4-40GB --quiet >/dev/null & done; wait; ls out | wc -l");
+  INFO(run.err);
+  CHECK(run.out.find("4") != std::string::npos);
+  CHECK(run.err.empty());
+  CHECK(room.shell("cat out/*/results.md | grep -c 'Baseline (simulated)'").out == "8\n");
+}
+
+TEST_CASE("calibrate writes over no file but a machine's") {
+  const Room room;
+  const std::string spec = read_text_file(room / "tiny.json");
+  room.put("notes.txt", "mine");
+  for (const std::string file : {"tiny.json", "notes.txt"}) {
+    const Run run = room.shell("$M calibrate " + file + " --quick");
+    INFO(file);
+    CHECK(run.code == 2);
+    CHECK_THAT(run.err, Contains("[calibrate " + file + "] is there and is no machine's, got a file of ") && Contains("my-machine.json"));
+  }
+  CHECK(read_text_file(room / "tiny.json") == spec);
+  CHECK(read_text_file(room / "notes.txt") == "mine");
+}
+
+TEST_CASE("devices lists machines and frameworks in columns") {
+  const Room room;
+  const std::string devices = room.shell("$M devices").out;
+  const std::string list = devices.substr(devices.find("machines to simulate"));
+  std::set<std::size_t> columns;
+  for (std::size_t at = list.find("\n  "); at != std::string::npos; at = list.find("\n  ", at + 1)) {
+    const std::size_t end = list.find("  ", at + 3);
+    columns.insert(list.find_first_not_of(' ', end) - at);
+  }
+  CHECK(columns.size() == 1);
+  CHECK_THAT(list, Contains("\n  A100-SXM4-80GB-RoCE  NVIDIA"));
+}
+
+TEST_CASE("one size of the model is set, swept and filtered by its name") {
+  const Room room;
+  const Run set = room.shell("$M sweep tiny.json --dry-run --set model.layers=3 --set strategy=full --set tp=1");
+  CHECK(set.code == 0);
+  const Run swept = room.shell("$M sweep tiny.json --on sim:1xA100-SXM4-40GB --set tp=1 --set strategy=full --set model.layers=[1,2,3] --out o --quiet");
+  INFO(swept.err);
+  CHECK(swept.code == 0);
+  const ResultFile file = read_result_file(room / "o/results.json");
+  REQUIRE(file.points.size() == 3);
+  CHECK(file.points[2].point.model.layers == 3);
+  CHECK(file.points[2].point.model.name == "gpt-bytes-tiny");
+  CHECK_THAT(room.shell("$M plan o --on sim:1xA100-SXM4-40GB --filter model.layers=3").out, Contains("model.layers=3") && !Contains("model.layers=1"));
+  const Run both = room.shell("$M plan tiny.json --set tp=1 --set strategy=full --set model.heads=2 --set model.kv_heads=1");
+  CHECK(both.code == 0);
+  CHECK_THAT(both.out, Contains("gpt-bytes-tiny") && Contains("parameters"));
+  CHECK_THAT(room.shell("$M plan tiny.json --set model.layerz=3").err, Contains("layerz") && Contains("layers"));
+  CHECK_THAT(room.shell("$M plan tiny.json --set model.family=llama").err, Contains("need the whole of \"model\""));
 }

@@ -117,7 +117,7 @@ TEST_CASE("mbench hosts prints the hosts of a job") {
 
 TEST_CASE("specs that come with the program are known by name, from any folder") {
   const Room room;
-  CHECK_THAT(room.shell("$M sweep quickstart --dry-run").out, Contains("20 points"));
+  CHECK_THAT(room.shell("$M sweep quickstart --dry-run").out, Contains("10 points"));
   CHECK(room.shell("$M plan gpt345m --filter seq=512 --filter strategy=full").code == 0);
   // What the help says to type works from any folder too.
   CHECK_THAT(room.shell("$M --help").out, Contains("First steps:  mbench sweep quickstart"));

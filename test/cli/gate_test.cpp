@@ -192,3 +192,37 @@ TEST_CASE("10,000 points are read and compared in seconds") {
   CHECK(seconds < 10);  // under 2 s on two idle cores; the bound allows for a machine that is busy
 #endif
 }
+
+TEST_CASE("gate: times of a starved run are no baseline unless they are forced, and stay flagged") {
+  const Room room;
+  ResultFile starved = result(1, "2026-01-01T00:00:00Z", "a", 2);
+  for (PointResult& p : starved.points) p.cpu_share_by_rank = {0.47};
+  write_result_file(room / "old.json", starved);
+  write_result_file(room / "new.json", result(1, "2026-01-02T00:00:00Z", "b", 2));
+  const Run refused = room.shell("$M baseline add old.json --dir b");
+  CHECK(refused.code == 2);
+  CHECK_THAT(refused.err, Contains("2 times are not of an undisturbed machine") && Contains("rank 0 had a core for 47 %") && Contains("--force"));
+  CHECK_FALSE(fs::exists(room / "b"));
+  CHECK(room.shell("$M baseline add old.json --dir b --metric memory,loss").code == 0);
+  CHECK(room.shell("$M baseline add old.json --dir f --force").code == 0);
+  CHECK_THAT(room.shell("$M baseline show --dir f").out, Contains("| starved"));
+  CHECK_THAT(room.shell("$M compare new.json --baseline f").out, Contains("baseline: starved: rank 0 had a core for 47 %"));
+}
+
+TEST_CASE("gate: an environment variable is compared where it may differ, and other points of a store are named by their field") {
+  const Room room;
+  ResultFile old = result(1, "2026-01-01T00:00:00Z", "a", 1), now = result(1, "2026-01-02T00:00:00Z", "b", 1);
+  now.points[0].point.env = {{"NCCL_ALGO", "Tree"}};
+  now.points[0].id = point_id(now.points[0].point);
+  write_result_file(room / "old.json", old);
+  write_result_file(room / "new.json", now);
+  CHECK(room.shell("$M compare new.json --baseline old.json").code == 2);
+  const Run allowed = room.shell("$M compare new.json --baseline old.json --allow-different env");
+  CHECK(allowed.code == 0);
+  CHECK_THAT(allowed.out, Contains("- env: NCCL_ALGO=Tree, was none, as --allow-different has it"));
+  CHECK(room.shell("$M baseline add old.json --dir b").code == 0);
+  CHECK_THAT(room.shell("$M compare new.json --baseline b").err, Contains("has other points of this machine: env is NCCL_ALGO=Tree here and none there"));
+  CHECK(room.shell("$M compare new.json --baseline b --allow-different env").code == 0);
+  CHECK_THAT(room.shell("$M compare new.json --baseline b --allow-different envv").err, Contains("did you mean \"env\"?"));
+  CHECK_THAT(room.shell("$M compare new.json --baseline b --allow-different model").err, Contains("[--allow-different] got model"));
+}

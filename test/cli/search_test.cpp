@@ -40,6 +40,26 @@ TEST_CASE("a search prints the best, the front and what was left out, and keeps 
   INFO(report.err);
   CHECK(report.code == 0);
   CHECK_THAT(report.out, Contains("Margin (MiB)"));
+  // The folder is a spec: a sweep over the layouts that were found, to the same times.
+  const Run swept = room.shell("$M sweep o --on sim:4xV100-SXM2-16GB --out again --quiet && $M compare again --baseline o --threshold time=0%");
+  INFO(swept.out << swept.err);
+  CHECK(swept.code == 0);
+  const ResultFile again = read_result_file(room / "again/results.json");
+  REQUIRE(again.points.size() == file.points.size());
+  for (std::size_t i = 0; i < file.points.size(); ++i) CHECK(again.points[i].id == file.points[i].id);
+  const Run planned = room.shell("$M plan o --on sim:4xV100-SXM2-16GB | grep -c 'MFU'");
+  CHECK(planned.out == std::to_string(file.points.size()) + "\n");
+  // Each command of the page runs one of them.
+  const std::string page = read_text_file(room / "o.html");
+  for (const PointResult& r : file.points) {
+    const std::size_t row = page.find("<tr id=\"f1-" + r.id), begin = page.find("<code>", row) + 6;
+    std::string command = page.substr(begin, page.find("</code>", begin) - begin);
+    for (const std::string tag : {"<span>", "</span>"})
+      for (std::size_t at; (at = command.find(tag)) != std::string::npos;) command.erase(at, tag.size());
+    INFO(command);
+    const Run dry = room.shell("\"$M\" " + command.substr(7) + " --dry-run");
+    CHECK_THAT(dry.out, Contains("[1/1] ") && Contains(r.id));
+  }
 }
 
 TEST_CASE("a search on one thread and on two says the same") {

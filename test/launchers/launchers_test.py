@@ -56,8 +56,9 @@ class Launched(unittest.TestCase):
 
     def starts(self, launcher, *options, **how):
         """The quickstart, shortened, and a layout of eight ranks; `launcher`: how the results must name what started them."""
-        results = self.sweep(ROOT / "configs" / "quickstart.json", 10, *SHORT, *options, **how)
-        self.assertIn(launcher, results["environment"]["launcher"])
+        for name in ("quickstart", "quickstart-pipeline"):
+            results = self.sweep(ROOT / "configs" / f"{name}.json", 5, *SHORT, *options, **how)
+            self.assertIn(launcher, results["environment"]["launcher"])
         results = self.sweep(self.room / "eight.json", 4, *options, **how)
         self.assertEqual([len(row["hosts"][0]["ranks"]) for row in results["points"]], [1, 8, 8, 8])
         return results

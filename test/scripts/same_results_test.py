@@ -86,7 +86,7 @@ class SameResults(unittest.TestCase):
         self.assertGreaterEqual(len(points), 70)
         self.assertEqual(points["bert tp2"]["model"]["family"], "bert")
         self.assertEqual(points["bert tp2"]["model"]["layers"], 8)
-        data = points["quickstart tp=2 pp=2 seq=256 strategy=full"]["data"]
+        data = points["quickstart-pipeline tp=2 pp=2 seq=256 strategy=full"]["data"]
         self.assertTrue(os.path.exists(data.split(":")[1]), data)
 
     def build_that_records(self, name, rows):

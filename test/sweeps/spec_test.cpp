@@ -174,7 +174,8 @@ TEST_CASE("the configurations that come with mbench can be expanded") {
     const Spec spec = read_spec(options);
     return spec.points.size();
   };
-  CHECK(count("quickstart.json") == 20);
+  CHECK(count("quickstart.json") == 10);
+  CHECK(count("quickstart-pipeline.json") == 10);
   CHECK(count("gpt345m.json") == 40);
   CHECK(count("bert345m.json") == 40);
 }
@@ -190,4 +191,26 @@ TEST_CASE("the folder of a sweep stands for the spec in its results.json") {
   fs::create_directory(folder.path / "empty");
   options.path = folder / "empty";
   CHECK_THAT(message_of([&] { read_spec(options); }), Contains("empty/results.json] cannot be read"));
+}
+
+TEST_CASE("sizes of the model are fields of their own: set together, swept, filtered") {
+  const Folder folder;
+  constexpr const char* kSpec = R"({"model": "gpt2-345m", "seq": 512})";
+  const Spec set = read(folder, kSpec, {"model.heads=8", "model.kv_heads=2"});
+  CHECK(set.points[0].point.model.heads == 8);
+  CHECK(set.points[0].point.model.kv_heads == 2);
+  CHECK(set.points[0].label == "gpt2-345m (heads 8, kv_heads 2)");
+  // The same point as the object that says it.
+  CHECK(set.points[0].id == read(folder, R"({"model": {"preset": "gpt2-345m", "heads": 8, "kv_heads": 2}, "seq": 512})").points[0].id);
+  CHECK(read(folder, kSpec, {"model.hidden=512"}).points[0].point.model.ffn == 2048);
+  CHECK(read(folder, kSpec, {"model.layers=24"}).points[0].label == "gpt2-345m");  // as it was
+  CHECK(read(folder, kSpec, {"model.positions=4096"}).points[0].label == "gpt2-345m");
+  const Spec swept = read(folder, kSpec, {"model.layers=[2,4]"});
+  CHECK(labels(swept) == Labels{"model.layers=2", "model.layers=4"});
+  CHECK(labels(read(folder, kSpec, {"model.layers=[2,4]"}, {"model.layers=4"})) == Labels{"model.layers=4"});
+  // Of several models, each.
+  CHECK(read(folder, R"({"sweep": {"model": ["gpt2-345m", "gpt2-124m"]}})", {"model.layers=3"}).points[1].point.model.layers == 3);
+  CHECK_THAT(message_of([&] { read(folder, kSpec, {"model.kv_heads=7"}); }), Contains("s.json: $.model.kv_heads"));
+  CHECK_THAT(message_of([&] { read(folder, kSpec, {"model.layer=7"}); }), Contains("layer") && Contains("layers"));
+  CHECK_THAT(message_of([&] { read(folder, kSpec, {"model.preset=llama-2-7b"}); }), Contains("need the whole of \"model\""));
 }

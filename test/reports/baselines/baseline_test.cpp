@@ -12,6 +12,7 @@
 #include "reports/baselines/baseline_store.h"
 #include "reports/gate/comparable.h"
 #include "reports/gate/compare.h"
+#include "reports/records/flags.h"
 #include "test/catch.h"
 #include "test/reports/sample.h"
 #include "test/support/temporary_folder.h"
@@ -322,4 +323,52 @@ TEST_CASE("the baselines of this repository are read, and written back with all 
     ++files;
   }
   CHECK(files >= 20);
+}
+
+TEST_CASE("times of a starved or throttled run are named, and an entry keeps what it is flagged by") {
+  ResultFile file = results("2026-01-01T00:00:00Z", "abc");
+  file.points.resize(3);
+  CHECK(disturbed_points(file).empty());
+  file.points[0].cpu_share_by_rank.assign(8, 0.99);
+  file.points[0].cpu_share_by_rank[5] = 0.47;
+  std::vector<double> samples;
+  for (int i = 0; i < 40; ++i) samples.push_back(i < 20 ? 100 + i % 3 : 110 + i % 3);
+  file.points[1].iteration_ms = statistics_of(samples);
+  const auto disturbed = disturbed_points(file);
+  REQUIRE(disturbed.size() == 2);
+  CHECK_THAT(disturbed[0], Contains(file.points[0].id + ": starved: rank 5 had a core for 47 % of the time"));
+  CHECK_THAT(disturbed[1], Contains("throttled"));
+  const Folder folder;
+  add_baselines(folder.path.string(), file, {});
+  for (const StoredBaseline& stored : read_baselines(folder.path.string()))
+    if (stored.file.id == file.points[0].id)
+      CHECK_THAT(what_disturbed(stored.file.newest().result).at(0), Contains("rank 5 had a core for 47 %"));
+  // As a comparison with the stored one says beside its row.
+  const Comparison comparison = compare_results(file, baseline_for(folder.path.string(), file, false, ""), {});
+  CHECK_THAT(comparison.points[0].flags.at(1), Contains("baseline: starved: rank 5"));
+  // Memory has no part in it.
+  AddOptions memory;
+  memory.memory_only = true;
+  const Folder other;
+  add_baselines(other.path.string(), file, memory);
+  CHECK_THAT(read_text_file(other / other.files()[0]), !Contains("cpu_share"));
+}
+
+TEST_CASE("a store that has other points of this machine says in which field they differ") {
+  const Folder folder;
+  const ResultFile stored = results("2026-01-01T00:00:00Z", "abc");
+  add_baselines(folder.path.string(), stored, {});
+  ResultFile now = stored;
+  now.points.resize(1);
+  now.points[0].point.seq = 64;
+  now.points[0].id = point_id(now.points[0].point);
+  CHECK_THAT(message([&] { baseline_for(folder.path.string(), now, false, ""); }),
+             Contains("has other points of this machine: seq is 64 here and ") && Contains("2048") && Contains(" there; need a sweep of those"));
+  // With --allow-different the point that differs in that alone will do.
+  Choice choice;
+  choice.allow_different = {"seq"};
+  CHECK(choose_baseline(folder.path.string(), now, false, choice).results.points.at(0).point.tp == now.points[0].point.tp);
+  Choice pinned;
+  pinned.stand = Stand::pinned;
+  CHECK_THAT(message([&] { choose_baseline(folder.path.string(), stored, false, pinned); }), Contains("mbench baseline pin"));
 }

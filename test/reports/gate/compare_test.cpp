@@ -168,8 +168,20 @@ TEST_CASE("too few samples are ambiguous, however large the change") {
   CHECK_THAT(many.reason, Contains("measure more iterations"));
 }
 
-TEST_CASE("memory is compared exactly") {
-  const auto memory = [](double mib) { return metric(compare_results(one(100, mib), one(), {}), "memory"); };
+TEST_CASE("memory is compared to the byte unless a threshold is given") {
+  const double byte = 1.0 / 1048576;
+  const auto exactly = [](double mib) { return metric(compare_results(one(100, mib), one(), {}), "memory").verdict; };
+  CHECK(exactly(1000) == Verdict::same);
+  CHECK(exactly(1000 + byte) == Verdict::larger);
+  CHECK(exactly(1000 - byte) == Verdict::smaller);
+  const Comparison page = compare_results(one(100, 1000 + 4096 * byte), one(), {});
+  CHECK_THAT(render_comparison(page, "md"), StartsWith("## mbench: 4,096 bytes larger: ") && Contains("memory 0 %"));
+}
+
+TEST_CASE("memory within a threshold is the same") {
+  CompareOptions percent;
+  set_threshold(percent.thresholds, "memory=1%");
+  const auto memory = [&](double mib) { return metric(compare_results(one(100, mib), one(), percent), "memory"); };
   CHECK(memory(1000).verdict == Verdict::same);
   CHECK(memory(1000).reason.empty());
   CHECK(memory(1009).verdict == Verdict::same);
@@ -440,4 +452,27 @@ TEST_CASE("JUnit counts failures and what was skipped") {
                    "b") == "a  b");
   // Characters that XML has none of.
   CHECK(escape_xml("a\xEF\xBF\xBF\xEF\xBF\xBE\xC3\xA9") == "a\xEF\xBF\xBD\xEF\xBF\xBD\xC3\xA9");
+}
+
+TEST_CASE("points that differ in a field that may differ are compared, and what differs is said") {
+  ResultFile now = one(), base = one();
+  now.points[0].point.env = {{"NCCL_ALGO", "Tree"}};
+  now.points[0].id = point_id(now.points[0].point);
+  CHECK_THROWS_WITH(compare_results(now, base, {}), Contains("env is NCCL_ALGO=Tree here and none there"));
+  CompareOptions options;
+  options.allow_different = {"env"};
+  const Comparison comparison = compare_results(now, base, options);
+  CHECK(metric(comparison, "time").verdict == Verdict::same);
+  CHECK_THAT(render_comparison(comparison, "md"), Contains("- env: NCCL_ALGO=Tree, was none, as --allow-different has it"));
+  // A point of the baseline that is the very same goes first, and one stands for one.
+  base.points.push_back(now.points[0]);
+  now.points.push_back(base.points[0]);
+  const Comparison both = compare_results(now, base, options);
+  REQUIRE(both.points.size() == 2);
+  CHECK(both.environment_changes.empty());
+  base.points.resize(1);
+  CHECK(compare_results(now, base, options).points[0].metrics[0].verdict == Verdict::added);
+  now.points.resize(1);
+  options.allow_different = {"seq"};
+  CHECK_THROWS_WITH(compare_results(now, base, options), Contains("env is"));
 }

@@ -109,7 +109,7 @@ TEST_CASE("a page holds the tables, every point, and where the numbers come from
     REQUIRE(at != std::string::npos);
     const std::string row = page.substr(at, page.find("</tr>", at) - at);
     CHECK_THAT(row, Contains("tp 4, pp 2, seq 512, full"));
-    CHECK_THAT(row, Contains("<td class=r>412.0 \u00b1 1.4</td>"));
+    CHECK_THAT(row, Contains("<td class=r>6</td><td class=r>412.0 \u00b1 1.4</td>"));
     CHECK_THAT(row, Contains("<td class=r>410.0 to 414.0</td>"));
     CHECK_THAT(row, Contains("10.8321 \u2192 9.9034"));
     CHECK_THAT(row,
@@ -133,6 +133,30 @@ TEST_CASE("a page holds the tables, every point, and where the numbers come from
               "x 8. FLOP formula version 1. Peak: 125 TFLOP/s per device (data sheet, fp16).</p>") == 2);
     CHECK_THAT(page, Contains("6 per weight of every matmul and token"));
   }
+}
+
+TEST_CASE("a page counts the steps of each point and those that are outliers") {
+  ResultFile file = sample::strategies();
+  std::vector<double> samples(20, 100);
+  for (std::size_t i = 0; i < samples.size(); ++i) samples[i] += 0.1 * static_cast<double>(i % 3);
+  samples[7] = 300;
+  file.points = {sample::measured(sample::point(4, 2, 512, "full"), samples, 1107)};
+  const std::string page = page_of(file);
+  const std::string row = page.substr(page.find("<tr id=\"f1-"));
+  CHECK_THAT(row, Contains("<td>ok</td><td class=r>20</td>"));
+  CHECK_THAT(row, Contains("<td class=r>100.0 to 300.0</td><td class=r>1</td>"));
+}
+
+TEST_CASE("the commands of a search's page each name one of the layouts that it found") {
+  ResultFile file = sample::strategies();
+  file.spec = {{"name", "s"}, {"model", "gpt2-345m"}, {"search", {"tp", "micro_batch"}}};
+  file.points.resize(5);
+  file.points[0].point.micro_batch = 2;
+  file.points[0].id = point_id(file.points[0].point);
+  const std::string page = page_of(file);
+  CHECK(count(page, "<span>--filter micro_batch=2</span>") == 1);
+  CHECK(count(page, "<span>--filter micro_batch=4</span>") == 4);
+  CHECK(count(page, "<span>--filter strategy=full</span>") + count(page, "<span>--filter recompute=full</span>") == 1);
 }
 
 TEST_CASE("without gnuplot a page has its tables and says what to install") {

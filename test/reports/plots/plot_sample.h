@@ -88,7 +88,8 @@ inline std::string text_of_plot(const Plot& plot) {
       if (plot.shape == PlotShape::boxes)
         out += fmt::format(" {}:{:.4g}..{:.4g}", p.y, p.x, p.end);
       else
-        out += fmt::format(" ({:.6g}, {:.5g}){}", p.x, p.y, p.marked ? "!" : "");
+        out += fmt::format(" ({:.6g}, {:.5g}){}{}", p.x, p.y, p.bar ? fmt::format(" [{:.4g}, {:.4g}]", p.bar->first, p.bar->second) : "",
+                           p.marked ? "!" : "");
     }
     for (const double gap : series.gaps) out += fmt::format(" gap at {}", gap);
     out += "\n";

@@ -133,7 +133,9 @@ TEST_CASE("no line is drawn across a point that failed") {
   CHECK(full->points.size() == 3);
   CHECK(full->gaps == std::vector<double>{1024});
   const std::string script = plot_script(plots[0], PlotTarget::svg, "");
-  CHECK_THAT(script, Contains("512 43.05555556 0\n\n2048 36.81214421 0\n"));
+  CHECK_THAT(script, Contains("512 43.05555556 ") && Contains("\n\n2048 36.81214421 "));
+  // Bars from the low end of the interval to the high one.
+  CHECK_THAT(script, Contains("using 1:2:3:4 with yerrorbars"));
 }
 
 TEST_CASE("what grows in proportion is a straight line, over few values and over many") {

@@ -72,8 +72,8 @@ TEST_CASE("soak: windows in a row that train less are one dip, told with when an
   CHECK(found.dips[0].end_s == 3180);
   CHECK_FALSE(found.drift);
   const std::string text = soak_text(soak);
-  CHECK_THAT(text, Catch::StartsWith("2 dips: ") && Contains(" % slower for 3 min 00 s at 50 min 00 s, clock 2400 to 1846 MHz, ") &&
-                       Contains(" % slower for 1 min 00 s at 1 h 30 min"));
+  CHECK_THAT(text, Catch::StartsWith("2 dips: ") && Contains("24 % of the throughput lost for 3 min 00 s at 50 min 00 s, clock 2400 to 1846 MHz, ") &&
+                       Contains("17 % of the throughput lost for 1 min 00 s at 1 h 30 min"));
   PointResult r = sample::measured(sample::point(1, 1, 512, "baseline"), std::vector<double>(20, 20), 100);
   r.soak = soak;
   CHECK_THAT(Record(r).reason(), Contains("2 dips: "));

@@ -15,6 +15,8 @@ using Catch::Matchers::Contains;
 
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 std::string report_refusal(const ResultFile& file, const ReportOptions& options) {
   try {
     render_report(file, options);
@@ -40,11 +42,11 @@ TEST_CASE("a sweep of strategies prints in the shape of the published tables") {
       report,
       Contains("## GPT-2 345M (4-way Tensor Parallelism, 2-way Pipeline Parallelism)\n\n"
                "### 512 Sequence Length\n\n"
-               "| Strategy                                | Time (ms) | Overhead | Peak Memory (MiB) | "
+               "| Strategy                                | Time (ms) |               Overhead | Peak Memory (MiB) | "
                "Memory Saved | Throughput (samples/s) | Tokens/s |\n"));
   CHECK_THAT(
       report,
-      Contains("| Sequence Parallel + Selective Recompute | 392 +/- 1 |  +36.1 % |              1258 | "
+      Contains("| Sequence Parallel + Selective Recompute | 392 +/- 1 | +36.1 % [+35.0, +37.2] |              1258 | "
                "      40.5 % |                   40.8 |    20898 |\n"));
   CHECK(lines_with(report, "\n## ") == 2);
   CHECK(lines_with(report, "\n### ") == 4);
@@ -92,7 +94,7 @@ TEST_CASE("a cell of CSV that a spreadsheet would compute is text to it, and num
     Table table;
     table.sections = {{{}, {{"A", "a"}}, {{Cell{text, {}}}}, {}}};
     const std::string csv = to_csv({table});
-    return csv.substr(csv.find('\n') + 1, csv.rfind(',') - csv.find('\n') - 1);
+    return csv.substr(csv.find('\n') + 1, csv.rfind(",false,") - csv.find('\n') - 1);
   };
   for (const std::string number : {"-3.5", "+12", "-1e-300", "+0.5", "-inf"}) CHECK(field(number) == number);
   for (const std::string plain : {"3", "full", "=", "a=b", "392 +/- 1"}) CHECK(field(plain) == plain);
@@ -151,6 +153,94 @@ TEST_CASE("a simulated row says so") {
   const std::string report = render_report(file, options);
   CHECK(lines_with(report, "(simulated)") == 10);
   CHECK_THAT(report, Contains("10 of 20 points are simulated (sim:8xdgx1)"));
+}
+
+TEST_CASE("programs read of a simulated row in a column of its own") {
+  ResultFile file = sample::strategies();
+  for (PointResult& r : file.points)
+    if (r.point.tp == 8) r.simulated = true, r.point.device = r.device = "sim:8xdgx1";
+  ReportOptions options;
+  options.format = "csv";
+  const std::string csv = render_report(file, options);
+  CHECK_THAT(csv, !Contains("(simulated)"));
+  CHECK_THAT(csv, Contains(",tokens_per_s,simulated,note\n"));
+  CHECK(lines_with(csv, ",true,") == 10);
+  CHECK(lines_with(csv, ",false,") == 10);
+  options.format = "json";
+  const Json row = Json::parse(render_report(file, options)).at("tables")[0].at("sections")[3].at("rows")[0];
+  CHECK(row.at("simulated") == true);
+  CHECK(row.at("strategy") == "Baseline");
+  options.format = "csv";
+  options.columns = {"strategy", "simulated"};
+  CHECK_THAT(render_report(file, options), Catch::StartsWith("strategy,simulated,note\n"));
+}
+
+TEST_CASE("an overhead of measured steps has its interval, and says where no change was measured") {
+  ResultFile file = sample::strategies();
+  const auto around = [](double center, double spread) {
+    std::vector<double> samples;
+    for (int i = 0; i < 12; ++i) samples.push_back(center + spread * ((i * 5) % 12 - 5.5) / 5.5);
+    return samples;
+  };
+  file.points.resize(5);
+  const double centers[] = {100, 103, 120, 100, 120};
+  for (std::size_t i = 0; i < 5; ++i)
+    file.points[i] = sample::measured(file.points[i], around(centers[i], 10), 1000);
+  file.points[3] = sample::measured(file.points[3], {100}, 1000);
+  const auto row = [](const std::string& text, const std::string& name) {
+    const std::size_t at = text.find("| " + name + " ");
+    return text.substr(at, text.find('\n', at) - at);
+  };
+  const std::string report = render_report(file, {});
+  CHECK_THAT(row(report, "Baseline"), Contains(" -"));
+  CHECK_THAT(row(report, "Sequence Parallel"), Contains("+3.0 % [-") && Contains("] (noise)"));
+  CHECK_THAT(row(report, "Selective Recompute"), Contains("+20.0 % [+1") && !Contains("noise"));
+  CHECK_THAT(row(report, "Sequence Parallel + Selective Recompute"), Contains(" 0.0 % |"));  // of one sample
+  CHECK_THAT(report, Contains("[ ]: the 99 % interval of the change"));
+  ReportOptions csv;
+  csv.format = "csv";
+  CHECK_THAT(render_report(file, csv), Contains("iteration_ms.mean.overhead,iteration_ms.mean.overhead.low,iteration_ms.mean.overhead.high,"));
+  for (PointResult& r : file.points) r.simulated = true;
+  CHECK_THAT(render_report(file, {}), Contains("+20.0 % |") && !Contains("interval"));
+}
+
+TEST_CASE("points that differ in their seed alone are a row with mean and spread over the seeds") {
+  ResultFile file;
+  file.spec = {{"name", "x"}, {"model", "gpt2-345m"}, {"sweep", {{"seq", {512, 1024}}, {"seed", {1, 2, 3}}}}};
+  for (const std::int64_t seq : {512, 1024})
+    for (const std::int64_t seed : {1, 2, 3}) {
+      PointResult r = sample::point(1, 1, seq, "");
+      r.point.seed = static_cast<decltype(r.point.seed)>(seed);
+      r.id = point_id(r.point);
+      const double ms = 100 * static_cast<double>(seq) / 512 + static_cast<double>(seed);
+      r = sample::measured(r, {ms - 1, ms + 1}, 1000);
+      r.losses = {11, 10 + 0.5 * static_cast<double>(seed)};
+      file.points.push_back(seq == 1024 && seed == 3 ? sample::failed(r, Outcome::oom, "no room") : r);
+    }
+  const std::string report = render_report(file, {});
+  CHECK_THAT(report, Contains("## Over the seeds") && Contains("|  512 |      3 | 102.0 +/- 1.0 |              1000 |") && Contains("11.000 +/- 0.50"));
+  CHECK_THAT(report, Contains("| 1024 | 2 of 3 | 201.5 +/- 0.7 |"));
+  ReportOptions alone;
+  alone.tables = {"seeds"};
+  alone.format = "csv";
+  CHECK_THAT(render_report(file, alone), Contains("512,3,102,1,"));
+  file.points.resize(1);
+  CHECK_THAT(render_report(file, {}), !Contains("Over the seeds"));
+}
+
+TEST_CASE("a preset with other sizes is called by what differs, and found by the preset's name") {
+  ResultFile file = sample::strategies();
+  file.points.resize(2);
+  file.spec = {{"name", "x"}, {"sweep", {{"model", Json::array()}}}};
+  file.points[0].point.model.kv_heads = 4;
+  file.points[0].point.model.vocab = 1000;
+  file.points[0].point.model.positions = 4096;  // seq is said
+  file.points[0].id = point_id(file.points[0].point);
+  const std::string report = render_report(file, {});
+  CHECK_THAT(report, Contains("gpt2-345m (kv_heads 4, vocab 1000)") && !Contains("positions"));
+  ReportOptions filtered;
+  filtered.filters = {"model=gpt2-345m"};
+  CHECK_THAT(render_report(file, filtered), Contains("vocab 1000"));
 }
 
 TEST_CASE("--metric, --columns, --sort and --filter") {
@@ -275,11 +365,11 @@ TEST_CASE("csv holds numbers at full precision, gaps as nothing and reasons quot
   options.format = "csv";
   const std::string csv = render_report(sample::strategies(), options);
   CHECK(csv.substr(0, csv.find('\n')) ==
-        "section,section2,strategy,iteration_ms.mean,iteration_ms.stddev,iteration_ms.mean.overhead,peak_"
-        "memory_mib,"
-        "peak_memory_mib.saved,samples_per_s,tokens_per_s,note");
-  CHECK_THAT(csv, Contains(",Selective Recompute,336,1.4142135623730951,0.16666666666666666,1631,"));
-  CHECK_THAT(csv, Contains(",Baseline,288,1.4142135623730951,,2113,,"));
+        "section,section2,strategy,iteration_ms.mean,iteration_ms.stddev,iteration_ms.mean.overhead,"
+        "iteration_ms.mean.overhead.low,iteration_ms.mean.overhead.high,peak_memory_mib,"
+        "peak_memory_mib.saved,samples_per_s,tokens_per_s,simulated,note");
+  CHECK_THAT(csv, Contains(",Selective Recompute,336,1.4142135623730951,0.16666666666666666,0.1568") && Contains(",1631,"));
+  CHECK_THAT(csv, Contains(",Baseline,288,1.4142135623730951,,,,2113,,"));
   CHECK(std::count(csv.begin(), csv.end(), '\n') == 21);
 }
 

@@ -137,10 +137,10 @@ TEST_CASE("programs find each number of a cell, each under a name of its own") {
   CHECK_THAT(
       csv,
       Contains("\"8, 1*8: samples_per_s\",\"8, 1*8: tflops_per_device\",\"8, 1*8: device_memory_mib\","));
-  CHECK_THAT(csv, Contains("bert-345m,137.94,11.2,20480,32510,251.3,300,0.931,270.1,11.1,,32510,,300,,\n"));
+  CHECK_THAT(csv, Contains("bert-345m,137.94,11.2,20480,32510,251.3,300,0.931,270.1,11.1,,32510,,300,,false,\n"));
   options.tables = {"fp16-savings"};
   CHECK_THAT(render_report(golden("fp16-savings"), options),
-             Contains(",peak_memory_mib,w/ fp16: peak_memory_mib,peak_memory_mib.reduction,note\n"));
+             Contains(",peak_memory_mib,w/ fp16: peak_memory_mib,peak_memory_mib.reduction,simulated,note\n"));
   options.format = "json";
   const Json json = Json::parse(render_report(golden("fp16-savings"), options));
   CHECK(json.at("tables")[0].at("sections")[0].at("rows")[0].at("w/ fp16: peak_memory_mib") == 4163);
