@@ -111,6 +111,7 @@ void Bench::logits() {
                sum = made({z_.tokens}, DType::f32), target = made({z_.tokens}, DType::f32), loss = made({1}, DType::f32);
   time("row_max", ops::RowMax{x, max, z_.words});
   time("exp_sum", ops::ExpSum{x, max, targets, 0, z_.words, sum, target, Tensor()});
+  time("max_exp_sum", ops::MaxExpSum{x, targets, z_.words, max, sum, target});
   time("cross_entropy_loss", ops::CrossEntropyLoss{sum, target, Tensor(), 1, loss});
   const Tensor d = made({z_.tokens, z_.vocab});
   time("cross_entropy_grad", ops::CrossEntropyGrad{x, Tensor(), max, sum, targets, Tensor(), 1e-4f, 0, z_.words, d});

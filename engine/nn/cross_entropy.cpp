@@ -57,16 +57,20 @@ void CrossEntropy::compute(Context& c, Tensor logits, const Targets& t, const Te
   }
   const Tensor max = row_values("row maxima"), target = row_values("target logits");
   saved.sum = row_values("sums of exponentials");
-  run(c.device, ops::RowMax{logits, max, valid});
-  Group& others = c.groups.over(split_);
-  others.all_reduce(max, ReduceOp::max);
-  if (keep_exp)
-    saved.exp = style == LogitsGradient::exponentials_in_copy
-                    ? logits
-                    : c.device.empty(logits.shape(), DType::f32, Category::activations, "exponentials");
-  run(c.device, ops::ExpSum{logits, max, t.labels, first, valid, saved.sum, target, saved.exp});
-  others.all_reduce(target);
-  others.all_reduce(saved.sum);
+  if (split_.empty() && !keep_exp) {
+    run(c.device, ops::MaxExpSum{logits, t.labels, valid, max, saved.sum, target});
+  } else {
+    run(c.device, ops::RowMax{logits, max, valid});
+    Group& others = c.groups.over(split_);
+    others.all_reduce(max, ReduceOp::max);
+    if (keep_exp)
+      saved.exp = style == LogitsGradient::exponentials_in_copy
+                      ? logits
+                      : c.device.empty(logits.shape(), DType::f32, Category::activations, "exponentials");
+    run(c.device, ops::ExpSum{logits, max, t.labels, first, valid, saved.sum, target, saved.exp});
+    others.all_reduce(target);
+    others.all_reduce(saved.sum);
+  }
   run(c.device, ops::CrossEntropyLoss{saved.sum, target, t.weights, t.inv_weight_sum, loss, t.loss_factor()});
   if (keep_exp) return;
   if (in_16_bits) {

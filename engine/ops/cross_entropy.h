@@ -1,5 +1,6 @@
 // Vocabulary-parallel cross entropy, in the steps between which the ranks of a tensor-parallel group reduce:
 // RowMax -> all-reduce max -> ExpSum -> all-reduce sum of both outputs -> CrossEntropyLoss, CrossEntropyGrad.
+// Where one rank has the whole vocabulary, MaxExpSum is in place of all before the loss.
 // Columns from `valid` on pad the vocabulary: they take no part, and their gradient is zero.
 // loss = inv_weight_sum * sum_i weight_i * (log(sum_i) - target_i), target_i the target's logit less the row
 // maximum.
@@ -44,6 +45,25 @@ struct ExpSum {
     if (exp) need_dtype(name, "exp", exp, DType::f32);
   }
   Cost cost() const { return {6.0 * static_cast<double>(logits.numel()), bytes_of(logits) + bytes_of(exp)}; }
+};
+
+struct MaxExpSum {  // RowMax and ExpSum of all columns, which a GPU reads once
+  static constexpr std::string_view name = "max_exp_sum";
+  Tensor logits;           // [rows, n]
+  Tensor targets;          // [rows] i64
+  std::int64_t valid = 0;  // columns that are real words
+  Tensor max;              // [rows] f32, as of RowMax
+  Tensor sum, target;      // [rows] f32, as of ExpSum
+  void check() const {
+    need_float(name, "logits", logits);
+    const Shape rows{logits.shape().rows()};
+    need_shape(name, "targets", targets, rows);
+    need_shape(name, "max", max, rows);
+    need_dtype(name, "max", max, DType::f32);
+    need_same(name, "sum", sum, max);
+    need_same(name, "target", target, max);
+  }
+  Cost cost() const { return {7.0 * static_cast<double>(logits.numel()), bytes_of(logits)}; }
 };
 
 struct CrossEntropyLoss {

@@ -71,7 +71,8 @@ using AllOps =
            ops::MoveCorrection, ops::ExpertRanks, ops::Dispatch, ops::GroupedMatmul, ops::SumBlocks, ops::AbsMax, ops::Fp8Scale,
            ops::ScaleRows, ops::ScaleRowsGrad, ops::UpdateScales, ops::Quantise, ops::QuantiseBlocks, ops::Fp8Transpose, ops::Fp8Matmul,
            ops::BlockMaxima, ops::QuantisePart, ops::Activate, ops::ActivateGrad, ops::Scale, ops::Softcap, ops::SoftcapGrad,
-           ops::Sigmoid, ops::SigmoidGrad, ops::AttentionSink, ops::AttentionSinkGrad>;
+           ops::Sigmoid, ops::SigmoidGrad, ops::AttentionSink, ops::AttentionSinkGrad,
+           ops::MaxExpSum>;
 
 // What a device holds its backend's ops by: a slot for each op. Slots are members of their own, and not one class with a run() for
 // each op, because compilers resolve so many overloads slowly: 33 s of GCC 12 in every source that made a table.

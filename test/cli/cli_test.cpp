@@ -194,6 +194,7 @@ TEST_CASE("a sweep whose points do not meet the gates of its spec says so and en
   INFO(search.err);
   CHECK(search.code == 0);
   CHECK_THAT(search.out, !Contains("Gates"));
+}
 
 TEST_CASE("sweeps of one name that begin in the same second have folders of their own") {
   const Room room;

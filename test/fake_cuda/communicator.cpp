@@ -126,6 +126,16 @@ ncclResult_t Communicator::meet() {
   return ncclSuccess;
 }
 
+bool Communicator::connect() {
+  if (connected_) return true;
+  if (settings().connect_hangs && rank_ == 0 && size_ > 1) return false;
+  if (!reached_) meeting_.leave("connect." + std::to_string(rank_), {});
+  reached_ = true;
+  for (int r = 0; r < size_; ++r)
+    if (!meeting_.has("connect." + std::to_string(r))) return false;
+  return connected_ = true;
+}
+
 void Communicator::give(const std::shared_ptr<Communicator>& self, const std::shared_ptr<Queue>& queue,
                         std::vector<Operation> operations) {
   if (const auto capture = queue->capture)  // its place among the others is that of each launch
@@ -254,7 +264,7 @@ ncclResult_t Communicator::state() {
     if (!deferred_.front()()) return ncclInProgress;
     deferred_.pop_front();
   }
-  return ncclSuccess;
+  return failed_;
 }
 
 bool Communicator::part() {

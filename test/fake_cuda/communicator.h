@@ -51,6 +51,8 @@ class Communicator {
 
   // One look at whether all ranks have come: success, in progress, or what is wrong.
   ncclResult_t meet();
+  // One look at whether all ranks have come to the first collective.
+  bool connect();
   // To be run on a stream, all of these as one operation.
   void give(const std::shared_ptr<Communicator>& self, const std::shared_ptr<Queue>& queue,
             std::vector<Operation> operations);
@@ -59,7 +61,9 @@ class Communicator {
   void defer(std::function<bool()> call) { deferred_.push_back(std::move(call)); }
 
   ncclResult_t state();
+  void fail(ncclResult_t code) { failed_ = code; }
   void abort() { aborted_ = true; }
+  bool aborted() const { return aborted_; }
   // One look at whether everything is done and all ranks have come to their end.
   bool part();
   std::uint64_t next_split() { return splits_++; }
@@ -76,6 +80,7 @@ class Communicator {
   bool blocking_;
   Meeting meeting_;
   bool met_ = false, announced_ = false;
+  bool connected_ = false, reached_ = false;
   std::size_t buffers_ = 0;  // bytes of the GPU
   std::atomic<bool> aborted_{false};
   std::atomic<ncclResult_t> failed_{ncclSuccess};

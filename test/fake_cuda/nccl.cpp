@@ -33,8 +33,14 @@ ncclResult_t no(ncclResult_t code, std::string_view call, std::string_view why) 
 
 ncclResult_t hand_over(Grouped g) {
   const auto comm = g.comm;
+  const bool message = g.operations.front().terms.call == Call::send || g.operations.front().terms.call == Call::receive;
   const auto give = [g = std::move(g)] { g.comm->give(g.comm, g.queue, g.operations); };
   if (comm->blocking()) {
+    // Connections are opened within the first call, which returns when all have come to it.
+    while (!message && !comm->connect()) {
+      if (comm->aborted()) return ncclInternalError;
+      ::usleep(200);
+    }
     give();
     return ncclSuccess;
   }
@@ -82,6 +88,7 @@ ncclResult_t call(ncclComm_t comm, cudaStream_t stream, const Operation& o, std:
   return ncclSuccess;
 }
 
+// Adds a communicator when all ranks have come, or before that where it does not block.
 ncclResult_t make(ncclComm_t* comm, const std::string& name, int rank, int size, bool blocking) {
   *comm = nullptr;
   if (size < 1 || rank < 0 || rank >= size)
@@ -164,7 +171,17 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made
   const bool blocking = config == nullptr || config->blocking == NCCL_CONFIG_UNDEF_INT
                             ? parent.blocking()
                             : config->blocking != 0;
-  return take_on(parent, [&parent, mark, color, key, made, blocking] {
+  return take_on(parent, [&parent, mark, color, key, made, blocking, child = std::shared_ptr<Communicator>()]() mutable {
+    const auto settled = [&] {
+      const ncclResult_t state = child->meet();
+      if (state == ncclInProgress) return false;
+      if (state == ncclSuccess)
+        *made = Alive<ncclComm>::get().add(new ncclComm{child});
+      else
+        parent.fail(state);
+      return true;
+    };
+    if (child) return settled();
     std::set<std::pair<int, int>> members;  // by key, then by rank
     for (int r = 0; r < parent.size(); ++r) {
       const auto theirs = parent.meeting().find(mark + "." + std::to_string(r));
@@ -175,9 +192,10 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made
     }
     if (color == NCCL_SPLIT_NOCOLOR) return true;
     const auto own = members.find({key, parent.rank()});
-    make(made, parent.name() + "-" + mark + "." + std::to_string(color),
-         static_cast<int>(std::distance(members.begin(), own)), static_cast<int>(members.size()), blocking);
-    return true;
+    child = std::make_shared<Communicator>(parent.name() + "-" + mark + "." + std::to_string(color),
+                                           static_cast<int>(std::distance(members.begin(), own)),
+                                           static_cast<int>(members.size()), parent.device(), blocking);
+    return settled();
   });
 }
 

@@ -41,6 +41,7 @@ Settings load() {
   read("ABSENT_FROM", s.absent_from);
   read("FAILING_COLLECTIVE", s.failing_collective);
   read("INIT_HANGS", s.init_hangs);
+  read("CONNECT_HANGS", s.connect_hangs);
   read("COMMUNICATOR_MIB", s.communicator, 1 << 20);
   read_variable("CUDA_DEVICE_MAX_CONNECTIONS", s.connections);
   s.connections = std::clamp(s.connections, 1, 32);

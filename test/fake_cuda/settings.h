@@ -19,6 +19,7 @@ struct Settings {
   std::uint64_t absent_from = 0;         // ABSENT_FROM: ... to its collectives from this one (from 1)
   std::uint64_t failing_collective = 0;  // FAILING_COLLECTIVE: of a communicator, that the network loses
   bool init_hangs = false;               // INIT_HANGS: rank 0 of a communicator never comes to its making
+  bool connect_hangs = false;            // CONNECT_HANGS: ... or to its first collective: calls of the others do not return
   std::size_t communicator = 0;          // COMMUNICATOR_MIB: bytes that each communicator of several ranks takes
   int connections = 8;                   // CUDA_DEVICE_MAX_CONNECTIONS, CUDA's own: hardware queues that streams share
 };

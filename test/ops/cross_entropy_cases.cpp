@@ -103,6 +103,56 @@ const Cases<ops::ExpSum> exp_sum(reference, [](CaseList<ops::ExpSum>& cases) {
   });
 });
 
+void reference(const ops::MaxExpSum& op, Doubles& v) {
+  const Values &x = v[op.logits], &targets = v[op.targets];
+  Values &max = v.out(op.max), &sum = v.out(op.sum), &target = v.out(op.target);
+  const std::int64_t n = op.logits.shape().cols();
+  for (std::size_t r = 0; r < max.size(); ++r) {
+    max[r] = -INFINITY, sum[r] = 0;
+    for (std::int64_t j = 0; j < op.valid; ++j) max[r] = std::fmax(max[r], x[r * n + j]);
+    for (std::int64_t j = 0; j < op.valid; ++j) sum[r] += std::exp(x[r * n + j] - max[r]);
+    const auto hit = static_cast<std::int64_t>(targets[r]);
+    target[r] = hit >= 0 && hit < op.valid ? x[r * n + hit] - max[r] : 0;
+  }
+}
+
+ops::MaxExpSum make_both(Tensors& t, const Tensor& logits, std::int64_t valid) {
+  const Shape rows{logits.shape()[0]};
+  return {logits, t.ids(rows, logits.shape()[1]), valid, t.out(rows), t.out(rows), t.out(rows)};
+}
+
+const Cases<ops::MaxExpSum> max_exp_sum(reference, [](CaseList<ops::MaxExpSum>& cases) {
+  const Within within{.cpu = {1e-6, 2e-6}, .kernel = {1e-6, 5e-6}, .gpu = 2};
+  for (const double low : {-3.0, -300.0})  // the largest logits take all of the sum, or a part
+    for_types_and(kColumns, [&](DType type, std::int64_t n) {
+      for (const std::int64_t valid : std::set{n, n / 2, std::int64_t{0}})
+        cases.add(
+            fmt::format("{}, {} valid, from {}", label(type, {6, n}), valid, low),
+            [=](Tensors& t) { return make_both(t, t.in({6, n}, type, low, 3), valid); }, within);
+    });
+  // Whatever comes first: logits that rise and fall, a column that is never drawn, and all but one of them.
+  cases.add("rising, falling and minus infinity",
+            [](Tensors& t) {
+              constexpr std::int64_t n = 300;
+              std::vector<double> x;
+              for (std::int64_t j = 0; j < n; ++j) x.push_back(0.25 * static_cast<double>(j));
+              for (std::int64_t j = 0; j < n; ++j) x.push_back(-0.25 * static_cast<double>(j));
+              for (std::int64_t j = 0; j < n; ++j) x.push_back(j % 3 == 0 ? 1 : -INFINITY);
+              for (std::int64_t j = 0; j < n; ++j) x.push_back(j == n - 1 ? -2 : -INFINITY);
+              return make_both(t, t.values({4, n}, DType::f32, x), n);
+            },
+            within);
+  for_types_and(kMoreColumns, [&](DType type, std::int64_t n) {
+    cases.unemulated(
+        label(type, {21, n}), [=](Tensors& t) { return make_both(t, t.in({21, n}, type, -3, 3), n - n / 9); }, within);
+  });
+  cases.timed("logits", [](Tensors& t) {
+    return make_both(t, t.in({kBenchTokens, kBenchVocabulary}, DType::f32, -3, 3), kBenchWords);
+  });
+  cases.huge("logits",
+             [](Tensors& t) { return make_both(t, t.in({kHugeLogits[0], kHugeLogits[1]}, DType::bf16, -3, 3), 50257); });
+});
+
 void reference(const ops::CrossEntropyLoss& op, Doubles& v) {
   double loss = 0;
   for (std::int64_t r = 0; r < op.sum.numel(); ++r)

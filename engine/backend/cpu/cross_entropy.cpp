@@ -55,6 +55,13 @@ void compute(CpuOps& cpu, const ops::ExpSum& op) {
   });
 }
 
+// With the bits of the two.
+template <>
+void compute(CpuOps& cpu, const ops::MaxExpSum& op) {
+  compute(cpu, ops::RowMax{op.logits, op.max, op.valid});
+  compute(cpu, ops::ExpSum{op.logits, op.max, op.targets, 0, op.valid, op.sum, op.target, Tensor()});
+}
+
 template <>
 void compute(CpuOps& cpu, const ops::CrossEntropyLoss& op) {
   double loss = 0;

@@ -10,15 +10,16 @@ namespace {
 // Blocks of a kernel of a line: it is one of many, and each has buffers for every block.
 constexpr int kLineBlocks = 4;
 
-ncclConfig_t non_blocking() {
+ncclConfig_t config_of(bool blocking) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
+  config.blocking = blocking ? 1 : 0;
   return config;
 }
 
-// Null where this rank is in no part. The child's address is filled in when the parent has settled.
+// Null where this rank is in no part. The child's address is filled in when the parent has settled: whether the making blocks is the
+// parent's, and the child's is whether its operations do (ncclCommSplit launches the work for the parent).
 ncclComm_t split(Watch& watch, ncclComm_t parent, const std::string& name, int color, int key) {
-  ncclConfig_t config = non_blocking();
+  ncclConfig_t config = config_of(true);
   ncclComm_t child = nullptr;
   const std::string what = fmt::format("making group {}", name);
   watch.settle(parent, ncclCommSplit(parent, color, key, &child, &config), what);
@@ -51,7 +52,7 @@ std::unique_ptr<Channel> Channel::begin(std::shared_ptr<Watch> watch, const std:
 }
 
 ncclResult_t Channel::join(const std::string& name, const ncclUniqueId& id, int rank, int size, int blocks) {
-  ncclConfig_t config = non_blocking();
+  ncclConfig_t config = config_of(false);
   if (blocks > 0) config.maxCTAs = blocks;
   const ncclResult_t code = ncclCommInitRankConfig(&comm_, size, id, rank, &config);
   if (comm_) watch_->add(comm_, name);

@@ -1,9 +1,10 @@
 // A communicator of NCCL and the stream that its operations run on: beside the compute stream, so that they
 // overlap with it, and of a higher priority.
 //
-// Communicators are non-blocking: what NCCL does on the host (meeting the others, opening connections) goes
-// on in the background and is waited for under the watch's deadline, so a rank that never comes is a timeout
-// that has a name, not a call that does not return.
+// What NCCL does on the host (meeting the others, opening connections) goes on in the background and is waited for under the watch's
+// deadline, so a rank that never comes is a timeout that has a name, not a call that does not return. For that the communicator of
+// all ranks, from which others are split, and those of messages do not block: NCCL has a thread for each of their calls. Those
+// of collectives block, which spares a thread for every collective; their calls are made by the watch's own (caller.h).
 #pragma once
 #include "engine/comm/nccl/watch.h"
 
@@ -11,9 +12,9 @@ namespace mbench {
 
 class Channel {
  public:
-  // With the others that come with the same id. All of them call it at once.
+  // With the others that come with the same id, not blocking: to split others from. All of them call it at once.
   Channel(std::shared_ptr<Watch> watch, const std::string& name, const ncclUniqueId& id, int rank, int size);
-  // With those ranks of the parent's that give the same color. All of the parent's ranks call it at once, those that are in no
+  // With those ranks of the parent's that give the same color, for collectives. All of the parent's ranks call it at once, those that are in no
   // part by stay_out_of_split(). It has buffers of its own: NCCL would put the operations of communicators that share theirs in
   // one order, and end all of them with one.
   Channel(Channel& parent, const std::string& name, int color, int key);
@@ -34,8 +35,7 @@ class Channel {
     need_cuda(cudaStreamWaitEvent(stream_, ready_, 0), what);
     // NCCL takes some of its buffers with the first operation. A step that is captured has had one before.
     const std::size_t uncounted = first_ ? watch_->uncounted() : 0;
-    const ncclResult_t code = call(comm_, stream_);
-    watch_->settle(comm_, code, what);
+    watch_->call(comm_, [&call, comm = comm_, stream = stream_] { return call(comm, stream); }, what);
     if (first_) watch_->charge(uncounted, "buffers of NCCL");
     first_ = false;
     return watch_->ends(stream_, what);

@@ -264,12 +264,12 @@ class NcclWorld final : public World {
     std::shared_ptr<Channel> channel;
     if (static_cast<int>(members.size()) == size()) {
       channel = everyone(*host);
-    } else if (!everyone_) {
+    } else if (!parent_) {
       fail(ErrorKind::internal, "nccl", "group {} is made before one of all ranks", name.text);
     } else if (members.size() > 1) {
-      channel = std::make_shared<Channel>(*everyone_, name.text, members.front(), host->rank());
+      channel = std::make_shared<Channel>(*parent_, name.text, members.front(), host->rank());
     } else {
-      Channel::stay_out_of_split(*everyone_, name.text);
+      Channel::stay_out_of_split(*parent_, name.text);
     }
     const int serial = groups_++;
     if (!host) return nullptr;
@@ -278,13 +278,14 @@ class NcclWorld final : public World {
   }
 
  private:
-  // The communicator of all ranks, from which the others are split.
+  // All ranks' groups have one communicator, split as the others are from one that is for nothing else.
   std::shared_ptr<Channel> everyone(Group& host) {
     if (everyone_ || size() == 1) return everyone_;
     ncclUniqueId id{};
     if (rank() == 0) need_nccl(ncclGetUniqueId(&id), "nccl", "ncclGetUniqueId");
     id = gather_all(host, id).front();
-    everyone_ = std::make_shared<Channel>(watch_, host.name(), id, rank(), size());
+    parent_ = std::make_unique<Channel>(watch_, host.name(), id, rank(), size());
+    everyone_ = std::make_shared<Channel>(*parent_, host.name(), 0, rank());
     return everyone_;
   }
 
@@ -295,6 +296,7 @@ class NcclWorld final : public World {
   std::shared_ptr<Watch> watch_;
   Lines lines_;
   int groups_ = 0;
+  std::unique_ptr<Channel> parent_;
   std::shared_ptr<Channel> everyone_;
 };
 

@@ -52,7 +52,7 @@ void Watch::end(ncclComm_t comm, bool orderly) noexcept {
       std::find_if(comms_.begin(), comms_.end(), [&](const Comm& c) { return c.comm == comm; });
   if (found == comms_.end()) return;  // aborted with all others, or never made
   try {
-    if (orderly) settle(comm, ncclCommFinalize(comm), "the end of group " + found->name);
+    if (orderly) call(comm, [comm] { return ncclCommFinalize(comm); }, "the end of group " + found->name);
   } catch (const std::exception&) {  // a peer has not come to its end; the error that matters is told there
     orderly = false;
   }
@@ -73,6 +73,26 @@ void Watch::settle(ncclComm_t comm, ncclResult_t code, std::string_view what) {
     if (done(comm, code, what)) return;
   }
   if (code != ncclSuccess) failed(comm, code, what);
+}
+
+void Watch::call(ncclComm_t comm, std::function<ncclResult_t()> call, std::string_view what) {
+  mbench::check(!caller_.busy(), what, "a call of NCCL before this one has not returned");
+  const auto begin = std::chrono::steady_clock::now();
+  caller_.start(std::move(call));
+  try {
+    for (std::uint64_t looks = 0; !caller_.returned(); ++looks) {
+      check_wait(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), what);
+      if (meanwhile_) meanwhile_();
+      if (looks > kSpins)
+        std::this_thread::sleep_for(kNap);
+      else
+        std::this_thread::yield();
+    }
+  } catch (const std::exception&) {
+    if (!aborted_) abort();  // so that it returns
+    throw;
+  }
+  settle(comm, caller_.result(), what);  // a communicator that does not block has only begun
 }
 
 bool Watch::done(ncclComm_t comm, ncclResult_t code, std::string_view what) {
@@ -157,7 +177,8 @@ void Watch::abort() {
       --*left;
     }).detach();
   const auto begin = std::chrono::steady_clock::now();
-  while (*left > 0 && std::chrono::steady_clock::now() - begin < kAbortTime)
+  // A call that was under way returns as well, with an error.
+  while ((*left > 0 || caller_.busy()) && std::chrono::steady_clock::now() - begin < kAbortTime)
     std::this_thread::sleep_for(kNap);
   comms_.clear();
 }

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/comm/nccl/caller.h"
 #include "engine/device/allocator.h"
 
 namespace mbench {
@@ -36,6 +37,9 @@ class Watch {
   // Waits until the call on `comm` that gave `code` is done as far as the host goes; throws if it fails, or
   // after the deadline. `what` is what the call was for.
   void settle(ncclComm_t comm, ncclResult_t code, std::string_view what);
+  // Makes a call on `comm`, which may block, in another thread and waits as settle() does. Where it throws, the call has returned, or
+  // hangs within NCCL in spite of the abort.
+  void call(ncclComm_t comm, std::function<ncclResult_t()> call, std::string_view what);
   // One look: whether what the call of that code had to do on the host is done. Throws if it has failed.
   bool done(ncclComm_t comm, ncclResult_t code, std::string_view what);
   // Throws where that is too long.
@@ -73,6 +77,7 @@ class Watch {
   Allocator& memory_;
   std::size_t buffers_ = 0;  // charged to it; not given back, for the device may end before
   bool aborted_ = false;
+  Caller caller_;
   std::function<void()> meanwhile_;
   std::vector<Comm> comms_;
   std::vector<cudaEvent_t> spare_;

@@ -22,7 +22,7 @@ TEST_CASE("a GPU that is full is an oom that names the allocation and its catego
   Sweeps sweeps;
   // It says that it has 2 GiB: the forecast lets the points through, and the second does not fit.
   const Run run = sweeps.run("oom", R"({"micro_batch,global_batch": [[1, 4], [64, 64]]})", "cuda",
-                             "FAKE_CUDA_FULL_AT_MIB=40", "--launcher local");
+                             "FAKE_CUDA_FULL_AT_MIB=44", "--launcher local");
   CHECK(run.code == 0);
   const auto points = sweeps.points("oom");
   REQUIRE(points.size() == 2);
@@ -32,7 +32,7 @@ TEST_CASE("a GPU that is full is an oom that names the allocation and its catego
   CHECK_THAT(points[1].reason, Contains("activations") || Contains("workspace"));
 }
 
-// cuBLASLt's workspace has 32 MiB of the limit.
+// cuBLASLt's workspace has 32 MiB of the limit, slots of inputs 4.
 TEST_CASE("what cannot fit the GPU is known before it starts") {
   Sweeps sweeps;
   const Run run = sweeps.run("limit", R"({"micro_batch,global_batch": [[1, 4], [1024, 1024]]})", "cuda",
@@ -49,7 +49,7 @@ TEST_CASE("what cannot fit the GPU is known before it starts") {
 
 TEST_CASE("workspaces of libraries are bound by the limit too, and the error says what they hold") {
   Sweeps sweeps;
-  const Run run = sweeps.run("workspace", R"({"memory_limit": ["33MiB", "16MiB"]})", "cuda",
+  const Run run = sweeps.run("workspace", R"({"memory_limit": ["37MiB", "16MiB"]})", "cuda",
                              "FAKE_CUDA_COUNT=1", "--launcher local");
   CHECK(run.code == 0);
   const auto points = sweeps.points("workspace");
@@ -57,7 +57,7 @@ TEST_CASE("workspaces of libraries are bound by the limit too, and the error say
   INFO(points[0].reason << "\n" << points[1].reason);
   CHECK(points[0].outcome == Outcome::oom);
   CHECK_THAT(points[0].reason,
-             Contains("of the limit of 33.00 MiB, 32.0") && Contains(" held outside the arena"));
+             Contains("of the limit of 37.00 MiB, 36.0") && Contains(" held outside the arena"));
   CHECK(points[1].outcome == Outcome::oom);
   CHECK_THAT(points[1].reason, Contains("out of memory at workspace of cuBLASLt (library), need 32.00 MiB"));
 }
@@ -88,6 +88,19 @@ TEST_CASE("a communicator that is never made is a timeout that names it") {
   REQUIRE(points.size() == 1);
   CHECK(points[0].outcome == Outcome::timeout);
   CHECK_THAT(points[0].reason, Contains("no end of making group "));
+}
+
+// A communicator that blocks opens connections within its first call, which does not return then.
+TEST_CASE("a rank that never connects is a timeout that names the collective") {
+  Sweeps sweeps;
+  const Run run = sweeps.run("connect", R"({"tp": [2]})", "cuda", "FAKE_CUDA_COUNT=2 FAKE_CUDA_CONNECT_HANGS=1",
+                             "--timeout 12");
+  CHECK(run.code == 3);
+  const auto points = sweeps.points("connect");
+  REQUIRE(points.size() == 1);
+  INFO(points[0].reason);
+  CHECK(points[0].outcome == Outcome::timeout);
+  CHECK_THAT(points[0].reason, Contains("no end of all_reduce of ") && Contains(" in group "));
 }
 
 TEST_CASE("an error of the network ends the point and names the group") {

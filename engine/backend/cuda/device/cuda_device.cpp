@@ -60,7 +60,7 @@ CudaDevice::CudaDevice(const DeviceOptions& options)
     : StreamDevice(open_memory(options.ordinal), limit_of(options)),
       options_(options),
       name_(name_of_device(options)),
-      staging_(stream_.get(), [this](cudaEvent_t e) { wait_until_ready([e] { return cudaEventQuery(e); }); }),
+      staging_(stream_.get(), memory(), [this](cudaEvent_t e) { wait_until_ready([e] { return cudaEventQuery(e); }); }),
       timer_(stream_.get()),
       ops_(stream_.get(), memory(), options.tf32, [this] { wait(); }),
       table_(*this) {}

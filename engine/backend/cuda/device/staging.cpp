@@ -8,21 +8,30 @@
 
 namespace mbench::cuda {
 
-Staging::Staging(cudaStream_t stream, std::function<void(cudaEvent_t)> wait)
-    : stream_(stream), wait_(std::move(wait)) {
+Staging::Staging(cudaStream_t stream, Allocator& memory, std::function<void(cudaEvent_t)> wait)
+    : stream_(stream), charged_(memory), wait_(std::move(wait)) {
+  charged_.resize(kBuffers * kSlotBytes, "slots of inputs");
+  void* slots = nullptr;
+  cuda_check("staging", cudaMalloc(&slots, kBuffers * kSlotBytes));
+  slots_ = static_cast<std::byte*>(slots);
+  std::byte* slot = slots_;
   for (Buffer& b : buffers_) {
     void* data = nullptr;
     cuda_check("staging", cudaMallocHost(&data, kBytes));
     b.data = static_cast<std::byte*>(data);
-    cuda_check("staging", cudaEventCreateWithFlags(&b.free, cudaEventDisableTiming));
+    b.slot = std::exchange(slot, slot + kSlotBytes);
+    for (cudaEvent_t* e : {&b.free, &b.drained}) cuda_check("staging", cudaEventCreateWithFlags(e, cudaEventDisableTiming));
   }
 }
 
 Staging::~Staging() {
+  cudaStreamSynchronize(link_.get());
   for (const Buffer& b : buffers_) {
-    if (b.free) cudaEventDestroy(b.free);
+    for (const cudaEvent_t e : {b.free, b.drained})
+      if (e) cudaEventDestroy(e);
     if (b.data) cudaFreeHost(b.data);
   }
+  cudaFree(slots_);
 }
 
 // A buffer that no copy uses any more. An event that was never recorded counts as passed.
@@ -32,7 +41,23 @@ Staging::Buffer& Staging::next() {
   return b;
 }
 
+void Staging::upload_aside(std::byte* to, std::span<const std::byte> from) {
+  for (std::size_t done = 0; done < from.size();) {
+    const std::size_t n = std::min(kSlotBytes, from.size() - done);
+    Buffer& b = next();
+    std::memcpy(b.data, from.data() + done, n);
+    cuda_check("write", cudaStreamWaitEvent(link_.get(), b.drained, 0));
+    cuda_check("write", cudaMemcpyAsync(b.slot, b.data, n, cudaMemcpyHostToDevice, link_.get()));
+    cuda_check("write", cudaEventRecord(b.free, link_.get()));
+    cuda_check("write", cudaStreamWaitEvent(stream_, b.free, 0));
+    cuda_check("write", cudaMemcpyAsync(to + done, b.slot, n, cudaMemcpyDeviceToDevice, stream_));
+    cuda_check("write", cudaEventRecord(b.drained, stream_));
+    done += n;
+  }
+}
+
 void Staging::upload(std::byte* to, std::span<const std::byte> from) {
+  if (from.size() <= kSmall) return upload_aside(to, from);
   for (std::size_t done = 0; done < from.size();) {
     const std::size_t n = std::min(kBytes, from.size() - done);
     Buffer& b = next();

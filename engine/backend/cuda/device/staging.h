@@ -1,6 +1,9 @@
-// Copies between pageable host memory and a GPU, through pinned buffers on a stream: an upload returns as
-// soon as its bytes are in a buffer, a download when they have arrived. There are buffers for the inputs of several micro batches: with
-// fewer the host would wait, at the next micro batch's inputs, for all that the GPU had been given before.
+// Copies between pageable host memory and a GPU, through pinned buffers: an upload returns as soon as its bytes are in a buffer, a
+// download when they have arrived. There are buffers for the inputs of several micro batches: with fewer the host would wait, at the
+// next micro batch's inputs, for all that the GPU had been given before.
+//
+// A small upload crosses the link on a stream of its own, into a slot of the GPU's memory, while the compute stream does what it was
+// given before. That stream waits for the arrival and copies from the slot: the destination may be in use by its earlier work.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -9,13 +12,16 @@
 #include <functional>
 #include <span>
 
+#include "engine/backend/cuda/device/stream.h"
+#include "engine/device/library_memory.h"
+
 namespace mbench::cuda {
 
 class Staging {
  public:
   // `wait` returns when an event has passed, or throws where it never will: the stream may be held up by
-  // messages that do not come.
-  Staging(cudaStream_t stream, std::function<void(cudaEvent_t)> wait);
+  // messages that do not come. The slots are charged to `memory`.
+  Staging(cudaStream_t stream, Allocator& memory, std::function<void(cudaEvent_t)> wait);
   ~Staging();
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
@@ -25,12 +31,20 @@ class Staging {
  private:
   static constexpr std::size_t kBytes = std::size_t{1} << 20;
   static constexpr std::size_t kBuffers = 16;
+  static constexpr std::size_t kSlotBytes = std::size_t{256} << 10;  // the tokens of 16 samples of 2048
+  static constexpr std::size_t kSmall = 4 * kSlotBytes;              // larger ones would keep the slots from other inputs
   struct Buffer {
     std::byte* data = nullptr;
     cudaEvent_t free = nullptr;  // when the copy that uses it has ended
+    std::byte* slot = nullptr;
+    cudaEvent_t drained = nullptr;  // when the slot has been copied from
   };
   Buffer& next();
+  void upload_aside(std::byte* to, std::span<const std::byte> from);
   cudaStream_t stream_;
+  Stream link_;
+  LibraryMemory charged_;
+  std::byte* slots_ = nullptr;
   std::function<void(cudaEvent_t)> wait_;
   std::array<Buffer, kBuffers> buffers_;
   std::size_t turn_ = 0;

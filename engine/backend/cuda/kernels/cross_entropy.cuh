@@ -8,6 +8,8 @@
 namespace mbench::cuda {
 
 inline constexpr int kVocabularyThreads = 1024;
+// Of a kernel with more than 32 registers, three blocks of 512 threads are on a multiprocessor at once, and of 1024 one.
+inline constexpr int kMaxExpSumThreads = 512;
 
 template <class T, int V>
 __global__ void __launch_bounds__(kVocabularyThreads)
@@ -63,6 +65,56 @@ __global__ void __launch_bounds__(kVocabularyThreads) exp_sum(ExpSumArguments<T>
     a.sum[r] = sum;
     if (!local) a.target[r] = 0;
   }
+}
+
+// The largest of some logits, and the sum of their exponentials less it. Nothing: kLowest, and 0.
+struct TopSum {
+  float top, sum;
+};
+
+// exp(z - top) where all may be kLowest, of which each counts nothing. Of NaN it is NaN.
+__device__ inline float exp_below(float z, float top) {
+  return expf(top == kLowest ? z : z - top);
+}
+
+struct MergeTopSums {
+  __device__ TopSum operator()(TopSum x, TopSum y) const {
+    const TopSum high = x.top >= y.top ? x : y, low = x.top >= y.top ? y : x;
+    return {high.top, high.sum + low.sum * (low.top == high.top ? 1.0f : expf(low.top - high.top))};
+  }
+};
+
+__device__ inline TopSum from_lane_xor(TopSum x, int mask) {
+  return {__shfl_xor_sync(kAllLanes, x.top, mask), __shfl_xor_sync(kAllLanes, x.sum, mask)};
+}
+
+// Each thread's sum is of what is left below its largest so far, and made smaller when a larger one comes.
+template <class T, int V>
+__global__ void __launch_bounds__(kMaxExpSumThreads)
+    max_exp_sum(const T* logits, const std::int64_t* targets, std::int64_t rows, std::int64_t cols, std::int64_t valid, float* max,
+                float* sum, float* target) {
+  __shared__ SharedArray<TopSum, kWarp> parts;
+  const std::int64_t r = own_row();
+  if (r >= rows) return;
+  const T* row = logits + r * cols;
+  TopSum own{kLowest, 0};
+  for_row<V, 0>(valid, [&](int, std::int64_t col) {
+    const Floats<V> z = load<V>(row + col);
+    TopSum next{own.top, 0};
+#pragma unroll
+    for (int k = 0; k < V; ++k)
+      if (col + k < valid) next.top = Max()(next.top, z.v[k]);
+#pragma unroll
+    for (int k = 0; k < V; ++k)
+      if (col + k < valid) next.sum += exp_below(z.v[k], next.top);
+    own = MergeTopSums()(next, own);
+  });
+  own = row_reduce(own, TopSum{kLowest, 0}, parts, MergeTopSums());
+  if (threadIdx.x != 0) return;
+  max[r] = own.top;
+  sum[r] = own.sum;
+  const std::int64_t t = targets[r];
+  target[r] = t >= 0 && t < valid ? load<1>(row + t).v[0] - own.top : 0.0f;
 }
 
 // One block: there are few rows, and their order must not depend on timing.
@@ -154,6 +206,22 @@ void enqueue(Stream& stream, const ops::ExpSum& op) {
       stream.launch(op.name, row_shape(rows, cols, V, kVocabularyThreads), exp_sum<T, V>, a);
     else
       stream.launch(op.name, row_shape(rows, cols, 1, kVocabularyThreads), exp_sum<T, 1>, a);
+  });
+}
+
+template <class Stream>
+void enqueue(Stream& stream, const ops::MaxExpSum& op) {
+  const std::int64_t rows = op.logits.shape().rows(), cols = op.logits.shape().cols(), valid = std::min(op.valid, cols);
+  if (rows == 0) return;
+  with_float(op.name, op.logits.dtype(), [&](auto type) {
+    using T = decltype(type);
+    constexpr int V = width_of<T>();
+    const T* logits = pointer<T>(op.logits);
+    const auto launch = [&](int width, auto kernel) {
+      stream.launch(op.name, row_shape(rows, cols, width, kMaxExpSumThreads), kernel, logits, pointer<std::int64_t>(op.targets), rows,
+                    cols, valid, pointer<float>(op.max), pointer<float>(op.sum), pointer<float>(op.target));
+    };
+    cols % V == 0 && aligned<V>(logits) ? launch(V, max_exp_sum<T, V>) : launch(1, max_exp_sum<T, 1>);
   });
 }
 

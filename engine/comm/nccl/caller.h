@@ -1,0 +1,46 @@
+// A thread that calls NCCL for the host's. A communicator that blocks launches within the call, where one that does not starts a
+// thread for every operation; but its call may not return before other ranks come, as at its first operation, which opens
+// connections. The host's thread meanwhile looks at the clock and gets on with messages.
+#pragma once
+#include <atomic>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include <nccl.h>
+
+namespace mbench {
+
+class Caller {
+ public:
+  // The thread uses the GPU that is current here.
+  Caller();
+  // Leaves a call that does not return to itself.
+  ~Caller();
+  Caller(const Caller&) = delete;
+  Caller& operator=(const Caller&) = delete;
+
+  // One at a time.
+  void start(std::function<ncclResult_t()> call);
+  bool returned() const;
+  bool busy() const { return shared_->state.load() == asked; }
+  // What the call gave or threw, once it has returned.
+  ncclResult_t result();
+
+ private:
+  enum State : int { idle, asked, answered, quit };
+  // Of both threads: the one that calls may outlive this object.
+  struct Shared {
+    std::atomic<int> state{idle};
+    std::function<ncclResult_t()> call;
+    ncclResult_t result = ncclSuccess;
+    std::exception_ptr error;
+  };
+  static void serve(Shared& shared, int gpu);
+
+  std::shared_ptr<Shared> shared_;
+  std::thread thread_;
+};
+
+}  // namespace mbench
