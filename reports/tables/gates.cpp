@@ -40,6 +40,12 @@ std::string against(const Gate& gate, const Record& point, const Json& value) {
   return "";
 }
 
+Cell text_cell(std::string text) {
+  Cell cell;
+  cell.text = std::move(text);
+  return cell;
+}
+
 std::string label_of(const Record& point, const std::vector<std::string>& swept) {
   std::vector<std::string> terms;
   for (const std::string& field : swept) terms.push_back(fmt::format("{} {}", field, point.text(field)));
@@ -67,9 +73,9 @@ std::optional<GateVerdicts> judge_gates(const Json& spec, const std::vector<cons
       const std::string why = against(gate, *point, value), label = label_of(*point, swept);
       ++(why.empty() ? verdicts.held : verdicts.failed);
       if (!why.empty()) verdicts.failures.push_back(label.empty() ? why : fmt::format("{} ({})", why, label));
-      Cell got{value.is_number() ? figure(value.get<double>()) : "n/a"};
+      Cell got = text_cell(value.is_number() ? figure(value.get<double>()) : "n/a");
       if (value.is_number()) got.number = value.get<double>();
-      section.rows.push_back({{label.empty() ? "all" : label}, {gate.metric}, {asked(gate)}, got, {why.empty() ? "met" : "FAILED"}});
+      section.rows.push_back({text_cell(label.empty() ? "all" : label), text_cell(gate.metric), text_cell(asked(gate)), got, text_cell(why.empty() ? "met" : "FAILED")});
     }
   verdicts.table.name = "gates";
   verdicts.table.title = "Gates";
