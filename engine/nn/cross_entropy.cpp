@@ -57,7 +57,10 @@ void CrossEntropy::compute(Context& c, Tensor logits, const Targets& t, const Te
   }
   const Tensor max = row_values("row maxima"), target = row_values("target logits");
   saved.sum = row_values("sums of exponentials");
-  if (split_.empty() && !keep_exp) {
+  // A GPU reads the logits once for both. Elsewhere they are two ops: a CPU gains nothing by one, and simulated steps are held to
+  // published ones with two.
+  const bool on_gpu = c.device.real() && !c.device.immediate();
+  if (on_gpu && split_.empty() && !keep_exp) {
     run(c.device, ops::MaxExpSum{logits, t.labels, valid, max, saved.sum, target});
   } else {
     run(c.device, ops::RowMax{logits, max, valid});
