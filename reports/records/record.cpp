@@ -157,6 +157,12 @@ Record Record::with(const std::string& name, Json value) const {
   return more;
 }
 
+Record Record::with_all(const Json& values) const {
+  Record more = *this;
+  for (const auto& [name, value] : values.items()) more.json_[name] = value;
+  return more;
+}
+
 Json Record::model() const {
   Point unnamed;  // without a preset's name, so that the sizes are written out
   unnamed.model = model_;

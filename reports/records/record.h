@@ -75,6 +75,7 @@ class Record {
 
   // This one with a value more.
   Record with(const std::string& name, nlohmann::ordered_json value) const;
+  Record with_all(const nlohmann::ordered_json& values) const;  // the same for each member of an object
 
   // Gives it the names published.* and error.*, with the values of `published.rows[row]` if there is one.
   void publish(const Published& published, std::optional<std::size_t> row);

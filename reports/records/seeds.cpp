@@ -67,9 +67,8 @@ std::vector<SeedGroup> by_seeds(const std::vector<const Record*>& points) {
   std::vector<SeedGroup> found;
   for (auto& group : groups) {
     const auto ok = std::find_if(group.begin(), group.end(), [](const Record* p) { return p->outcome() == Outcome::ok; });
-    Record record = ok == group.end() ? *group.front() : **ok;
-    const Json values = values_of(group);
-    for (const auto& [name, value] : values.items()) record = record.with(name, value);
+    const Record& like = ok == group.end() ? *group.front() : **ok;
+    Record record = like.with_all(values_of(group));
     found.push_back({std::move(group), std::move(record)});
   }
   return found;

@@ -57,8 +57,8 @@ TEST_CASE("names with markup, quotes and commas come out as themselves in every 
   CHECK(escape_markdown("iteration_ms 5 & 6 [1] ~2") == "iteration_ms 5 & 6 [1] ~2");
   options.format = "csv";
   const std::string csv = render_report(file, options);
-  CHECK_THAT(csv, Contains("\n\"a|b \"\"c\"\", <d> & &amp; [e](f) `g` `h` \\ _i_ \u6a21\u578b\",ok,10.5,\n"));
-  CHECK_THAT(csv, Contains(",crashed,,\"said \"\"a|b\"\", <c>\"\n"));
+  CHECK_THAT(csv, Contains("\n\"a|b \"\"c\"\", <d> & &amp; [e](f) `g` `h` \\ _i_ \u6a21\u578b\",ok,10.5,false,\n"));
+  CHECK_THAT(csv, Contains(",crashed,,false,\"said \"\"a|b\"\", <c>\"\n"));
   options.format = "json";
   const auto rows =
       nlohmann::json::parse(render_report(file, options)).at("tables")[0].at("sections")[0].at("rows");
