@@ -189,7 +189,7 @@ TEST_CASE("a sweep whose points do not meet the gates of its spec says so and en
   CHECK(met.code == 0);
   CHECK_THAT(met.err, Contains("gates: the only one is met"));
   // A search looks for layouts of the same model, to which no gate is put.
-  room.put("job.json", R"({"model": "gpt-bytes-tiny", "seq": 64, "global_batch": 2, "gates": {"iteration_ms": {"at_most": 1e-9}}})");
+  room.put("job.json", R"({"model": "gpt-bytes-tiny", "seq": 64, "global_batch": 2, "tp": "any", "gates": {"iteration_ms": {"at_most": 1e-9}}})");
   const Run search = room.shell("$M search job.json --on sim:2xH100-SXM5-80GB --out s");
   INFO(search.err);
   CHECK(search.code == 0);
