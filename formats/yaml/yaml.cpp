@@ -19,12 +19,18 @@ namespace {
 
 using nlohmann::ordered_json;
 
+struct YamlMember;
 struct YamlNode {
   enum class Kind { scalar, sequence, mapping } kind = Kind::scalar;
   ordered_json scalar;
-  std::vector<std::pair<std::string, YamlNode>> members;  // of a sequence without their names
+  std::vector<YamlMember> members;  // of a sequence without their names
   int line = 0;
   std::size_t size = 1;  // nodes within, and itself
+};
+struct YamlMember {
+  YamlMember(std::string name, YamlNode value) : first(std::move(name)), second(std::move(value)) {}
+  std::string first;
+  YamlNode second;
 };
 
 bool is_one_of(std::string_view text, std::initializer_list<std::string_view> words) {
