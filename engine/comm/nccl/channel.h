@@ -1,9 +1,9 @@
 // A communicator of NCCL and the stream that its operations run on: beside the compute stream, so that they
 // overlap with it, and of a higher priority.
 //
-// What NCCL does on the host (meeting the others, opening connections) goes on in the background and is waited for under the watch's
-// deadline, so a rank that never comes is a timeout that has a name, not a call that does not return. For that the communicator of
-// all ranks, from which others are split, and those of messages do not block: NCCL has a thread for each of their calls. Those
+// What NCCL does on the host, meeting the others and opening connections, goes on in the background. It is waited for under the watch's
+// deadline: a rank that never comes is a timeout that has a name. For that the communicator of all ranks, from which others
+// are split, and those of messages do not block: NCCL has a thread for each of their calls. Those
 // of collectives block, which spares a thread for every collective; their calls are made by the watch's own (caller.h).
 #pragma once
 #include "engine/comm/nccl/watch.h"
