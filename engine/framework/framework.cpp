@@ -72,6 +72,17 @@ AttentionKernels read_attention(const json& value, const std::string& where) {
   return kernels;
 }
 
+void read_allocator(const json& value, const std::string& where, FrameworkMemory& memory) {
+  ObjectReader reader(value, where);
+  const std::string name = read_string(reader.require("value", "whose allocator it is"), reader.path("value"));
+  if (name != "pytorch" && name != "mbench")
+    fail(ErrorKind::bad_input, reader.path("value"), "got {}, need \"pytorch\" or \"mbench\"", name);
+  memory.caching = name == "pytorch";
+  if (const json* settings = reader.find("settings")) memory.caching_settings = read_string(*settings, reader.path("settings"));
+  read_string(reader.require("source", "where that stands"), reader.path("source"));
+  reader.refuse_unknown();
+}
+
 FrameworkMemory read_memory(const json& value, const std::string& where) {
   Figures m(value, where);
   const auto bytes = [&](const char* key) { return static_cast<std::uint64_t>(m.get_or(key, 0, kMebibyte)); };
@@ -79,6 +90,7 @@ FrameworkMemory read_memory(const json& value, const std::string& where) {
   memory.always = bytes("libraries_mib") + bytes("transformer_engine_mib");
   memory.experts = bytes("router_mib") + bytes("grouped_products_mib");
   memory.tp_comm_overlap = bytes("tp_comm_overlap_mib");
+  if (const json* allocator = m.object().find("allocator")) read_allocator(*allocator, m.path("allocator"), memory);
   m.get_or("margin", 0, 1, 1);  // memory_margin_of() reads it again: no step depends on it
   m.end();
   return memory;

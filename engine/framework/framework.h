@@ -36,6 +36,10 @@ struct FrameworkMemory {
   std::uint64_t always = 0;
   std::uint64_t experts = 0;         // where the model has experts
   std::uint64_t tp_comm_overlap = 0;  // where tensor parallelism is overlapped
+  // Whether tensors come from PyTorch's caching allocator; else from mbench's own (engine/device/allocator.h). And what the framework
+  // itself puts into PYTORCH_CUDA_ALLOC_CONF.
+  bool caching = false;
+  std::string caching_settings;
 };
 
 // What a framework is able to run, by the keys of a point's fields: the values as text. Of a field that it does not name it has all.

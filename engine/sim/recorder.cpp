@@ -69,6 +69,17 @@ bool is_send(Action::Kind k) {
   return k == Action::Kind::send_activation || k == Action::Kind::send_gradient;
 }
 
+std::vector<std::size_t> own_elements(const ParameterStore& store) {
+  std::vector<std::size_t> all;
+  for (const auto& p : store.all()) {
+    const Tensor own = store.own_gradient(*p);
+    if (!own) continue;
+    const std::int64_t experts = p->local.rank() == 3 ? p->local[0] : 1;
+    for (std::int64_t i = 0; i < experts; ++i) all.push_back(static_cast<std::size_t>(own.numel() / experts));
+  }
+  return all;
+}
+
 // The recorded actions: setup, and of a step or two its begin, those of the schedule, its end.
 class Session {
  public:
@@ -89,6 +100,7 @@ class Session {
     RecordingWorld world(rank, classes, links, all_);
     next();
     Trainer trainer(plan_, device, world, nullptr);
+    own_elements_ = own_elements(trainer.parameters());
     const Device* host = device.opened_host();
     const MemoryUse before = host ? host->memory().in_use() : MemoryUse();
     next();
@@ -133,6 +145,7 @@ class Session {
       if (b.made_in > 0 && b.freed_in == Blocks::kNever) out.left[static_cast<std::size_t>(b.category)] += b.size;
     out.groups = std::move(all_.groups);
     out.names = std::move(blocks_.names);
+    out.own_elements = std::move(own_elements_);
     out.pendings = pendings_;
     out.kept = kept_;
     out.copies = copies_;
@@ -354,6 +367,7 @@ class Session {
   bool two_steps_ = false;  // were recorded
   MemoryUse host_memory_;
   std::size_t host_reserved_ = 0;
+  std::vector<std::size_t> own_elements_;
 };
 
 // Both ends are recorded: the first micro batch goes first, the last last, in every chunk.

@@ -1,7 +1,11 @@
 #include "engine/sim/replay_memory.h"
 
+#include <algorithm>
 #include <limits>
+#include <numeric>
+#include <type_traits>
 #include <unordered_map>
+#include <utility>
 
 #include "engine/sim/device.h"
 
@@ -17,13 +21,20 @@ struct Block {
 
 constexpr int kMakers = 6;  // kinds of actions
 
+// The steps that a caching allocator is watched for at most. What it reserves grows in the first ones: blocks that were cut for one step
+// are not where the next would cut them.
+constexpr int kSteps = 6;
+
+// Memory: Arena or CachingAllocator, the policy by which blocks are found.
+template <class Memory>
 class Replay {
  public:
-  Replay(const StepTapes& tapes, const Schedule& schedule, int chunks, int micro_batches, std::size_t limit)
+  Replay(const StepTapes& tapes, const Schedule& schedule, int chunks, int micro_batches, const OptimizerPlan& optimizer, Memory memory)
       : tapes_(tapes),
         schedule_(schedule),
+        optimizer_(optimizer),
         micro_batches_(micro_batches),
-        arena_(std::make_unique<CountedMemory>(), limit),
+        arena_(std::move(memory)),
         saved_(static_cast<std::size_t>(chunks * micro_batches * kMakers)),
         kept_(tapes.kept) {}
 
@@ -33,19 +44,33 @@ class Replay {
       play(tapes_.setup, nullptr);
       step(tapes_);
       if (tapes_.later) step(*tapes_.later);
+      if constexpr (std::is_same_v<Memory, CachingAllocator>) settle();
     } catch (const OutOfMemory&) {
       memory.full = std::current_exception();
       memory.full_before_waits = !waited_;
     }
     memory.peak = arena_.peak();
     memory.reserved = arena_.reserved();
+    memory.retries = retries_;
     return memory;
   }
 
  private:
+  // More steps, until one reserves no more than the one before.
+  void settle() {
+    const RecordedStepTapes& usual = tapes_.later ? *tapes_.later : tapes_;
+    for (int i = tapes_.later ? 2 : 1; i < kSteps; ++i) {
+      const std::size_t before = arena_.reserved();
+      const std::uint64_t retries = arena_.retries();
+      step(usual);
+      retries_ = arena_.retries() - retries;
+      if (arena_.reserved() == before) return;
+    }
+  }
+
   void step(const RecordedStepTapes& tapes) {
     play(tapes.begin, nullptr);
-    FreeBlocks before;
+    std::decay_t<decltype(arena_.free())> before;
     std::size_t then = schedule_.size();  // where it was so
     for (std::size_t i = 0; i < schedule_.size(); ++i) {
       // A micro batch that comes and goes alone, and leaves the arena as it found it, stands for those to come up to the
@@ -62,7 +87,29 @@ class Replay {
           waited_ || a.kind == Action::Kind::receive_activation || a.kind == Action::Kind::receive_gradient;
     }
     waited_ = true;
+    make_states();
     play(tapes.end, nullptr);
+  }
+
+  // PyTorch's optimizers make their states in the first step, of each weight tensor its own, where activations have been: blocks that are
+  // cut for them are not there for activations of later steps.
+  bool made_in_first_step(const MemoryEvent& e) const {
+    if (!std::is_same_v<Memory, CachingAllocator> || e.category != Category::optimizer) return false;
+    const auto& states = optimizer_.states;
+    return std::any_of(states.begin(), states.end(), [&](const OptimizerState& s) { return s.name == tapes_.names[e.name]; });
+  }
+  void make_states() {
+    const std::size_t elements = std::accumulate(tapes_.own_elements.begin(), tapes_.own_elements.end(), std::size_t{0});
+    for (MemoryEvent state : std::exchange(states_, {})) {
+      std::size_t left = state.size;
+      for (const std::size_t own : tapes_.own_elements) {
+        const double share = static_cast<double>(own) / static_cast<double>(elements);
+        const std::size_t part = std::min(left, static_cast<std::size_t>(share * static_cast<double>(state.size)));
+        left -= part;
+        if (part > 0) arena_.take(part, state.category, tapes_.names[state.name]);
+      }
+      if (left > 0) arena_.take(left, state.category, tapes_.names[state.name]);
+    }
   }
 
   // Whether the stage, the only one then, goes forward with a micro batch before the last and back at once.
@@ -110,7 +157,10 @@ class Replay {
           give(saved(*a, e.maker)[e.block]);
           break;
         case M::take_kept:
-          kept_[e.block] = take(e);
+          if (!made_in_first_step(e))
+            kept_[e.block] = take(e);
+          else
+            states_.push_back(e);
           break;
         case M::free_kept:
           give(kept_[e.block]);
@@ -128,12 +178,15 @@ class Replay {
 
   const StepTapes& tapes_;
   const Schedule& schedule_;
+  const OptimizerPlan& optimizer_;
   int micro_batches_;
-  Arena arena_;
+  Memory arena_;
+  std::vector<MemoryEvent> states_;  // that the first step makes
   std::vector<std::vector<Block>> saved_;  // [chunk, micro batch, maker]
   std::vector<Block> scratch_, kept_;
   Block sent_[2];
   bool waited_ = false;
+  std::uint64_t retries_ = 0;  // of the last step
 };
 
 // Sums of what is handed out, without places.
@@ -310,14 +363,17 @@ std::vector<MemoryUse> count_memory(const Plan& plan, const Recording& recording
   return all;
 }
 
-std::vector<ReplayedMemory> replay_memory(const Plan& plan, const Recording& recording, std::size_t limit) {
+std::vector<ReplayedMemory> replay_memory(const Plan& plan, const Recording& recording, std::size_t limit,
+                                          const std::optional<CachingSettings>& caching) {
   std::vector<ReplayedMemory> all;
   for (const RankClasses::Class& c : recording.classes.classes) {
     const auto stage = static_cast<std::size_t>(c.stage);
-    all.push_back(Replay(recording.tapes.at(c.kind), plan.schedule[stage],
-                         static_cast<int>(plan.chunks[stage].size()),
-                         static_cast<int>(plan.training.micro_batches), limit)
-                      .run());
+    const auto replay = [&](auto memory) {
+      return Replay(recording.tapes.at(c.kind), plan.schedule[stage], static_cast<int>(plan.chunks[stage].size()),
+                    static_cast<int>(plan.training.micro_batches), plan.optimizer, std::move(memory))
+          .run();
+    };
+    all.push_back(caching ? replay(CachingAllocator(*caching, limit)) : replay(Arena(std::make_unique<CountedMemory>(), limit)));
   }
   return all;
 }

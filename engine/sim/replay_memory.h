@@ -1,10 +1,12 @@
-// What a rank allocates until the peak repeats (StepTapes::later), from its tapes and its schedule: the allocator's own policy on
-// every block, in order.
+// What a rank allocates until the peak repeats (StepTapes::later), from its tapes and its schedule: an allocator's policy on
+// every block, in order. That is mbench's own, or that of PyTorch for a framework that runs on it.
 // Where blocks lie does not repeat from micro batch to micro batch as soon as several are under way, and with it how far
 // the arena grows: nothing is left out then.
 #pragma once
 #include <exception>
+#include <optional>
 
+#include "engine/sim/allocator/caching_allocator.h"
 #include "engine/sim/recorder.h"
 
 namespace mbench::sim {
@@ -12,12 +14,15 @@ namespace mbench::sim {
 struct ReplayedMemory {
   MemoryUse peak;
   std::size_t reserved = 0;
+  std::uint64_t retries = 0;       // how often a step has to return segments to the device, since it would be full otherwise
   std::exception_ptr full;         // OutOfMemory, where the limit is too small
   bool full_before_waits = false;  // before the rank has waited for another
 };
 
-// Of each class. `limit`: bytes that a rank may hold, 0 for no limit.
-std::vector<ReplayedMemory> replay_memory(const Plan& plan, const Recording& recording, std::size_t limit);
+// Of each class. `limit`: bytes that a rank may hold, 0 for no limit. `caching`: by PyTorch's caching allocator, until what it reserves
+// no longer grows.
+std::vector<ReplayedMemory> replay_memory(const Plan& plan, const Recording& recording, std::size_t limit,
+                                          const std::optional<CachingSettings>& caching = std::nullopt);
 
 // Of each class what is handed out at its peak: the same as above, without the allocator. What is handed out does not depend on
 // where blocks lie, so that an action counts by the sum of what its tape takes and gives back.

@@ -6,6 +6,7 @@
 #include <optional>
 #include <system_error>
 #include <thread>
+#include <unordered_map>
 
 #include "engine/point/abilities.h"
 #include "engine/point/fields.h"
@@ -43,10 +44,41 @@ std::uint64_t limit_of_step(const RunSpec& run, const Plan& plan, const Machine&
   return all - libraries;
 }
 
+// By which rules PyTorch's allocator finds blocks, where the framework runs on it.
+std::optional<sim::CachingSettings> caching_of(const RunSpec& run, const Plan& plan) {
+  const FrameworkMemory& memory = plan.framework->memory;
+  if (!memory.caching) return std::nullopt;
+  return sim::changed_by(sim::changed_by({}, memory.caching_settings, "framework " + plan.framework->name), run.env);
+}
+
 double peak_of(const Plan& plan, const Machine& machine) {
   const double own = machine.device.peak_flops[static_cast<std::size_t>(plan.precision.units)];
   return own > 0 ? own : machine.device.peak_flops[static_cast<std::size_t>(Precision::f32)];
 }
+
+// What a device hands out, by PyTorch's allocator.
+class Caching final : public AllocationObserver {
+ public:
+  Caching(const sim::CachingSettings& settings, std::size_t limit) : allocator_(settings, limit) {}
+  void allocated(const std::byte* block, std::size_t size, Category category, std::string_view what) override {
+    held_[block] = {allocator_.take(size, category, what), size, category};
+  }
+  void released(const std::byte* block) override {
+    const auto held = held_.find(block);
+    if (held == held_.end()) return;  // of a request that did not fit
+    allocator_.give(held->second.block, held->second.size, held->second.category);
+    held_.erase(held);
+  }
+  std::size_t reserved() const { return allocator_.reserved(); }
+
+ private:
+  struct Held {
+    std::size_t block, size;
+    Category category;
+  };
+  sim::CachingAllocator allocator_;
+  std::unordered_map<const std::byte*, Held> held_;
+};
 
 // What came of one stage.
 struct Stage {
@@ -90,10 +122,15 @@ Simulation run_all(const Point& p, const Plan& plan, const Machine& machine, boo
   const Links links(machine, peer_to_peer(p.env));
   const auto cluster = open_cluster(plan, machine, links, stages, ranks_per_stage);
   std::vector<Stage> stage(static_cast<std::size_t>(stages));
+  const auto caching = caching_of(p, plan);
   const auto run_stage = [&](int s) {
     Stage& mine = stage[static_cast<std::size_t>(s)];
     try {
-      const auto device = cluster->open_device(s, memory_limit(p, plan, machine));
+      const std::uint64_t limit = memory_limit(p, plan, machine);
+      std::optional<Caching> pytorch;
+      if (caching) pytorch.emplace(*caching, limit);
+      const auto device = cluster->open_device(s, caching ? 0 : limit);
+      if (pytorch) device->memory().observe(&*pytorch);
       RunOptions options;
       options.measure_peak_flops = [&](double) { return peak_of(plan, machine); };
       options.peak_source = machine.peak_source(p.precision);
@@ -106,7 +143,7 @@ Simulation run_all(const Point& p, const Plan& plan, const Machine& machine, boo
                               Category::workspace, "workspaces of the framework's libraries");
       mine.result = run_point(p, plan, *device, cluster->world(s), options);
       mine.peak = device->memory().peak();
-      mine.reserved = device->memory().reserved();
+      mine.reserved = pytorch ? pytorch->reserved() : device->memory().reserved();
       if (const Device* host = device->opened_host()) {
         mine.host_peak = host->memory().peak();
         mine.host_reserved = host->memory().reserved();
@@ -141,6 +178,11 @@ Simulation run_all(const Point& p, const Plan& plan, const Machine& machine, boo
   }
   Simulation simulation;
   simulation.result = std::move(stage[0].result);
+  if (caching)
+    simulation.result.reserved_memory_mib =
+        static_cast<double>(
+            std::max_element(stage.begin(), stage.end(), [](const Stage& a, const Stage& b) { return a.reserved < b.reserved; })->reserved) /
+        1048576;
   for (Stage& s : stage) {
     add_memory(simulation, s.peak, s.reserved, ranks_per_stage);
     if (s.host_peak) add_host_memory(simulation, *s.host_peak, s.host_reserved, ranks_per_stage, machine);
@@ -181,7 +223,8 @@ std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine
   const auto host_of = [&](std::size_t c) -> const sim::StepTapes& { return recording->tapes.at(classes[c].kind); };
   // A run says what of host memory has no room.
   if (offloads && !fits_host(plan, machine, *recording)) return std::nullopt;
-  auto memory = sim::replay_memory(plan, *recording, limit_of_step(p, plan, machine));
+  const auto caching = caching_of(p, plan);
+  auto memory = sim::replay_memory(plan, *recording, limit_of_step(p, plan, machine), caching);
   const auto is_full = [](const sim::ReplayedMemory& m) { return m.full != nullptr; };
   if (const auto full = std::find_if(memory.begin(), memory.end(), is_full); full != memory.end()) {
     if (!full->full_before_waits && std::count_if(memory.begin(), memory.end(), is_full) > 1)
@@ -222,6 +265,11 @@ std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine
     ranks.push_back(f);
   }
   sum_up(p, ranks, {slowest}, machine.peak_source(p.precision), r);
+  const auto most = std::max_element(memory.begin(), memory.end(),
+                                     [](const sim::ReplayedMemory& a, const sim::ReplayedMemory& b) { return a.retries < b.retries; });
+  if (most->retries > 0)
+    r.reason = fmt::format("memory is nearly full: PyTorch returns cached segments {} times a step, which costs time that is not simulated",
+                           most->retries);
   simulation.compute_by_stage.assign(static_cast<std::size_t>(plan.mesh.size(Axis::pp)), 0);
   const int ranks_of_stage = plan.mesh.world() / plan.mesh.size(Axis::pp);
   for (std::size_t i = 0; i < classes.size(); ++i) {

@@ -120,6 +120,8 @@ struct StepTapes : RecordedStepTapes {
   std::vector<TapeGroup> groups;
   std::vector<std::string> names;
   std::uint32_t pendings = 0, copies = 0, kept = 0;
+  // Elements that the rank has of each weight tensor's optimizer state, in the order of the model; an expert's weights are of their own.
+  std::vector<std::size_t> own_elements;
   // Of host memory, all of which is taken at the setup and kept.
   MemoryUse host_memory;
   std::size_t host_reserved = 0;

@@ -1,0 +1,101 @@
+// PyTorch's caching allocator by its own rules (c10/cuda/CUDACachingAllocator.cpp), without addresses: which block a tensor gets, when a
+// segment is asked of the device, and what stays cached. It says before a run what torch.cuda.max_memory_reserved() says after one.
+//
+// - A request is rounded up to 512 bytes. Up to 1 MiB it is served from segments of 2 MiB, below 10 MiB from segments of 20 MiB, above
+//   from a segment of its own, rounded up to 2 MiB. Small and large requests have pools of their own.
+// - The smallest free block that holds it is taken, and split where more than 1 MiB is left (512 bytes of the small pool and of
+//   expandable segments). What is not split off counts as allocated.
+// - Freed neighbours of a segment merge. Segments are kept, and returned to the device only where it would be full otherwise, those
+//   without a used block; then the request is tried again.
+// One stream, whose order frees and takes.
+#pragma once
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "engine/device/arena.h"
+#include "engine/sim/allocator/caching_settings.h"
+
+namespace mbench::sim {
+
+class CachingAllocator {
+ public:
+  // `limit`: bytes that it may reserve, 0 for no limit.
+  CachingAllocator(const CachingSettings& settings, std::size_t limit);
+
+  // The block of a request of so many bytes. Throws OutOfMemory, which names `what`.
+  std::size_t take(std::size_t bytes, Category category, std::string_view what);
+  void give(std::size_t block, std::size_t bytes, Category category);
+
+  // Of the bytes that were asked for, as an Arena counts them.
+  const MemoryUse& peak() const { return peak_; }
+  // Of those that blocks have: torch.cuda.max_memory_allocated().
+  std::size_t peak_allocated() const { return peak_allocated_; }
+  std::size_t allocated() const { return allocated_; }
+  // Of all segments: torch.cuda.max_memory_reserved() and memory_reserved().
+  std::size_t reserved() const { return peak_reserved_; }
+  std::size_t reserved_now() const { return reserved_; }
+  // How often it had to return segments to have room: torch.cuda.memory_stats()["num_alloc_retries"].
+  std::uint64_t retries() const { return retries_; }
+
+  // The free blocks. Where two are equal, what is asked for next changes both alike.
+  struct FreeBlock {
+    std::size_t size, address;
+    std::uint32_t block;
+    bool operator<(const FreeBlock& other) const { return size != other.size ? size < other.size : address < other.address; }
+    bool operator==(const FreeBlock& other) const { return size == other.size && address == other.address; }
+  };
+  struct Free {
+    std::vector<FreeBlock> small, large;
+    std::size_t reserved = 0;
+    bool operator==(const Free&) const = default;
+  };
+  const Free& free() const { return free_; }
+
+ private:
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  enum class State : std::uint8_t { used, free, unmapped };
+  struct Block {
+    std::size_t address = 0, size = 0;
+    std::uint32_t before = kNone, after = kNone;  // in its segment
+    State state = State::free;
+    bool small = false;
+  };
+
+  std::vector<FreeBlock>& pool(bool small) { return small ? free_.small : free_.large; }
+  std::size_t rounded(std::size_t bytes) const;
+  std::size_t segment_size(std::size_t size) const;
+  bool splits(const Block& block, std::size_t size) const;
+
+  std::uint32_t find(bool small, std::size_t size);
+  std::uint32_t add_segment(bool small, std::size_t size);
+  std::uint32_t grow(bool small, std::size_t size);
+  std::uint32_t with_room_behind(bool small, std::size_t size) const;
+  bool map(std::uint32_t block, std::size_t size);
+  bool release_oversized(bool small, std::size_t size);
+  void release_all();
+  void release(std::uint32_t block);
+  void unmap(std::uint32_t block);
+  [[noreturn]] void fail_full(std::size_t size, Category category, std::string_view what) const;
+
+  std::uint32_t new_block(const Block& block);
+  std::uint32_t cut(std::uint32_t block, std::size_t size);
+  void merge(std::uint32_t block);
+  void absorb(std::uint32_t block, std::uint32_t next);
+  void put(std::uint32_t block);
+  void remove(std::uint32_t block);
+  void add_reserved(std::size_t bytes);
+
+  CachingSettings settings_;
+  std::size_t limit_;
+  std::vector<Block> blocks_;
+  std::vector<std::uint32_t> unused_;  // of blocks_
+  Free free_;
+  std::uint32_t growing_[2] = {kNone, kNone};  // the first block of the expandable segment of the small and of the large pool
+  std::size_t next_address_ = 0;
+  std::size_t reserved_ = 0, peak_reserved_ = 0, allocated_ = 0, peak_allocated_ = 0;
+  std::uint64_t retries_ = 0;
+  MemoryUse use_, peak_;
+};
+
+}  // namespace mbench::sim
