@@ -7,8 +7,10 @@
 
 #include "cli/cli.h"
 #include "cli/find_spec.h"
+#include "cli/plan_memory.h"
 #include "cli/sensitivity.h"
 #include "cli/simulation.h"
+#include "cli/trace_file.h"
 #include "engine/base/text.h"
 #include "engine/ops/route.h"
 #include "engine/run/run_point.h"
@@ -31,7 +33,8 @@ constexpr const char* kHelp =
 struct Options {
   sweeps::SpecOptions spec;
   std::string on = "cpu";
-  bool schedule = false, sensitivities = false, advice = false;
+  bool schedule = false, sensitivities = false, advice = false, memory = false;
+  std::string snapshot;
 };
 
 // A weight as the plan lays it out: the collectives before and after its product, forward and backward.
@@ -205,13 +208,16 @@ void print_forecast(const Point& point, const Plan& plan, Simulator& simulator, 
 }
 
 // Whether there is a plan, or a reason why there can be none; false if something went wrong on the way.
-bool print_point(const sweeps::SpecPoint& point, const Options& options, Simulator& simulator) {
+bool print_point(const sweeps::SpecPoint& point, const sweeps::Spec& spec, const Options& options, Simulator& simulator) {
   bool good = true;
   fmt::print("{}  {}\n", point.id, printable(point.label));
   try {
     const Plan plan = strategies::make_plan(point.point);
     print_layout(point.point, plan);
     if (options.schedule) print_schedule(plan);
+    if (!options.snapshot.empty())
+      fmt::print("  snapshot     {}\n", write_memory_snapshot(trace_path(options.snapshot, spec, point.point), point.point, plan, simulator));
+    if (options.memory) fmt::print("{}", memory_by_tensor(point.point, plan, simulator));
     print_forecast(point.point, plan, simulator, options);
   } catch (const Error& e) {
     good = outcome_of(e.kind()).has_value();
@@ -245,6 +251,13 @@ void add_plan(CLI::App& app, Exit& exit) {
   command->add_flag("--advice", options->advice,
                     "Simulated: sizes that the machine's units do not like, stages out of balance, tp across nodes, "
                     "and what each costs");
+  command->add_flag("--memory", options->memory,
+                    "What the fullest rank holds at its peak, tensor by tensor, and which single change frees most");
+  command
+      ->add_option("--memory-snapshot", options->snapshot,
+                   "Write what the fullest rank allocates in a step to FILE, as PyTorch's memory viewer reads it: a pickle, or JSON where FILE "
+                   "ends in .json; with several points, to FILE with the point's id before its extension")
+      ->type_name("FILE");
   command->add_flag("--schedule", options->schedule, "Print every stage's forwards and backwards in order");
   command
       ->add_option("--on", options->on,
@@ -262,7 +275,7 @@ void add_plan(CLI::App& app, Exit& exit) {
     const sweeps::Spec spec = sweeps::read_spec(options->spec);
     for (const sweeps::SpecPoint& p : spec.points) {
       if (p.point.simulated()) simulator.check(p.point);
-      if (!print_point(p, *options, simulator)) exit.code = Exit::kFailed;
+      if (!print_point(p, spec, *options, simulator)) exit.code = Exit::kFailed;
     }
   });
 }

@@ -81,6 +81,22 @@ class Line {
   bool on_, drawn_ = false;
 };
 
+// How many of the best layouts a simulation cannot tell from the best: their intervals meet.
+std::string ties_of(const search::SearchEnd& end, const Machine& machine) {
+  std::vector<TimeInterval> all;
+  for (const search::Tried& t : end.best) {
+    PointResult r = t.result;
+    add_interval(r, machine);
+    if (r.iteration_ms_interval) all.push_back(*r.iteration_ms_interval);
+  }
+  if (all.size() < 2) return "";
+  const auto fastest = std::min_element(all.begin(), all.end(), [](const TimeInterval& a, const TimeInterval& b) { return a.high < b.high; });
+  const auto ties = std::count_if(all.begin(), all.end(), [&](const TimeInterval& i) { return i.low <= fastest->high; });
+  if (ties < 2) return "";
+  return fmt::format("\n{0} of these {1} are a tie by simulation: they differ by less than published steps of {2} ({3} rows) differ from theirs. `--measure {1}` runs them where the devices are.\n",
+                     ties, all.size(), fastest->about, fastest->rows);
+}
+
 // The front, and the anatomy of the best, in the folder "plots"; the markdown that shows them.
 std::string draw(const search::Space& space, const search::SearchEnd& end, const ResultFile& file,
                  const std::string& out, Interrupt& interrupt) {
@@ -172,6 +188,7 @@ int run(Options options) {
   line.clear();
 
   ResultFile file = result_file_of(space, end);
+  for (PointResult& p : file.points) add_interval(p, place.machine);
   file.environment = describe_environment(space.base.device);
   file.environment["spec_file"] = space.path;
   file.environment["machine"] = place.machine.description;
@@ -181,7 +198,7 @@ int run(Options options) {
   file.environment["memory_margin"] = margin.about.empty() ? "none" : margin.about;
   file.environment["framework"] = fmt::format("{} ({})", framework.name, framework.description);
   file.environment["started"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
-  std::string text = describe_search(space, place, how, end, file, margin);
+  std::string text = describe_search(space, place, how, end, file, margin) + ties_of(end, place.machine);
   if (!end.best.empty())
     if (const std::string flags = trainer_flags(end.best.front().point); !flags.empty())
       text += "\n" + flags + fmt::format("\nThe whole of it: `mbench export {} --layout 1 --to {}`.\n", out, end.best.front().point.framework.preset == "torchtitan" ? "torchtitan" : "megatron");

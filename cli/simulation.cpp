@@ -2,9 +2,16 @@
 
 #include "cli/cli.h"
 #include "engine/sim/what_if.h"
+#include "explain/peers.h"
 #include "strategies/strategies.h"
 
 namespace mbench::cli {
+
+void add_interval(PointResult& r, const Machine& machine) {
+  if (!r.iteration_ms) return;
+  const explain::Interval ratio = explain::interval_of(explain::kind_of(r.point, machine.node.devices));
+  r.iteration_ms_interval = {r.iteration_ms->mean * ratio.low, r.iteration_ms->mean * ratio.high, static_cast<std::int64_t>(ratio.rows), ratio.about};
+}
 
 const Machine& Simulator::machine_of(const Point& point) {
   const std::string name = parse_simulated(point.device, "device").machine;
@@ -23,8 +30,10 @@ void Simulator::check(const Point& point) {
 }
 
 Simulation Simulator::simulate(const Point& point, bool trace) {
-  return simulate_point(point, strategies::make_plan(point), machine_of(point), parse_simulated(point.device, "device").count,
-                        {.trace = trace});
+  Simulation s = simulate_point(point, strategies::make_plan(point), machine_of(point), parse_simulated(point.device, "device").count,
+                                {.trace = trace});
+  add_interval(s.result, machine_of(point));
+  return s;
 }
 
 Simulation Simulator::attempt(const Point& point, bool trace) {

@@ -9,6 +9,9 @@
 
 namespace mbench::cli {
 
+// Where a simulated step time is to be expected in a real run (explain/peers.h); nothing is added where there is no time.
+void add_interval(PointResult& simulated, const Machine& machine);
+
 class Simulator {
  public:
   // bad_input where the point's machine or framework cannot be read.

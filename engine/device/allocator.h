@@ -12,6 +12,9 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "engine/base/dtype.h"
+#include "engine/base/model_part.h"
+#include "engine/base/shape.h"
 #include "engine/device/arena.h"
 
 namespace mbench {
@@ -23,6 +26,8 @@ class AllocationObserver {
   virtual void allocated(const std::byte* block, std::size_t size, Category category,
                          std::string_view what) = 0;
   virtual void released(const std::byte* block) = 0;
+  // What a block that has just been handed out is for.
+  virtual void described(const std::byte* /*block*/, const Shape&, DType) {}
 };
 
 class Allocator {
@@ -39,6 +44,12 @@ class Allocator {
   std::uint64_t raw_allocations() const { return arena_.raw_allocations(); }
   void reset_peak() { arena_.reset_peak(); }
   void observe(AllocationObserver* observer) { observer_ = observer; }
+  void describe(const std::byte* block, const Shape& shape, DType dtype) {
+    if (observer_) observer_->described(block, shape, dtype);
+  }
+  // What runs now, for observers.
+  ModelPart part() const { return part_; }
+  void part(ModelPart part) { part_ = part; }
 
   // Memory of the device that is not the arena's (library_memory.h): one holder now has `after` bytes of it
   // instead of `before`. The arena cannot have what is held there, nor it what the arena has reserved: throws
@@ -61,6 +72,20 @@ class Allocator {
   Arena arena_;
   std::unordered_map<std::size_t, Block> used_;  // by offset
   AllocationObserver* observer_ = nullptr;
+  ModelPart part_;
+};
+
+// While it lives, that part of the model runs.
+class InPart {
+ public:
+  InPart(Allocator& memory, ModelPart part) : memory_(memory), before_(memory.part()) { memory_.part(part); }
+  ~InPart() { memory_.part(before_); }
+  InPart(const InPart&) = delete;
+  InPart& operator=(const InPart&) = delete;
+
+ private:
+  Allocator& memory_;
+  ModelPart before_;
 };
 
 }  // namespace mbench

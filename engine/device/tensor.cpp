@@ -8,7 +8,9 @@ Tensor::Tensor(Allocator& memory, Shape shape, DType dtype, Category category, s
     : storage_(std::make_shared<Storage>(memory, static_cast<std::size_t>(shape.numel()) * size_of(dtype),
                                          category, what)),
       dtype_(dtype),
-      shape_(shape) {}
+      shape_(shape) {
+  memory.describe(storage_->data, shape, dtype);
+}
 
 std::shared_ptr<Tensor::Storage> Tensor::borrowed(const std::shared_ptr<Storage>& of) {
   return of ? std::make_shared<Storage>(of) : nullptr;

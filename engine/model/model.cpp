@@ -12,12 +12,14 @@ ModelChunk::ModelChunk(ParameterStore& store, const Plan& plan, const ChunkPlan&
     embedding_.emplace(store, plan, embedding_of(plan.model, plan.vocab));
     word = embedding_->word();
     parts_.push_back({store.close_unit()});
+    names_.push_back({ModelPart::Kind::embedding});
   }
   layers_.reserve(static_cast<std::size_t>(chunk.layers));
   for (std::int64_t i = chunk.first_layer; i < chunk.first_layer + chunk.layers; ++i) {
     layers_.emplace_back(store, plan, layer_of(plan.model, i),
                          plan.recompute.at(static_cast<std::size_t>(i)));
     parts_.push_back({store.close_unit()});
+    names_.push_back({ModelPart::Kind::layer, static_cast<std::int32_t>(i)});
   }
   if (chunk.last) {
     head_ = std::make_unique<Head>(store, plan, head_of(plan.model, plan.vocab), word);
@@ -31,10 +33,12 @@ ModelChunk::ModelChunk(ParameterStore& store, const Plan& plan, const ChunkPlan&
       return units;
     };
     parts_.push_back({head});
+    names_.push_back({ModelPart::Kind::head});
     if (word && tied) parts_.back() = with(parts_.back(), word->unit);
     for (std::int64_t i = 0; i < plan.model.mtp_layers; ++i) {
       depths_.emplace_back(store, plan, i, word, head_->words());
       parts_.push_back(with({store.close_unit(), head}, word->unit));
+      names_.push_back({ModelPart::Kind::prediction, static_cast<std::int32_t>(i)});
     }
   }
 }
@@ -51,23 +55,27 @@ Tensor ModelChunk::forward(Context& c, const MicroBatch& batch, const Tensor& x,
   Tensor hidden = x;
   if (embedding_) {
     const auto used = use(part, kNone, part + 1);
+    const InPart here(c.device.memory(), names_[part]);
     hidden = embedding_->forward(c, batch, saved.embedding);
     ++part;
   }
   saved.layers.resize(layers_.size());
   for (std::size_t i = 0; i < layers_.size(); ++i, ++part) {
     const auto used = use(part, kNone, part + 1);
+    const InPart here(c.device.memory(), names_[part]);
     hidden = layers_[i].forward(c, batch, hidden, saved.layers[i]);
   }
   if (!head_) return hidden;
   {
     const auto used = use(part, kNone, part + 1);
+    const InPart here(c.device.memory(), names_[part]);
     hidden = head_->forward(c, batch, hidden, saved.head);
     ++part;
   }
   saved.depths.resize(depths_.size());
   for (std::size_t i = 0; i < depths_.size(); ++i, ++part) {
     const auto used = use(part, kNone, part + 1);
+    const InPart here(c.device.memory(), names_[part]);
     hidden = depths_[i].forward(c, batch, hidden, saved.depths[i]);
   }
   return Tensor();
@@ -81,6 +89,7 @@ Tensor ModelChunk::backward(Context& c, const MicroBatch& batch, Tensor dy, Save
     --part;
     {
       const auto used = use(part, ParameterStore::Gradients::yes, part - 1);
+      const InPart here(c.device.memory(), names_[part]);
       run();
     }
     ready(parts_[part].front());

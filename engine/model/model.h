@@ -58,6 +58,7 @@ class ModelChunk {
   // In the order of a forward: the embedding, each layer, the head, each depth. The units of each: its own, and of what it
   // shares, tables and logits.
   std::vector<std::vector<int>> parts_;
+  std::vector<ModelPart> names_;  // of each
 };
 
 }  // namespace mbench

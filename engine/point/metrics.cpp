@@ -227,6 +227,20 @@ void read(const json& value, const std::string& where, std::vector<GemmChoice>& 
   out = std::move(gemms);
 }
 
+// {"low": 11.5, "high": 13.2, "rows": 9, "about": "dense models with megatron-core on one node"}
+ordered_json written(const std::optional<TimeInterval>& interval) {
+  if (!interval) return nullptr;
+  return {{"low", written(interval->low)}, {"high", written(interval->high)}, {"rows", interval->rows}, {"about", interval->about}};
+}
+
+void read(const json& value, const std::string& where, std::optional<TimeInterval>& out) {
+  require_object(value, where);
+  const json *rows = known(value, "rows"), *about = known(value, "about");
+  if (!rows || !about) fail(ErrorKind::bad_input, where, "\"rows\" or \"about\" is missing, need both");
+  out = TimeInterval{required_number(value, "low", where), required_number(value, "high", where), read_int(*rows, where + ".rows", 1, 1 << 30),
+                     read_string(*about, where + ".about")};
+}
+
 // The lines of the table.
 
 // A number, a count or a text.
@@ -269,6 +283,12 @@ Metric gemms(const char* name, std::vector<GemmChoice> R::*member) {
 Metric soak_windows(const char* name, std::optional<Soak> R::*member) {
   Metric m = metric(name, "", member);
   m.parts = {"seconds", "steps"};
+  return m;
+}
+
+Metric interval(const char* name, std::optional<TimeInterval> R::*member) {
+  Metric m = metric(name, "ms", member);
+  m.parts = {"low", "high"};
   return m;
 }
 
@@ -356,6 +376,7 @@ const std::vector<Metric>& metrics() {
       series("partial_ms", "ms", &R::partial_ms, Range::at_least_zero),
       series("partial_losses", "", &R::partial_losses, Range::any),
       soak_windows("soak_windows", &R::soak),
+      interval("iteration_ms_interval", &R::iteration_ms_interval),
   };
   return table;
 }

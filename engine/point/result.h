@@ -31,6 +31,13 @@ struct TimeAnatomy {  // milliseconds of the mean step by what the slowest rank 
   double operator[](TimePart p) const { return ms[static_cast<std::size_t>(p)]; }
 };
 
+// Where a simulated step time is to be expected, in ms: by what published runs of the same kind took, over what they were simulated to take.
+struct TimeInterval {
+  double low = 0, high = 0;
+  std::int64_t rows = 0;  // how many such runs
+  std::string about;      // "dense models with megatron-core on one node"
+};
+
 struct PointResult {
   Point point;
   std::string id;
@@ -93,6 +100,7 @@ struct PointResult {
   // Of a point that did not run to its end: the steps that it had measured, as its rank 0 saw them, and the
   // losses of those and of the warm-up.
   std::vector<double> partial_ms, partial_losses;
+  std::optional<TimeInterval> iteration_ms_interval;  // of a simulated step
   // Of a soak: its windows of time. The samples of iteration_ms are the windows' medians then, its other figures are of
   // all steps; losses and norms are those of as many steps as a run without one has.
   std::optional<Soak> soak;

@@ -34,7 +34,11 @@ class Blocks final : public AllocationObserver {
   void allocated(const std::byte* at, std::size_t size, Category category, std::string_view what) override {
     live_[at] = blocks_.size();
     events_.back().push_back({blocks_.size(), true});
-    blocks_.push_back({size, category, name(what), events_.size() - 1});
+    blocks_.push_back({size, category, 0, events_.size() - 1});
+    last_ = what;
+  }
+  void described(const std::byte*, const Shape& shape, DType dtype) override {
+    blocks_.back().name = name(last_, memory_->part(), shape, dtype);
   }
   void released(const std::byte* at) override {
     if (ended_) return;
@@ -47,18 +51,29 @@ class Blocks final : public AllocationObserver {
 
   const std::vector<Block>& blocks() const { return blocks_; }
   const std::vector<std::vector<Event>>& events() const { return events_; }  // [action]
-  std::vector<std::string> names;
+  std::vector<TensorName> names;
+  void watch(Allocator& memory) {
+    memory_ = &memory;
+    memory.observe(this);
+  }
 
  private:
-  std::uint32_t name(std::string_view what) {
-    // Names are literals nearly always: where one stands says which it is.
-    const auto [known, fresh] = by_address_.try_emplace(what.data(), 0);
-    if (!fresh && names[known->second] == what) return known->second;
-    const auto at = static_cast<std::size_t>(std::find(names.begin(), names.end(), what) - names.begin());
-    if (at == names.size()) names.emplace_back(what);
-    return known->second = static_cast<std::uint32_t>(at);
+  std::uint32_t name(std::string_view what, ModelPart part, const Shape& shape, DType dtype) {
+    std::size_t hash = std::hash<std::string_view>{}(what);
+    const auto add = [&](auto value) { hash = (hash ^ static_cast<std::size_t>(value)) * 0x9e3779b97f4a7c15; };
+    add(part.kind), add(part.index), add(dtype), add(shape.rank());
+    for (int i = 0; i < shape.rank(); ++i) add(shape[i]);
+    // Names of one hash lie behind each other.
+    for (;; ++hash) {
+      const auto [known, fresh] = by_hash_.try_emplace(hash, static_cast<std::uint32_t>(names.size()));
+      if (fresh) names.push_back({std::string(what), part, shape, dtype});
+      const TensorName& name = names[known->second];
+      if (name.what == what && name.part == part && name.shape == shape && name.dtype == dtype) return known->second;
+    }
   }
-  std::unordered_map<const char*, std::uint32_t> by_address_;
+  Allocator* memory_ = nullptr;
+  std::string_view last_;  // that was allocated
+  std::unordered_map<std::size_t, std::uint32_t> by_hash_;
   std::vector<Block> blocks_;
   std::vector<std::vector<Event>> events_;
   std::unordered_map<const std::byte*, std::size_t> live_;
@@ -96,7 +111,7 @@ class Session {
 
   void run(int rank, const RankClasses& classes, std::unique_ptr<CostModel> costs, const Links* links, Steps steps) {
     SimDevice device(std::move(costs), &all_.now);
-    device.memory().observe(&blocks_);
+    blocks_.watch(device.memory());
     RecordingWorld world(rank, classes, links, all_);
     next();
     Trainer trainer(plan_, device, world, nullptr);

@@ -29,12 +29,14 @@ constexpr int kSteps = 6;
 template <class Memory>
 class Replay {
  public:
-  Replay(const StepTapes& tapes, const Schedule& schedule, int chunks, int micro_batches, const OptimizerPlan& optimizer, Memory memory)
+  Replay(const StepTapes& tapes, const Schedule& schedule, int chunks, int micro_batches, const OptimizerPlan& optimizer, Memory& memory,
+         MemoryListener* listener)
       : tapes_(tapes),
         schedule_(schedule),
         optimizer_(optimizer),
         micro_batches_(micro_batches),
-        arena_(std::move(memory)),
+        arena_(memory),
+        listener_(listener),
         saved_(static_cast<std::size_t>(chunks * micro_batches * kMakers)),
         kept_(tapes.kept) {}
 
@@ -69,6 +71,7 @@ class Replay {
   }
 
   void step(const RecordedStepTapes& tapes) {
+    if (listener_) listener_->step(steps_++);
     play(tapes.begin, nullptr);
     std::decay_t<decltype(arena_.free())> before;
     std::size_t then = schedule_.size();  // where it was so
@@ -96,19 +99,22 @@ class Replay {
   bool made_in_first_step(const MemoryEvent& e) const {
     if (!std::is_same_v<Memory, CachingAllocator> || e.category != Category::optimizer) return false;
     const auto& states = optimizer_.states;
-    return std::any_of(states.begin(), states.end(), [&](const OptimizerState& s) { return s.name == tapes_.names[e.name]; });
+    return std::any_of(states.begin(), states.end(), [&](const OptimizerState& s) { return s.name == tapes_.names[e.name].what; });
   }
   void make_states() {
     const std::size_t elements = std::accumulate(tapes_.own_elements.begin(), tapes_.own_elements.end(), std::size_t{0});
     for (MemoryEvent state : std::exchange(states_, {})) {
-      std::size_t left = state.size;
+      const std::size_t all = state.size;
+      std::size_t left = all;
       for (const std::size_t own : tapes_.own_elements) {
         const double share = static_cast<double>(own) / static_cast<double>(elements);
-        const std::size_t part = std::min(left, static_cast<std::size_t>(share * static_cast<double>(state.size)));
+        const std::size_t part = std::min(left, static_cast<std::size_t>(share * static_cast<double>(all)));
         left -= part;
-        if (part > 0) arena_.take(part, state.category, tapes_.names[state.name]);
+        state.size = part;
+        if (part > 0) take(state, nullptr);
       }
-      if (left > 0) arena_.take(left, state.category, tapes_.names[state.name]);
+      state.size = left;
+      if (left > 0) take(state, nullptr);
     }
   }
 
@@ -127,11 +133,17 @@ class Replay {
     return saved_[slot(a.chunk, a.micro) * kMakers + static_cast<std::size_t>(maker)];
   }
 
-  Block take(const MemoryEvent& e) {
-    return {arena_.take(e.size, e.category, tapes_.names[e.name]), e.size, e.category};
+  Block take(const MemoryEvent& e, const Action* a) {
+    const TensorName& name = tapes_.names[e.name];
+    const Block block{arena_.take(e.size, e.category, name.what), e.size, e.category};
+    if (listener_) listener_->taken(block.offset, e.size, e.category, name, a);
+    return block;
   }
   void give(Block& b) {
-    if (b.size > 0) arena_.give(b.offset, b.size, b.category);
+    if (b.size > 0) {
+      arena_.give(b.offset, b.size, b.category);
+      if (listener_) listener_->given(b.offset);
+    }
     b = {};
   }
   static Block& at(std::vector<Block>& blocks, std::uint32_t i) {
@@ -145,20 +157,20 @@ class Replay {
     for (const MemoryEvent& e : tape.memory) {
       switch (e.kind) {
         case M::take_scratch:
-          at(scratch_, e.block) = take(e);
+          at(scratch_, e.block) = take(e, a);
           break;
         case M::free_scratch:
           give(scratch_[e.block]);
           break;
         case M::take_saved:
-          at(*making, e.block) = take(e);
+          at(*making, e.block) = take(e, a);
           break;
         case M::free_saved:
           give(saved(*a, e.maker)[e.block]);
           break;
         case M::take_kept:
           if (!made_in_first_step(e))
-            kept_[e.block] = take(e);
+            kept_[e.block] = take(e, a);
           else
             states_.push_back(e);
           break;
@@ -180,7 +192,9 @@ class Replay {
   const Schedule& schedule_;
   const OptimizerPlan& optimizer_;
   int micro_batches_;
-  Memory arena_;
+  Memory& arena_;
+  MemoryListener* listener_;
+  int steps_ = 0;
   std::vector<MemoryEvent> states_;  // that the first step makes
   std::vector<std::vector<Block>> saved_;  // [chunk, micro batch, maker]
   std::vector<Block> scratch_, kept_;
@@ -363,17 +377,40 @@ std::vector<MemoryUse> count_memory(const Plan& plan, const Recording& recording
   return all;
 }
 
+std::optional<CachingSettings> caching_of(const Plan& plan, const std::map<std::string, std::string>& env) {
+  const FrameworkMemory& memory = plan.framework->memory;
+  if (!memory.caching) return std::nullopt;
+  return changed_by(changed_by({}, memory.caching_settings, "framework " + plan.framework->name), env);
+}
+
+template <class Memory>
+ReplayedMemory replayed(const Plan& plan, const Recording& recording, const RankClasses::Class& c, Memory& memory, MemoryListener* listener) {
+  const auto stage = static_cast<std::size_t>(c.stage);
+  return Replay<Memory>(recording.tapes.at(c.kind), plan.schedule[stage], static_cast<int>(plan.chunks[stage].size()),
+                        static_cast<int>(plan.training.micro_batches), plan.optimizer, memory, listener)
+      .run();
+}
+
+ReplayedMemory replay_memory_of(const Plan& plan, const Recording& recording, const RankClasses::Class& c, Arena& memory,
+                                MemoryListener* listener) {
+  return replayed(plan, recording, c, memory, listener);
+}
+ReplayedMemory replay_memory_of(const Plan& plan, const Recording& recording, const RankClasses::Class& c, CachingAllocator& memory,
+                                MemoryListener* listener) {
+  return replayed(plan, recording, c, memory, listener);
+}
+
 std::vector<ReplayedMemory> replay_memory(const Plan& plan, const Recording& recording, std::size_t limit,
                                           const std::optional<CachingSettings>& caching) {
   std::vector<ReplayedMemory> all;
   for (const RankClasses::Class& c : recording.classes.classes) {
-    const auto stage = static_cast<std::size_t>(c.stage);
-    const auto replay = [&](auto memory) {
-      return Replay(recording.tapes.at(c.kind), plan.schedule[stage], static_cast<int>(plan.chunks[stage].size()),
-                    static_cast<int>(plan.training.micro_batches), plan.optimizer, std::move(memory))
-          .run();
-    };
-    all.push_back(caching ? replay(CachingAllocator(*caching, limit)) : replay(Arena(std::make_unique<CountedMemory>(), limit)));
+    if (caching) {
+      CachingAllocator memory(*caching, limit);
+      all.push_back(replay_memory_of(plan, recording, c, memory, nullptr));
+    } else {
+      Arena memory(std::make_unique<CountedMemory>(), limit);
+      all.push_back(replay_memory_of(plan, recording, c, memory, nullptr));
+    }
   }
   return all;
 }

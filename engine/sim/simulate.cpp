@@ -44,13 +44,6 @@ std::uint64_t limit_of_step(const RunSpec& run, const Plan& plan, const Machine&
   return all - libraries;
 }
 
-// By which rules PyTorch's allocator finds blocks, where the framework runs on it.
-std::optional<sim::CachingSettings> caching_of(const RunSpec& run, const Plan& plan) {
-  const FrameworkMemory& memory = plan.framework->memory;
-  if (!memory.caching) return std::nullopt;
-  return sim::changed_by(sim::changed_by({}, memory.caching_settings, "framework " + plan.framework->name), run.env);
-}
-
 double peak_of(const Plan& plan, const Machine& machine) {
   const double own = machine.device.peak_flops[static_cast<std::size_t>(plan.precision.units)];
   return own > 0 ? own : machine.device.peak_flops[static_cast<std::size_t>(Precision::f32)];
@@ -122,7 +115,7 @@ Simulation run_all(const Point& p, const Plan& plan, const Machine& machine, boo
   const Links links(machine, peer_to_peer(p.env));
   const auto cluster = open_cluster(plan, machine, links, stages, ranks_per_stage);
   std::vector<Stage> stage(static_cast<std::size_t>(stages));
-  const auto caching = caching_of(p, plan);
+  const auto caching = sim::caching_of(plan, p.env);
   const auto run_stage = [&](int s) {
     Stage& mine = stage[static_cast<std::size_t>(s)];
     try {
@@ -223,7 +216,7 @@ std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine
   const auto host_of = [&](std::size_t c) -> const sim::StepTapes& { return recording->tapes.at(classes[c].kind); };
   // A run says what of host memory has no room.
   if (offloads && !fits_host(plan, machine, *recording)) return std::nullopt;
-  const auto caching = caching_of(p, plan);
+  const auto caching = sim::caching_of(plan, p.env);
   auto memory = sim::replay_memory(plan, *recording, limit_of_step(p, plan, machine), caching);
   const auto is_full = [](const sim::ReplayedMemory& m) { return m.full != nullptr; };
   if (const auto full = std::find_if(memory.begin(), memory.end(), is_full); full != memory.end()) {

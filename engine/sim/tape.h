@@ -9,7 +9,10 @@
 #include <vector>
 
 #include "engine/base/axis.h"
+#include "engine/base/dtype.h"
 #include "engine/base/host_work.h"
+#include "engine/base/model_part.h"
+#include "engine/base/shape.h"
 #include "engine/base/time_part.h"
 #include "engine/device/arena.h"
 #include "engine/plan/schedule.h"
@@ -65,9 +68,18 @@ struct MemoryEvent {
   Category category{};
   Action::Kind maker{};  // of free_saved and send
   std::uint32_t block = 0;
-  std::uint32_t name = 0;  // of the allocation, for the message of an out-of-memory
+  std::uint32_t name = 0;  // of the allocation: StepTapes::names
   std::size_t size = 0;    // rounded
   bool operator==(const MemoryEvent&) const = default;
+};
+
+// What an allocation is: what it holds, and which part of the model runs when it is made.
+struct TensorName {
+  std::string what;
+  ModelPart part;
+  Shape shape;
+  DType dtype = DType::u8;
+  bool operator==(const TensorName&) const = default;
 };
 
 struct Tape {
@@ -118,7 +130,7 @@ struct StepTapes : RecordedStepTapes {
   std::optional<RecordedStepTapes> later;
   std::array<std::size_t, kCategories> left{};  // bytes that are there then
   std::vector<TapeGroup> groups;
-  std::vector<std::string> names;
+  std::vector<TensorName> names;  // of MemoryEvent::name
   std::uint32_t pendings = 0, copies = 0, kept = 0;
   // Elements that the rank has of each weight tensor's optimizer state, in the order of the model; an expert's weights are of their own.
   std::vector<std::size_t> own_elements;

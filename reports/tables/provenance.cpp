@@ -195,6 +195,20 @@ std::string common_to_all(const std::vector<const Record*>& records) {
   return line;
 }
 
+// Of each kind of simulated step, how far published runs of it are from their simulation.
+static std::vector<std::string> expected_intervals(const ResultFile& file) {
+  std::map<std::string, std::string> kinds;
+  for (const PointResult& p : file.points) {
+    if (!p.iteration_ms_interval || !p.iteration_ms) continue;
+    const TimeInterval& i = *p.iteration_ms_interval;
+    kinds.try_emplace(i.about, fmt::format("{:.2f} to {:.2f} times the simulated time ({} rows)", i.low / p.iteration_ms->mean,
+                                           i.high / p.iteration_ms->mean, i.rows));
+  }
+  std::vector<std::string> lines;
+  for (const auto& [about, range] : kinds) lines.push_back(fmt::format("Published steps of {} took {}.", about, range));
+  return lines;
+}
+
 std::vector<std::string> how_counted(const ResultFile& file) {
   const std::string version = field(file.environment, "flop_formula_version");
   std::string formula = field(file.environment, "flop_formula");
@@ -223,6 +237,7 @@ std::vector<std::string> how_counted(const ResultFile& file) {
     line += fmt::format("{}{:.4g}{} TFLOP/s per device ({})", line.empty() ? "" : "; ", range.first,
                         range.first == range.second ? "" : fmt::format(" to {:.4g}", range.second), source);
   lines.push_back("Peak: " + (line.empty() ? "n/a, so MFU and HFU are n/a" : line) + ".");
+  for (const std::string& line : expected_intervals(file)) lines.push_back(line);
   lines.push_back(
       "Time is one optimizer step on the slowest rank, warm-up excluded. Peak memory is what the engine's "
       "allocator "

@@ -234,6 +234,27 @@ void CachingAllocator::fail_full(std::size_t size, Category category, std::strin
   throw OutOfMemory(ErrorKind::out_of_memory, "memory", full);
 }
 
+std::vector<CachingAllocator::Segment> CachingAllocator::segments() const {
+  std::vector<bool> is_unused(blocks_.size());
+  for (const std::uint32_t at : unused_) is_unused[at] = true;
+  std::vector<Segment> all;
+  for (std::uint32_t first = 0; first < blocks_.size(); ++first) {
+    if (is_unused[first] || blocks_[first].before != kNone) continue;
+    bool joins = false;
+    for (std::uint32_t at = first; at != kNone; at = blocks_[at].after) {
+      const Block& b = blocks_[at];
+      const bool mapped = b.state != State::unmapped;
+      if (mapped && !joins) all.push_back({b.address, 0, b.small, {}});
+      joins = mapped;
+      if (!mapped) continue;
+      all.back().size += b.size;
+      all.back().parts.push_back({b.address, b.size, b.state == State::used, at});
+    }
+  }
+  std::sort(all.begin(), all.end(), [](const Segment& a, const Segment& b) { return a.address < b.address; });
+  return all;
+}
+
 std::uint32_t CachingAllocator::new_block(const Block& block) {
   if (unused_.empty()) {
     blocks_.push_back(block);

@@ -52,6 +52,21 @@ class CachingAllocator {
   };
   const Free& free() const { return free_; }
 
+  // A part of a segment, in the order of addresses. `block`: what take() called it, where it is used.
+  struct Part {
+    std::size_t address = 0, size = 0;
+    bool used = false;
+    std::size_t block = 0;
+  };
+  struct Segment {
+    std::size_t address = 0, size = 0;
+    bool small = false;
+    std::vector<Part> parts;
+  };
+  // What is mapped. Where an expandable segment has gaps it is several.
+  std::vector<Segment> segments() const;
+  std::size_t address(std::size_t block) const { return blocks_[block].address; }
+
  private:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   enum class State : std::uint8_t { used, free, unmapped };

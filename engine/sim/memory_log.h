@@ -1,0 +1,35 @@
+// What a rank's memory holds, tensor by tensor: at its peak, and over a step as PyTorch's memory viewer shows it. From a recording, by the
+// allocator of the plan's framework.
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/sim/replay_memory.h"
+
+namespace mbench::sim {
+
+// Tensors that are alike: of one name, shape and type, in memory at the same time.
+struct TensorsAtPeak {
+  std::string what, shape, dtype;
+  Category category{};
+  std::size_t bytes = 0;  // of all of them
+  int count = 0;
+  std::string where;    // "layers 0-31", "head"; empty where no part of the model made them
+  std::string made_by;  // "forward of 4 micro batches"; empty where they were there before the step
+};
+struct PeakByTensor {
+  std::size_t total = 0;         // handed out, in bytes
+  std::string during;            // "backward 3"; empty at the step's begin and end
+  std::vector<TensorsAtPeak> tensors;  // the largest first
+};
+PeakByTensor peak_by_tensor(const Plan& plan, const Recording& recording, const RankClasses::Class& of,
+                            const std::optional<CachingSettings>& caching);
+
+// The allocations of the last step that is replayed, and all that is there at its end, as torch.cuda.memory._snapshot() has them: segments
+// with their blocks, and a trace. Frames name the part of the model and the tensor. Sizes in bytes.
+nlohmann::json memory_snapshot(const Plan& plan, const Recording& recording, const RankClasses::Class& of,
+                               const std::optional<CachingSettings>& caching);
+
+}  // namespace mbench::sim

@@ -1,0 +1,92 @@
+#include "search/less_memory.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "engine/base/error.h"
+#include "engine/point/abilities.h"
+#include "engine/sim/counting.h"
+#include "engine/sim/replay_memory.h"
+#include "strategies/strategies.h"
+
+namespace mbench::search {
+namespace {
+
+struct Change {
+  std::string name;
+  std::function<bool(Point&)> apply;  // false where it changes nothing
+};
+
+template <class Part, class Member>
+Change set(const std::string& name, Member Part::*member, Member value) {
+  return {name, [=](Point& p) { return std::exchange(p.*member, value) != value; }};
+}
+
+// The same ranks with fewer replicas: twice as many along another axis.
+Change instead_of_dp(const std::string& name, std::int64_t Point::*axis) {
+  return {name, [=](Point& p) {
+            if (p.dp % 2 != 0 || p.model.experts > 0) return false;
+            p.dp /= 2;
+            p.*axis *= 2;
+            return true;
+          }};
+}
+
+std::vector<Change> changes_of(const Point& p) {
+  std::vector<Change> all = {
+      set("recompute selective", &Point::recompute, Recompute::selective),
+      set("recompute full", &Point::recompute, Recompute::full),
+      set("attention flash", &Point::attention, AttentionKind::flash),
+      set("zero 1", &Point::zero, Zero::stage_1),
+      set("zero 2", &Point::zero, Zero::stage_2),
+      set("zero 3", &Point::zero, Zero::stage_3),
+      set("offload optimizer", &Point::offload, Offload::optimizer),
+      {"half the micro_batch", [](Point& q) { return q.micro_batch % 2 == 0 && (q.micro_batch /= 2) > 0; }},
+      instead_of_dp(fmt::format("tp {} with dp {}", p.tp * 2, p.dp / 2), &Point::tp),
+      instead_of_dp(fmt::format("pp {} with dp {}", p.pp * 2, p.dp / 2), &Point::pp),
+      instead_of_dp(fmt::format("cp {} with dp {}", p.cp * 2, p.dp / 2), &Point::cp)};
+  if (p.tp > 1) all.push_back(set("sequence_parallel true", &Point::sequence_parallel, true));
+  // Where more is dropped or split already, less of it is no way to memory.
+  std::erase_if(all, [&](const Change& c) {
+    if (c.name == "recompute selective") return p.recompute != Recompute::none;
+    return c.name.starts_with("zero ") && static_cast<int>(p.zero) >= c.name.back() - '0';
+  });
+  return all;
+}
+
+double counted_mib(const Point& p) {
+  const auto peaks = forecast_memory(strategies::make_plan(p), 0).peak_by_stage;
+  std::size_t most = 0;
+  for (const MemoryUse& use : peaks) most = std::max(most, use.total);
+  return static_cast<double>(most) / 1048576;
+}
+
+}  // namespace
+
+std::vector<LessMemory> less_memory(const Point& point, std::optional<double> now_ms, const Simulate& simulate) {
+  const double now = counted_mib(point);
+  const std::string lacks = lacking(framework_of(point.framework)->can, point);
+  std::vector<LessMemory> all;
+  for (const Change& change : changes_of(point)) {
+    Point other = point;
+    if (!change.apply(other) || other.micro_batches() < 1 || other.global_batch % (other.micro_batch * other.dp) != 0) continue;
+    if (!strategies::can_be(other) || lacking(framework_of(point.framework)->can, other) != lacks) continue;
+    LessMemory less{change.name, 0, std::nullopt, true};
+    try {
+      less.freed_mib = now - counted_mib(other);
+      if (less.freed_mib < 0.01 * now) continue;
+      const double ms = simulate(other).result.iteration_ms->mean;
+      if (now_ms) less.more_time = ms / *now_ms - 1;
+    } catch (const Error& e) {
+      const auto outcome = outcome_of(e.kind());
+      if (!outcome) throw;
+      if (*outcome != Outcome::oom) continue;
+      less.fits = false;
+    }
+    all.push_back(std::move(less));
+  }
+  std::stable_sort(all.begin(), all.end(), [](const LessMemory& a, const LessMemory& b) { return a.freed_mib > b.freed_mib; });
+  return all;
+}
+
+}  // namespace mbench::search
