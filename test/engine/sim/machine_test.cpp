@@ -81,7 +81,7 @@ TEST_CASE("every built-in machine has rates in the order that hardware has them"
     const Precision half = peak(Precision::bf16) > 0 ? Precision::bf16 : Precision::fp16;
     CHECK(peak(half) == Approx(peak(Precision::fp16)));
     CHECK(peak(half) > peak(Precision::f32));
-    if (peak(Precision::tf32) > 0) CHECK((peak(Precision::tf32) >= peak(Precision::f32) && peak(Precision::tf32) * 2 <= peak(half) * 1.001));
+    if (peak(Precision::tf32) > 0) CHECK((peak(Precision::tf32) >= peak(Precision::f32) && peak(Precision::tf32) * 2 <= peak(half) * 1.02));  // datasheets round
     if (peak(Precision::fp8) > 0) CHECK((peak(Precision::fp8) >= 1.99 * peak(half) && rate(Precision::fp8) > rate(half)));
     CHECK(rate(half) > rate(Precision::f32));
     for (const double share : {m.attention.forward, m.attention.backward}) {
