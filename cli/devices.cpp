@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <sstream>
 
@@ -38,6 +39,31 @@ void print_gpus() {
   print_lines("nvml", describe_gpus());
 }
 
+std::string or_none(double value, const char* format) { return value > 0 ? fmt::format(fmt::runtime(format), value) : "-"; }
+
+// One line for each machine that is built in, below 100 columns; what a file says of it in words is in --on.
+void print_machines() {
+  const auto names = machine_names();
+  std::size_t width = 0;
+  for (const std::string& name : names) width = std::max(width, name.size());
+  const auto row = [&](const std::string& name, const std::array<std::string, 7>& cells) {
+    fmt::print("  {:<{}}  {:>7}  {:>7}  {:>7}  {:>7}  {:>7}  {:>7}  {:>7}\n", name, width, cells[0], cells[1], cells[2], cells[3], cells[4],
+               cells[5], cells[6]);
+  };
+  fmt::print("\nmachines to simulate, --on sim:<N>x<MACHINE>; mbench devices --on sim:<N>x<MACHINE> has all of one\n");
+  row("", {"devices", "memory", "16 bits", "FP8", "memory", "links", "network"});
+  row("", {"a node", "GiB", "TFLOP/s", "TFLOP/s", "GB/s", "GB/s", "GB/s"});
+  for (const std::string& name : names) {
+    const Machine m = find_machine(name, "devices");
+    const auto peak = [&](Precision p) { return m.device.peak_flops[static_cast<std::size_t>(p)] * 1e-12; };
+    row(name, {fmt::format("{}", m.node.devices), fmt::format("{:.0f}", static_cast<double>(m.device.memory_bytes) / (1ull << 30)),
+               or_none(std::max(peak(Precision::bf16), peak(Precision::fp16)), "{:.4g}"), or_none(peak(Precision::fp8), "{:.4g}"),
+               fmt::format("{:.4g}", m.device.memory_bandwidth * 1e-9), fmt::format("{:.4g}", m.node.links.back().bandwidth * 1e-9),
+               fmt::format("{:.3g}", m.network.bandwidth * 1e-9)});
+  }
+  fmt::print("  Peaks are dense. Links: bus bandwidth of collectives over all devices of a node. Network: a device's share.\n");
+}
+
 void print_devices() {
   const auto e = describe_environment("cpu");
   const auto text = [&](const char* key) { return e.at(key).get<std::string>(); };
@@ -55,12 +81,10 @@ void print_devices() {
   fmt::print("mpi       {}\n", text("mpi"));
   fmt::print("blas      {}\n", text("blas"));
   fmt::print("mbench    {} ({}), {}\n", text("mbench_version"), text("git_revision"), text("compiler"));
-  const auto names = machine_names(), programs = framework_names();
+  print_machines();
+  const auto programs = framework_names();
   std::size_t width = 0;
-  for (const auto* list : {&names, &programs})
-    for (const std::string& name : *list) width = std::max(width, name.size());
-  fmt::print("\nmachines to simulate, --on sim:<N>x<MACHINE>\n");
-  for (const std::string& name : names) fmt::print("  {:<{}}  {}\n", name, width, find_machine(name, "devices").description);
+  for (const std::string& name : programs) width = std::max(width, name.size());
   fmt::print("frameworks as whose program a step runs, the field \"framework\"\n");
   for (const std::string& name : programs) fmt::print("  {:<{}}  {}\n", name, width, find_framework(name, "devices").description);
 }

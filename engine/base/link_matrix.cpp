@@ -10,8 +10,9 @@
 namespace mbench {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kKinds{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kKinds{
     {{"NV#", "so many NVLinks, directly or through a switch"},
+     {"XGMI", "a link of Infinity Fabric, in the word of rocm-smi --showtopo"},
      {"PIX", "at most one PCIe bridge between them"},
      {"PXB", "several PCIe bridges, but not the CPU's"},
      {"PHB", "through the CPU's PCIe host bridge"},
@@ -36,7 +37,7 @@ bool names_a_link(std::string_view word) {
 }
 
 std::string link_words() {
-  return "NV and a number of NVLinks, PIX, PXB, PHB, NODE or SYS";
+  return "NV and a number of NVLinks, XGMI, PIX, PXB, PHB, NODE or SYS";
 }
 
 std::string describe(const LinkMatrix& links) {

@@ -1,5 +1,5 @@
 // How the GPUs of a machine reach each other, in the words of `nvidia-smi topo -m`: "NV18" so many NVLinks, "PIX", "PXB",
-// "PHB", "NODE", "SYS"; "X" for itself, "?" where it is not told.
+// "PHB", "NODE", "SYS"; "XGMI" in that of `rocm-smi --showtopo`; "X" for itself, "?" where it is not told.
 #pragma once
 #include <string>
 #include <string_view>

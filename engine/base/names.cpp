@@ -46,6 +46,13 @@ bool stands_in(const Words& name, const Words& got) {
   return at == name.size();
 }
 
+// Who makes a device and the line it is sold in, before the device itself: "NVIDIA GeForce RTX 4090" is the 4090.
+Words without_maker(Words words) {
+  constexpr std::string_view kMakers[] = {"nvidia", "geforce", "rtx", "tesla", "amd", "instinct"};
+  while (words.size() > 1 && std::find(std::begin(kMakers), std::end(kMakers), words.front()) != std::end(kMakers)) words.erase(words.begin());
+  return words;
+}
+
 }  // namespace
 
 Words words_of_name(std::string_view name) {
@@ -61,11 +68,11 @@ Words words_of_name(std::string_view name) {
 }
 
 std::vector<std::string> names_with(std::string_view got, const std::vector<std::string>& names) {
-  const Words wanted = words_of_name(got);
+  const Words wanted = without_maker(words_of_name(got));
   std::vector<std::string> found;
   if (wanted.empty()) return found;
   for (const std::string& name : names)
-    if (has_each(words_of_name(name), wanted)) found.push_back(name);
+    if (has_each(without_maker(words_of_name(name)), wanted)) found.push_back(name);
   for (const std::string& name : found)
     if (std::all_of(found.begin(), found.end(), [&](const std::string& other) { return other.starts_with(name); })) return {name};
   return found;
@@ -81,7 +88,7 @@ std::string name_within(std::string_view got, const std::vector<std::string>& na
 }
 
 std::string nearest_name(std::string_view got, const std::vector<std::string>& names) {
-  const Words wanted = words_of_name(got);
+  const Words wanted = words_of_name(got);  // with the maker: of "rtx" all that are sold as such
   std::vector<std::string> alike;
   if (!wanted.empty())
     for (const std::string& name : names)

@@ -2,10 +2,12 @@
 #include <csignal>
 #include <filesystem>
 #include <set>
+#include <sstream>
 
 #include "engine/base/json_reader.h"
 #include "engine/point/result_file.h"
 #include "engine/process/process_tree.h"
+#include "engine/sim/machine.h"
 #include "test/catch.h"
 #include "test/cli/room.h"
 
@@ -222,14 +224,29 @@ TEST_CASE("calibrate writes over no file but a machine's") {
 TEST_CASE("devices lists machines and frameworks in columns") {
   const Room room;
   const std::string devices = room.shell("$M devices").out;
-  const std::string list = devices.substr(devices.find("machines to simulate"));
-  std::set<std::size_t> columns;
-  for (std::size_t at = list.find("\n  "); at != std::string::npos; at = list.find("\n  ", at + 1)) {
-    const std::size_t end = list.find("  ", at + 3);
-    columns.insert(list.find_first_not_of(' ', end) - at);
+  const std::size_t machines = devices.find("machines to simulate"), frameworks = devices.find("\nframeworks as whose program");
+  REQUIRE((machines != std::string::npos && frameworks != std::string::npos));
+  std::istringstream table(devices.substr(machines, frameworks - machines));
+  std::string line;
+  std::getline(table, line);
+  std::set<std::string> named;
+  std::set<std::size_t> widths;
+  while (std::getline(table, line) && !line.starts_with("  Peaks")) {
+    CHECK(line.size() <= 100);
+    widths.insert(line.size());
+    if (const std::string name = line.substr(2, line.find(' ', 2) - 2); !name.empty()) named.insert(name);
   }
+  CHECK(widths.size() == 1);
+  const auto names = machine_names();
+  CHECK(named == std::set<std::string>(names.begin(), names.end()));
+  CHECK_THAT(devices, Contains("\n  H100-SXM5-80GB             8       79    989.5     1979     3350      370       47\n"));
+  CHECK_THAT(devices, Contains("\n  A100-SXM4-80GB-RoCE        8       79      312        -     2039"));
+  std::set<std::size_t> columns;
+  for (std::size_t at = devices.find("\n  ", frameworks); at != std::string::npos; at = devices.find("\n  ", at + 1))
+    columns.insert(devices.find_first_not_of(' ', devices.find("  ", at + 3)) - at);
   CHECK(columns.size() == 1);
-  CHECK_THAT(list, Contains("\n  A100-SXM4-80GB-RoCE  NVIDIA"));
+  CHECK_THAT(room.shell("$M devices --on sim:8xh100").err, Contains("several machines are meant, got \"h100\", need one of H100-HBM2e-96GB, H100-NVL-94GB"));
+  CHECK_THAT(room.shell("$M devices --on sim:8x4090").out, Contains("RTX-4090: NVIDIA GeForce RTX 4090"));
 }
 
 TEST_CASE("one size of the model is set, swept and filtered by its name") {

@@ -31,6 +31,24 @@ TEST_CASE("names: a machine by how its name begins, and its words by theirs") {
   CHECK(names_with("", kMachines).empty());
 }
 
+TEST_CASE("names: who makes a device, and the line it is sold in, may be left out or said") {
+  const Names machines = {"H100-NVL-94GB", "H100-SXM5-80GB", "L4", "L40S", "MI300X", "MI325X", "RTX-3090", "RTX-4090", "RTX-A6000", "TITAN-RTX"};
+  for (const char* name : {"4090", "rtx-4090", "rtx 4090", "GeForce RTX 4090", "NVIDIA GeForce RTX 4090"}) {
+    INFO(name);
+    CHECK(names_with(name, machines) == Names{"RTX-4090"});
+  }
+  CHECK(names_with("A6000", machines) == Names{"RTX-A6000"});
+  CHECK(names_with("AMD Instinct MI300X", machines) == Names{"MI300X"});
+  CHECK(names_with("l4", machines) == Names{"L4"});
+  CHECK(names_with("titan-rtx", machines) == Names{"TITAN-RTX"});
+  CHECK(names_with("h100", machines) == Names{"H100-NVL-94GB", "H100-SXM5-80GB"});
+  for (const char* none : {"rtx", "nvidia", "409", "MI300", "6000"}) {
+    INFO(none);
+    CHECK(names_with(none, machines).empty());
+  }
+  CHECK_THAT(nearest_name("rtx", machines), Contains("did you mean \"RTX-3090\" or \"RTX-4090\" or \"RTX-A6000\"?"));
+}
+
 TEST_CASE("names: a model by its name on Hugging Face, where nothing of it is left") {
   CHECK(name_within("meta-llama/Llama-2-7b-hf", kModels) == "llama-2-7b");
   CHECK(name_within("meta-llama/Meta-Llama-3-8B-Instruct", kModels) == "llama-3-8b");

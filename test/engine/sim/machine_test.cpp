@@ -1,6 +1,7 @@
 // Machine and framework files: what is built in reads, and what is broken is refused where it is broken.
 #include "engine/sim/machine.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -67,6 +68,70 @@ TEST_CASE("every built-in machine reads and is named as its file") {
     for (int i = 0; i < kPrecisionCount; ++i)
       CHECK((m.gemm.sustained[static_cast<std::size_t>(i)] > 0) ==
             (m.device.peak_flops[static_cast<std::size_t>(i)] > 0));
+  }
+}
+
+TEST_CASE("every built-in machine has rates in the order that hardware has them") {
+  for (const std::string& name : machine_names()) {
+    const Machine m = find_machine(name, "test");
+    if (m.immediate) continue;  // measured, whatever it came to
+    INFO(name);
+    const auto peak = [&](Precision p) { return m.device.peak_flops[static_cast<std::size_t>(p)]; };
+    const auto rate = [&](Precision p) { return peak(p) * m.gemm.sustained[static_cast<std::size_t>(p)]; };
+    const Precision half = peak(Precision::bf16) > 0 ? Precision::bf16 : Precision::fp16;
+    CHECK(peak(half) == Approx(peak(Precision::fp16)));
+    CHECK(peak(half) > peak(Precision::f32));
+    if (peak(Precision::tf32) > 0) CHECK((peak(Precision::tf32) >= peak(Precision::f32) && peak(Precision::tf32) * 2 <= peak(half) * 1.02));  // datasheets round
+    if (peak(Precision::fp8) > 0) CHECK((peak(Precision::fp8) >= 1.99 * peak(half) && rate(Precision::fp8) > rate(half)));
+    CHECK(rate(half) > rate(Precision::f32));
+    for (const double share : {m.attention.forward, m.attention.backward}) {
+      CHECK(share <= m.gemm.sustained[static_cast<std::size_t>(half)]);  // exponentials stand between its products
+      CHECK(share > 0.1);
+    }
+    CHECK(m.attention.backward <= m.attention.forward * 1.05);
+    // A datasheet's DRAM: 300 GB/s of an L4 to 8 TB/s, of 16 GB to 288.
+    CHECK((m.device.memory_bandwidth >= 300e9 && m.device.memory_bandwidth <= 8000e9));
+    CHECK((m.device.memory_bytes >= 15e9 && m.device.memory_bytes <= 310e9));
+  }
+}
+
+TEST_CASE("no link of a built-in machine is faster than what its matrix of links has") {
+  for (const std::string& name : machine_names()) {
+    const Machine m = find_machine(name, "test");
+    if (m.immediate) continue;
+    INFO(name);
+    // NVLinks of a device: through a switch all of them reach each other device, without one a part of them.
+    int switched = 0, direct = 0;
+    for (const std::string& word : m.node.topology[0])
+      if (word.starts_with("NV")) switched = std::max(switched, std::stoi(word.substr(2))), direct += std::stoi(word.substr(2));
+    // One way: 25 GB/s a link of NVLink 2 to 4, 50 of NVLink 5, which came with Blackwell; 76.5 of xGMI, 64 of PCIe 5 x16.
+    const double blackwell = m.device.peak_flops[static_cast<std::size_t>(Precision::fp8)] > 4e15 ? 2 : 1;
+    const double nvlink = (switched >= 8 ? switched : direct) * 25e9 * blackwell;
+    const bool mesh = m.node.topology[0].back() == "XGMI";
+    for (const Link& link : m.node.links) {
+      INFO("ranks " << link.ranks);
+      const double most = mesh ? 76.5e9 * (link.ranks - 1) : std::max(nvlink, 64e9);
+      CHECK(link.bandwidth <= most);
+      CHECK(link.all_to_all_bandwidth <= most);
+      CHECK(link.latency < 20e-6);
+    }
+    CHECK(m.node.p2p_bandwidth <= std::max(nvlink, 76.5e9));
+    CHECK(m.network.bandwidth <= 100e9);  // 800 Gb/s
+  }
+}
+
+TEST_CASE("in a mesh without a switch a group has as many links as it has other devices") {
+  for (const char* name : {"MI300X", "MI325X", "MI350X", "MI355X"}) {
+    INFO(name);
+    const Machine m = find_machine(name, "test");
+    CHECK(m.node.devices == 8);
+    const double pair = m.link(2).bandwidth;
+    for (int k = 3; k <= 8; ++k) {
+      INFO(k);
+      CHECK(m.link(k).ranks == k);
+      CHECK(m.link(k).bandwidth <= pair * (k - 1));
+      CHECK(m.link(k).bandwidth >= pair * (k - 1) * 0.9);
+    }
   }
 }
 
@@ -188,7 +253,7 @@ TEST_CASE("a node's matrix of links is one word for all, or rows that agree with
     return refused([&](auto& j) { j["node"]["topology"]["value"] = value; });
   };
   CHECK_THAT(with("NV"), Contains("[broken.json: $.node.topology.value] no way between two devices, got \"NV\"") &&
-                             Contains("need NV and a number of NVLinks, PIX"));
+                             Contains("need NV and a number of NVLinks, XGMI, PIX"));
   CHECK_THAT(with(ordered_json::array({"X NV1"})), Contains("need a word or 8 rows"));
   const ordered_json rows = file_of("machines/V100-SXM2-16GB.json")["node"]["topology"]["value"];
   const auto with_row = [&](std::size_t i, const std::string& row) {

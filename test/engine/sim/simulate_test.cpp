@@ -43,6 +43,21 @@ ErrorKind kind_of(const Point& point, const std::string& machine, int devices) {
 
 }  // namespace
 
+TEST_CASE("a small step is simulated on every built-in machine, faster on faster ones") {
+  const auto ms = [](const std::string& machine, std::int64_t tp = 1) { return step_ms(simulated(gpt(tp, 1, 1), machine)); };
+  for (const std::string& machine : machine_names()) {
+    if (find_machine(machine, "test").immediate) continue;
+    INFO(machine);
+    CHECK((ms(machine, 2) > 1 && ms(machine, 2) < 10000));
+  }
+  for (const auto& [fast, slow] : {std::pair("B300-288GB", "H100-SXM5-80GB"), {"GB300-NVL72", "GH200-96GB"}, {"H100-SXM5-80GB", "H20-SXM5-96GB"},
+                                   {"H100-NVL-94GB", "RTX-4090"}, {"RTX-4090", "RTX-3090"}, {"RTX-5090", "RTX-4090"}, {"A100-SXM4-80GB", "A10G"},
+                                   {"L20", "L4"}, {"MI325X", "MI300X"}, {"MI355X", "MI325X"}}) {
+    INFO(fast << " and " << slow);
+    CHECK(ms(fast) < ms(slow));
+  }
+}
+
 TEST_CASE("a simulation says that it is one, and knows no losses") {
   const Simulation s = simulated(gpt(4, 2, 1), kV100);
   const PointResult& r = s.result;
