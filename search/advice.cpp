@@ -8,6 +8,9 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/framework/framework.h"
+#include "engine/point/abilities.h"
+#include "strategies/stages.h"
 #include "strategies/strategies.h"
 
 namespace mbench::search {
@@ -202,6 +205,7 @@ class Adviser {
         better.emplace_back(*gain, fmt::format("{} takes {:.1f} % less time", name, *gain * 100));
     };
     Point fewer = p_;
+    fewer.pipeline_layout.clear();
     if (p_.pp % 2 == 0) {
       fewer.pp /= 2, fewer.dp *= 2;
       if (fewer.pp == 1) fewer.schedule = ScheduleKind::one_f_one_b, fewer.virtual_stages = 1;
@@ -209,8 +213,13 @@ class Adviser {
     }
     for (const std::int64_t chunks : {p_.virtual_stages * 2, p_.virtual_stages * 3, p_.virtual_stages * 4}) {
       Point chunked = p_;
-      chunked.schedule = ScheduleKind::interleaved, chunked.virtual_stages = chunks;
+      chunked.schedule = ScheduleKind::interleaved, chunked.virtual_stages = chunks, chunked.pipeline_layout.clear();
       try_layout(chunked, fmt::format("schedule interleaved with virtual_stages {}", chunks));
+    }
+    for (const EndsCount ends : {EndsCount{1, 1}, EndsCount{0, 1}, EndsCount{1, 2}}) {
+      Point cut = p_;
+      cut.first_stage_layers = cut.last_stage_layers = 0, cut.pipeline_layout = strategies::even_text(p_, ends);
+      if (has(framework_of(p_.framework)->can, "pipeline_layout", cut.pipeline_layout)) try_layout(cut, fmt::format("pipeline_layout {}", cut.pipeline_layout));
     }
     // The embedding and the head as a layer each.
     const std::int64_t chunks = p_.pp * p_.virtual_stages;
