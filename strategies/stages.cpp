@@ -63,13 +63,17 @@ constexpr Way kEven = one_of("pipeline_layout", kEvenLayout), kNone = one_of("pi
 
 // Megatron-Core: PipelineParallelLayerLayout.validate_layer_layout, of what depends on the point.
 MaybeFault bad_layout(const Point& p) {
-  const PipelineLayout layout = stages_of(p);
-  const auto count = static_cast<std::int64_t>(layout.size());
   if (names_ends(p)) {
     const bool first = p.first_stage_layers > 0;
     const std::string_view field = first ? "first_stage_layers" : "last_stage_layers";
     return infeasible({exactly(field, 0), kNone}, "{} {} with a pipeline_layout", field, first ? p.first_stage_layers : p.last_stage_layers);
   }
+  constexpr auto most = static_cast<std::int64_t>(kMostOfLayout);
+  if (p.pp * p.virtual_stages > most)
+    return infeasible({within("pp", 1, most / p.virtual_stages), within("virtual_stages", 1, most / p.pp), kNone},
+                      "pp {} x virtual_stages {} are more stages than the {} of a pipeline_layout", p.pp, p.virtual_stages, most);
+  const PipelineLayout layout = stages_of(p);
+  const auto count = static_cast<std::int64_t>(layout.size());
   if (count != p.pp * p.virtual_stages) {
     std::vector<Way> ways{kEven, kNone};
     if (count % p.pp == 0) ways.insert(ways.begin(), exactly("virtual_stages", count / p.pp));
@@ -93,10 +97,6 @@ MaybeFault bad_layout(const Point& p) {
 }
 
 }  // namespace
-
-bool names_stages(const Point& p) {
-  return names_ends(p) || !p.pipeline_layout.empty();
-}
 
 MaybeFault bad_stages(const Point& p) {
   if (!p.pipeline_layout.empty()) return bad_layout(p);

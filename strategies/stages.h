@@ -17,8 +17,6 @@ inline constexpr std::string_view kNoLayout = "none", kEvenLayout = "even";
 // --account-for-embedding-in-pipeline-split, --account-for-loss-in-pipeline-split). Depths of multi-token prediction are with the head.
 PipelineLayout stages_of(const Point& point);
 
-// Whether first_stage_layers, last_stage_layers or pipeline_layout say it.
-bool names_stages(const Point& point);
 MaybeFault bad_stages(const Point& point);
 
 // A point's stages as even_layout has them; empty where its pp and virtual_stages are more than a layout has.

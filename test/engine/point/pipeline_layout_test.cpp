@@ -54,7 +54,7 @@ TEST_CASE("a layout is one text, however it was written") {
     CHECK(parse(str(layout)) == layout);
     CHECK(text(text(same)) == text(same));
   }
-  CHECK(text("Ettt|tt|tt|tt|tt,m|L") == "Et*3|(tt|)*4m|L");
+  CHECK(text("Ettt|tt|tt|tt|tt,m|L") == "Et*3|(tt|)*3ttm|L");
   CHECK(text("Ett|(ttt|)*12ttL") == "Ett|(t*3|)*12ttL");
   CHECK(text("") == "");
   CHECK(text(json::parse(R"([["embedding", "decoder"], [], [" Decoder ", "decoder", "mtp"], ["loss"]])")) == "Et||ttm|L");
