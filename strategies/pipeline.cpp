@@ -257,7 +257,7 @@ void write(const Point& point, Plan& plan) {
   for (int position = 0; position < all; ++position) {
     const StageParts& parts = table[static_cast<std::size_t>(position)];
     const int received = ahead ? 1 + static_cast<int>(point.model.mtp_layers) : 1;
-    ahead = ahead || parts.depths > 0;
+    ahead = (ahead || parts.depths > 0) && !parts.loss;
     const int sent = ahead ? 1 + static_cast<int>(point.model.mtp_layers) : 1;
     in_order.push_back({position % stages, position, first_layer, parts.layers, parts.embedding, parts.loss, position == norm_at, parts.depths, received, sent});
     first_layer += parts.layers;

@@ -83,16 +83,16 @@ TEST_CASE("a layout has as many stages, layers and depths as the point, or what 
   CHECK(cut("Et*6|t*5|t|m*2L", 1, 2) == "");
   CHECK(cut("Et*6|t*5|tm|L", 1, 1) == "");
   CHECK(cut("Ett|tt|tt|tt|tt|tt|m|L", 2, 1) == "");
-  CHECK(cut("Et*6|t*5|tL") == "pipeline_layout has 3 stages for pp 4, need pp 3, pipeline_layout Ett|(t*4|)*2ttL or \"\"");
+  CHECK(cut("Et*6|t*5|tL") == "pipeline_layout has 3 stages for pp 4, need pp 3, pipeline_layout Ett|t*4|t*3|t*3L or \"\"");
   CHECK(cut("Et*6|t*6|||||L", 1) ==
-        "pipeline_layout has 7 stages for pp 4, need pp 7, pipeline_layout Ett|(t*4|)*2ttL or \"\"");
+        "pipeline_layout has 7 stages for pp 4, need pp 7, pipeline_layout Ett|t*4|t*3|t*3L or \"\"");
   CHECK(cut("Ett|tt|tt|tt|tt|tt||L") ==
-        "pipeline_layout has 8 stages for pp 4, need pp 8, pipeline_layout Ett|(t*4|)*2ttL or \"\", or virtual_stages 2 and schedule interleaved");
-  CHECK(cut("Et*6|t*5||L") == "pipeline_layout has 11 layers of the model's 12, need layers 11, or pipeline_layout Ett|(t*4|)*2ttL or \"\"");
-  CHECK(cut("Et*6|t*6||mL") == "pipeline_layout has 1 depths of the model's mtp_layers 0, need mtp_layers 1, or pipeline_layout Ett|(t*4|)*2ttL or \"\"");
-  CHECK_THAT(cut("Et*6|t*6||L", 1, 1), Catch::Contains("pipeline_layout has 0 depths of the model's mtp_layers 1, need mtp_layers 0"));
+        "pipeline_layout has 8 stages for pp 4, need pp 8, pipeline_layout Ett|t*4|t*3|t*3L or \"\", or virtual_stages 2 and schedule interleaved");
+  CHECK(cut("Et*6|t*5||L") == "pipeline_layout has 11 layers of the model's 12, need layers 11, or pipeline_layout Ett|t*4|t*3|t*3L or \"\"");
+  CHECK(cut("Et*6|t*6||mL") == "pipeline_layout has 1 depths of the model's mtp_layers 0, need mtp_layers 1, or pipeline_layout Ett|t*4|t*3|t*3L or \"\"");
+  CHECK_THAT(cut("Et*6|t*6||L", 1, 1), Catch::Contains("pipeline_layout has 0 depths of the model's mtp_layers 1, need pipeline_layout Ett|t*4|t*4|ttmL or \"\", or mtp_layers 0"));
   CHECK_THAT(cut("Et*12|||m||||L", 2, 1), Catch::Contains("multi-token prediction in chunk 0 of the 2 of stage 3, and not in the last, need pipeline_layout"));
-  CHECK(cut("Et*6|t*6||L", 1, 0, 3) == "first_stage_layers 3 with a pipeline_layout, need first_stage_layers 0, or pipeline_layout \"\"");
+  CHECK(cut("Et*6|t*6||L", 1, 0, 3) == "first_stage_layers 3 with a pipeline_layout, need first_stage_layers 0 or pipeline_layout \"\"");
   // What is recomputed is of chunks as they are.
   const auto recomputed = [&](std::int64_t layers) {
     return why([&](Point& p) { p.pipeline_layout = "Et*7|t*5||L", p.recompute = Recompute::full, p.recompute_layers = layers; });
@@ -107,8 +107,8 @@ TEST_CASE("a layout has as many stages, layers and depths as the point, or what 
     });
   };
   CHECK(even(40, 14) == "");
-  CHECK(even(40, 15) == "pp 15 does not divide the 40 layers, need pp 14 or 20, or pipeline_layout Et|tt|(t*3|tt|)*6tL");
-  CHECK_THAT(even(61, 8, 4), Catch::Contains("pp 8 x virtual_stages 4 does not divide the 61 layers") && Catch::Contains("pipeline_layout Et|(tt|)*29t|tL"));
+  CHECK(even(40, 15) == "pp 15 does not divide the 40 layers, need pp 14 or 20, or pipeline_layout Et|(t*3|)*4tt|(t*3|)*4tt|(t*3|)*3ttL");
+  CHECK_THAT(even(61, 8, 4), Catch::Contains("pp 8 x virtual_stages 4 does not divide the 61 layers") && Catch::Contains("pipeline_layout E|(tt|)*30tL"));
 }
 
 TEST_CASE("groups of micro batches have one for each stage, in the last group too") {
