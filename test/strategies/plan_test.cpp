@@ -335,7 +335,7 @@ TEST_CASE("what cannot be or is not built in is refused with its reason") {
   };
   Point uneven = layout(3, 1, 1);
   CHECK(kind_of(uneven) == ErrorKind::infeasible);
-  Point layers = layout(1, 5, 1);
+  Point layers = layout(1, 6, 1);
   CHECK(kind_of(layers) == ErrorKind::infeasible);
   Point precision = layout(1, 1, 2);
   precision.precision = Precision::fp8;
