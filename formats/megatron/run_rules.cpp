@@ -135,6 +135,8 @@ constexpr const char *kLayout = "--pipeline-model-parallel-layout", *kEmbedding 
 std::int64_t read_layout(Reading& r, std::int64_t stages) {
   const std::string where = r.find(kLayout)->where, text = pipeline_layout_values().read(r.value(kLayout), where);
   const auto count = static_cast<std::int64_t>(parse_pipeline_layout(text, where).size());
+  for (const char* other : {kEmbedding, kLoss})
+    if (r.flag(other)) fail(ErrorKind::bad_input, where, "{} with {}, got both, need one of them", kLayout, other);
   const json said = r.value("--num-virtual-stages-per-pipeline-rank");
   if (count % stages != 0 || (!said.is_null() && said != count / stages))
     fail(ErrorKind::bad_input, where, "{} of {} stages on {} ranks{}, need a multiple of the ranks", kLayout, count, stages,

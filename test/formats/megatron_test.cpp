@@ -211,6 +211,8 @@ TEST_CASE("Megatron: stages cut by hand, and ends that count as a layer, there a
   CHECK(chunks.virtual_stages == 2);
   CHECK_THAT(there_and_back(chunks), Contains("--pipeline-model-parallel-layout 'E|tt|tt|L'"));
   CHECK_THAT(error_of(kArguments + "--pipeline-model-parallel-layout 'Et|t|ttL' --pipeline-model-parallel-size 2").what(), Contains("3 stages on 2 ranks"));
+  CHECK_THAT(error_of(kArguments + "--pipeline-model-parallel-layout Etttt\\|L --pipeline-model-parallel-size 2 --account-for-loss-in-pipeline-split").what(),
+             Contains("--pipeline-model-parallel-layout with --account-for-loss-in-pipeline-split"));
   CHECK_THAT(error_of(kArguments + "--pipeline-model-parallel-layout 'Et(t|ttL'").what(), Contains("a.sh:5") && Contains("a ( that does not close"));
 
   // 4 layers: with an end 5, with both 6.
