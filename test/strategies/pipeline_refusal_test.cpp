@@ -83,9 +83,9 @@ TEST_CASE("a layout has as many stages, layers and depths as the point, or what 
   CHECK(cut("Et*6|t*5|t|m*2L", 1, 2) == "");
   CHECK(cut("Et*6|t*5|tm|L", 1, 1) == "");
   CHECK(cut("Ett|tt|tt|tt|tt|tt|m|L", 2, 1) == "");
-  CHECK(cut("Et*6|t*5|tL") == "pipeline_layout has 3 stages for pp 4, need pp 3, pipeline_layout Ett|t*4|t*3|t*3L or \"\"");
+  CHECK(cut("Et*6|t*5|tL") == "pipeline_layout has 3 stages for pp 4, need pp 3, or pipeline_layout Ett|t*4|t*3|t*3L or \"\"");
   CHECK(cut("Et*6|t*6|||||L", 1) ==
-        "pipeline_layout has 7 stages for pp 4, need pp 7, pipeline_layout Ett|t*4|t*3|t*3L or \"\"");
+        "pipeline_layout has 7 stages for pp 4, need pp 7, or pipeline_layout Ett|t*4|t*3|t*3L or \"\"");
   CHECK(cut("Ett|tt|tt|tt|tt|tt||L") ==
         "pipeline_layout has 8 stages for pp 4, need pp 8, pipeline_layout Ett|t*4|t*3|t*3L or \"\", or virtual_stages 2 and schedule interleaved");
   CHECK(cut("Et*6|t*5||L") == "pipeline_layout has 11 layers of the model's 12, need layers 11, or pipeline_layout Ett|t*4|t*3|t*3L or \"\"");
