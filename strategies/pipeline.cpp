@@ -168,10 +168,15 @@ Choice choices_of_stages(const Point& p) {
 // reads a whole vocabulary, and the embedding next to nothing.
 Choice choices_of_layout(const Point& p) {
   Choice layouts{"pipeline_layout", {}, true};
+  std::vector<PipelineLayout> tables;  // each once, however it is said
   const auto add = [&](const std::string& layout) {
     Point other = p;
     other.pipeline_layout = layout;
-    if (!refuse(other) && std::ranges::find(layouts.values, json(layout)) == layouts.values.end()) layouts.values.emplace_back(layout);
+    if (refuse(other)) return;
+    PipelineLayout table = stages_of(other);
+    if (std::ranges::find(tables, table) != tables.end()) return;
+    layouts.values.emplace_back(layout);
+    tables.push_back(std::move(table));
   };
   add("");
   if (p.pp > 1)

@@ -115,7 +115,7 @@ TEST_CASE("layouts cut by hand are free by their name alone, and are stages of a
   for (const auto& [stages, texts] : without) CHECK(texts == Texts{""});
   const auto any = of(R"("pp": "any", "pipeline_layout": "any")");
   CHECK(any.at(1) == Texts{""});
-  CHECK(any.at(2) == Texts{"", "Et*5|t*5L", "Et*6|t*4L"});
+  CHECK(any.at(2) == Texts{"", "Et*6|t*4L"});
   // Layers alone, with the head as one, with both ends, and with the head as two.
   CHECK(any.at(8) == Texts{"Et|t|t|tt|(t|)*3ttL", "Et|t|tt|t|t|tt|t|tL", "E|tt|t|tt|t|tt|t|tL", "E|tt|t|tt|tt|t|tt|L", "Et|tt|t|tt|t|tt|t|L"});
   CHECK(of(R"("pp": 4, "schedule": "any", "pipeline_layout": "any")").contains(8));
