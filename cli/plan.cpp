@@ -133,11 +133,9 @@ void print_layout(const Point& p, const Plan& plan) {
     for (const WeightSpec& w : weights_of(depth_of(p.model, 0, plan.vocab))) print_weight(plan, w);
   for (const auto& stage : plan.chunks)
     for (const ChunkPlan& c : stage)
-      fmt::print("  stage {:<2}     layers {}-{}{}{}\n", c.stage, c.first_layer, c.first_layer + c.layers - 1,
-                 c.first ? ", embedding" : "",
-                 !c.last                   ? ""
-                 : p.model.mtp_layers == 0 ? ", head"
-                                           : ", head, multi-token prediction");
+      fmt::print("  stage {:<2}     {}{}{}{}\n", c.stage,
+                 c.layers > 0 ? fmt::format("layers {}-{}", c.first_layer, c.first_layer + c.layers - 1) : "no layers",
+                 c.first ? ", embedding" : "", c.last ? ", head" : "", c.depths > 0 ? ", multi-token prediction" : "");
 }
 
 // One letter and two numbers an action: F0.3 is the forward of micro batch 3 in chunk 0.

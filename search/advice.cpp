@@ -8,6 +8,9 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/framework/framework.h"
+#include "engine/point/abilities.h"
+#include "strategies/stages.h"
 #include "strategies/strategies.h"
 
 namespace mbench::search {
@@ -189,6 +192,19 @@ class Adviser {
                                           *gain * 100)});
   }
 
+  // Of layouts that spread layers evenly, with either or both ends as a layer or the head as two.
+  std::optional<Point> fastest_cut() {
+    std::optional<Point> fastest;
+    double most = 0;
+    for (const EndsCount ends : {EndsCount{1, 1}, EndsCount{0, 1}, EndsCount{1, 2}}) {
+      Point cut = p_;
+      cut.first_stage_layers = cut.last_stage_layers = 0, cut.pipeline_layout = strategies::even_text(p_, ends);
+      if (!has(framework_of(p_.framework)->can, "pipeline_layout", cut.pipeline_layout)) continue;
+      if (const auto gain = less_time(cut); gain && *gain > most) most = *gain, fastest = cut;
+    }
+    return fastest;
+  }
+
   void stages() {
     const std::vector<double>& busy = now_.compute_by_stage;
     if (busy.size() < 2) return;
@@ -202,6 +218,7 @@ class Adviser {
         better.emplace_back(*gain, fmt::format("{} takes {:.1f} % less time", name, *gain * 100));
     };
     Point fewer = p_;
+    fewer.pipeline_layout.clear();
     if (p_.pp % 2 == 0) {
       fewer.pp /= 2, fewer.dp *= 2;
       if (fewer.pp == 1) fewer.schedule = ScheduleKind::one_f_one_b, fewer.virtual_stages = 1;
@@ -209,9 +226,10 @@ class Adviser {
     }
     for (const std::int64_t chunks : {p_.virtual_stages * 2, p_.virtual_stages * 3, p_.virtual_stages * 4}) {
       Point chunked = p_;
-      chunked.schedule = ScheduleKind::interleaved, chunked.virtual_stages = chunks;
+      chunked.schedule = ScheduleKind::interleaved, chunked.virtual_stages = chunks, chunked.pipeline_layout.clear();
       try_layout(chunked, fmt::format("schedule interleaved with virtual_stages {}", chunks));
     }
+    if (const auto cut = fastest_cut()) try_layout(*cut, fmt::format("pipeline_layout {}", cut->pipeline_layout));
     // The embedding and the head as a layer each.
     const std::int64_t chunks = p_.pp * p_.virtual_stages;
     if ((p_.model.layers + 2) % chunks != 0) {
@@ -225,12 +243,12 @@ class Adviser {
     }
     std::stable_sort(better.begin(), better.end(),
                      [](const auto& a, const auto& b) { return a.first > b.first; });
-    if (better.size() > 2) better.resize(2);
+    if (better.size() > 3) better.resize(3);
     std::string text = fmt::format("stage {} of {} computes {:.1f} % longer than the mean of stages",
                                    longest - busy.begin(), busy.size(), over * 100);
     for (std::size_t i = 0; i < better.size(); ++i) text += (i == 0 ? ": " : "; ") + better[i].second;
     if (better.empty())
-      text += ", and neither half the stages, more virtual stages nor another number of layers is faster";
+      text += ", and neither half the stages, more virtual stages, other lengths of them nor another number of layers is faster";
     told_.push_back({better.empty() ? 0 : better.front().first, text});
   }
 

@@ -98,7 +98,7 @@ struct Bounds::Memo {
   std::mutex mutex = {};  // of the maps
   std::map<std::string, std::optional<Probe>> probes = {};
   std::map<std::string, std::optional<Parts<Bytes>>> states = {};
-  std::map<std::tuple<std::int64_t, std::int64_t, ScheduleKind, std::int64_t, std::int64_t>, ChunkLayers> chunks = {};
+  std::map<std::tuple<std::int64_t, std::int64_t, ScheduleKind, std::int64_t, std::int64_t, std::string>, ChunkLayers> chunks = {};
   // Micro batches, or parts of ones, that a stage holds at once at most.
   using Order = std::tuple<ScheduleKind, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
   std::map<Order, int> under_way = {};
@@ -282,7 +282,7 @@ struct Bounds::Memo {
 
   // The chunks of each stage, from a plan of as few micro batches as there can be.
   const ChunkLayers& chunks_of(const Point& point) {
-    return once(chunks, std::tuple(point.pp, point.virtual_stages, point.schedule, point.first_stage_layers, point.last_stage_layers), [&] {
+    return once(chunks, std::tuple(point.pp, point.virtual_stages, point.schedule, point.first_stage_layers, point.last_stage_layers, point.pipeline_layout), [&] {
       Point p = point;
       p.global_batch = p.micro_batch * p.dp * p.pp;
       p.micro_batch_group = 0;
@@ -368,7 +368,7 @@ std::array<double, kCategories> Bounds::state(const Point& point, int stage) con
     const auto count = kinds_of(point, c);
     for (int k = 0; k < 2; ++k)
       if (state[k]) add(state[k]->layer, count[static_cast<std::size_t>(k)]);
-    if (c.first || c.last) add((state[0] ? state[0] : state[1])->end_of(c), 1);
+    if (has_known_end(point, c)) add((state[0] ? state[0] : state[1])->end_of(c), 1);
   }
   return bytes;
 }
@@ -434,7 +434,7 @@ double Bounds::seconds(const Point& asked) const {
     const auto count = kinds_of(point, c);
     for (int k = 0; k < 2; ++k)
       if (work[k]) busy = busy + work[k]->layer.*of * count[static_cast<std::size_t>(k)];
-    return c.first || c.last ? busy + (work[0] ? work[0] : work[1])->end_of(c).*of : busy;
+    return has_known_end(point, c) ? busy + (work[0] ? work[0] : work[1])->end_of(c).*of : busy;
   };
   const auto micro_batches = static_cast<double>(point.micro_batches());
   const bool immediate = memo_->machine.immediate;

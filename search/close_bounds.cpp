@@ -318,10 +318,12 @@ Floor CloseBounds::Memo::closer(const Point& point, const Floor& floor, bool alo
     each_figure(s, s, one, [&](double& x, double most, double each) { x = most + each * count[0]; });
     return s;
   };
+  // Nothing was recorded of a chunk without layers, nor of a last one whose end is elsewhere in part.
+  const auto recorded = [&](const ChunkPlan& c) { return c.layers > 0 && (!c.last || has_known_end(point, c)); };
   std::vector<std::vector<Sample>> samples;
   for (const auto& stage : plan) {
     samples.emplace_back();
-    for (const ChunkPlan& c : stage) samples.back().push_back(c.layers > 0 ? sample(ends_of(c), kinds_of(point, c)) : Sample());
+    for (const ChunkPlan& c : stage) samples.back().push_back(recorded(c) ? sample(ends_of(c), kinds_of(point, c)) : Sample());
   }
 
   Floor closer = floor;

@@ -47,6 +47,12 @@ inline std::string key_of(Point p) {
   return point_to_json(p).dump();
 }
 
+// Whether a chunk has an end of the model as small models have it, whose last one has the norm, the head and all depths of multi-token
+// prediction. Of an end that a layout cuts apart a bound counts nothing.
+inline bool has_known_end(const Point& point, const ChunkPlan& c) {
+  return c.last ? c.norm && c.depths == point.model.mtp_layers : c.first;
+}
+
 // The layers of a chunk, dense ones and those with experts.
 inline std::array<double, 2> kinds_of(const Point& point, const ChunkPlan& c) {
   if (!point.model.layers_of.empty()) {

@@ -8,8 +8,10 @@
 #include "engine/base/json_reader.h"
 #include "engine/point/abilities.h"
 #include "engine/point/fields.h"
+#include "engine/point/pipeline_layout.h"
 #include "engine/point/point_builder.h"
 #include "strategies/advice.h"
+#include "strategies/stages.h"
 #include "sweeps/options.h"
 
 namespace mbench::search {
@@ -95,7 +97,7 @@ class Reader {
         fail(ErrorKind::bad_input, where, "the device is no field of a spec, need --on");
       } else if (value == "any") {
         free(key, {}, where);
-      } else if (value.is_array()) {
+      } else if (value.is_array() && !(key == "pipeline_layout" && is_layout_list(value))) {
         if (value.empty()) fail(ErrorKind::bad_input, where, "got [], need at least one value, or \"any\"");
         for (std::size_t i = 0; i < value.size(); ++i)  // each is refused where it stands
           PointBuilder().set(key, json(value[i]), fmt::format("{}[{}]", where, i));
@@ -198,13 +200,15 @@ Space read_space(const SpaceOptions& options) {
 
 class Layouts::Walk {
  public:
-  Walk(const Space& space, std::int64_t devices, bool fill) : space_(space), devices_(devices), fill_(fill) {
+  Walk(const Space& space, std::int64_t devices, bool fill) : space_(space), base_(space.base), devices_(devices), fill_(fill) {
     for (const Offered& slot : slots_of(space.base)) {
       const bool wanted =
           std::any_of(slot.fields.begin(), slot.fields.end(), [&](const auto& f) {
             return slot.by_name ? space.free.contains(f) : space.is_free(f);
           });
       if (wanted) slots_.push_back(slot);
+      // Any number of stages has a layout, which is chosen behind it.
+      if (wanted && contains(slot.fields, "pipeline_layout")) base_.pipeline_layout = strategies::kEvenLayout;
     }
     // Lists of fields of which strategies offer no values.
     for (const auto& entry : space.free) {
@@ -239,7 +243,7 @@ class Layouts::Walk {
     return true;
   }
 
-  void each_mesh(const std::function<bool(const Point&)>& found) const { each(space_.base, 0, meshes_, found); }
+  void each_mesh(const std::function<bool(const Point&)>& found) const { each(base_, 0, meshes_, found); }
 
   bool each_family(const Point& mesh, const Family& found) const {
     return each(mesh, meshes_, slots_.size(), [&](const Point& point) { return found(point, micro_batches_of(point)); });
@@ -354,6 +358,7 @@ class Layouts::Walk {
   }
 
   const Space& space_;
+  Point base_;
   std::int64_t devices_;
   bool fill_;
   std::vector<Offered> slots_;

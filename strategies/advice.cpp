@@ -9,6 +9,7 @@
 #include "engine/base/error.h"
 #include "engine/point/bundles.h"
 #include "engine/point/point_builder.h"
+#include "strategies/stages.h"
 
 namespace mbench::strategies {
 namespace {
@@ -63,6 +64,10 @@ std::string edited(const Recompute& now, std::string_view edits) {
   return regions.empty() ? "none" : fmt::format("{}", fmt::join(regions, "+"));
 }
 
+json layout_of(const Point& point, std::string_view value) {
+  return value == kEvenLayout ? even_text(point) : std::string();
+}
+
 json value_of(std::string_view text) {
   if (text == "true" || text == "false") return text == "true";
   if (!text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos) return std::stoll(std::string(text));
@@ -74,7 +79,9 @@ std::vector<json> named_values(const Point& point, const Way& way) {
   for (std::string_view left = way.values; !left.empty();) {
     const std::size_t end = std::min(left.find('|'), left.size());
     const std::string_view text = left.substr(0, end);
-    values.push_back(edits(text) ? json(edited(point.recompute, text)) : value_of(text));
+    values.push_back(edits(text)                        ? json(edited(point.recompute, text))
+                     : way.field == "pipeline_layout" ? layout_of(point, text)
+                                                      : value_of(text));
     left.remove_prefix(std::min(end + 1, left.size()));
   }
   return values;

@@ -1,16 +1,13 @@
-// Pipeline parallelism: layers are cut into stages of equal length, or where the layers and two more divide,
-// so that the first and the last hold one layer less for the embedding and the head (as Llama 3 405B, 126
-// layers on 16 stages), or with as many layers in the first and the last as the point says and equal ones between; micro
-// batches flow through them in the order of a schedule. GPipe (Huang et al.
+// Pipeline parallelism: layers are cut into stages (stages.h), and micro batches flow through them in the order of a schedule. GPipe (Huang et al.
 // 2019): all forwards, then all backwards. 1F1B (Narayanan et al. 2019): after a warm-up of as many forwards
 // as there are stages behind, one forward and one backward in turn. Interleaved 1F1B (Narayanan et al. 2021):
 // a stage holds several chunks of layers, stage s the chunks s, s + p, s + 2p, ..., which shortens the
 // bubble; it runs a group of micro batches through one chunk, then through the next.
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "strategies/schedule.h"
+#include "strategies/stages.h"
 #include "strategies/strategies.h"
 
 namespace mbench::strategies {
@@ -96,62 +93,6 @@ Schedule make_schedule(ScheduleKind kind, int stages, int stage, int chunks, int
 
 namespace {
 
-// Equal stages where they come out even. Else the embedding and the head count as a layer each, and chunks differ by one at
-// most; in chunks of less than four, unless several to a stage come out even, that would be no balance.
-bool divides(std::int64_t layers, std::int64_t chunks, bool interleaved) {
-  const bool balanced = chunks > 1 && ((interleaved && (layers + 2) % chunks == 0) ||
-                                       (layers + 2 + chunks - 1) / chunks >= 4);
-  return layers % chunks == 0 || balanced;
-}
-
-bool names_stages(const Point& p) {
-  return p.first_stage_layers > 0 || p.last_stage_layers > 0;
-}
-
-// The stages between those whose layers are named, and what is left for them.
-struct Between {
-  std::int64_t stages, layers;
-  bool even() const { return stages == 0 ? layers == 0 : layers >= stages && layers % stages == 0; }
-};
-
-Between between(const Point& p) {
-  return {p.pp - (p.first_stage_layers > 0) - (p.last_stage_layers > 0),
-          p.model.layers - p.first_stage_layers - p.last_stage_layers};
-}
-
-// Layers of a stage, where those of an end are named.
-std::int64_t layers_of_stage(const Point& p, std::int64_t stage) {
-  if (stage == 0 && p.first_stage_layers > 0) return p.first_stage_layers;
-  if (stage == p.pp - 1 && p.last_stage_layers > 0) return p.last_stage_layers;
-  const Between b = between(p);
-  return b.layers / b.stages;
-}
-
-// A stage whose layers the chunks of a stage do not divide.
-std::optional<std::int64_t> not_in_chunks(const Point& p) {
-  for (const std::int64_t stage : {std::int64_t{0}, p.pp / 2, p.pp - 1})
-    if (layers_of_stage(p, stage) % p.virtual_stages != 0) return stage;
-  return std::nullopt;
-}
-
-MaybeFault bad_stages(const Point& p) {
-  if (!names_stages(p)) return std::nullopt;
-  const std::string given =
-      p.first_stage_layers == 0  ? fmt::format("last_stage_layers {}", p.last_stage_layers)
-      : p.last_stage_layers == 0 ? fmt::format("first_stage_layers {}", p.first_stage_layers)
-                                 : fmt::format("first_stage_layers {} and last_stage_layers {}", p.first_stage_layers, p.last_stage_layers);
-  const Way first = within("first_stage_layers", 0, p.model.layers), last = within("last_stage_layers", 0, p.model.layers);
-  const Way one = p.first_stage_layers > 0 ? first : last, other = p.last_stage_layers > 0 ? last : first;
-  if (p.pp == 1) return infeasible({within("pp", 2, p.model.layers), one}, "{} with pp 1", given);
-  if (const Between b = between(p); !b.even())
-    return infeasible({one, other}, "{} of {} layers with pp {} leave {} to {} stages, which have as many each", given, p.model.layers, p.pp,
-                      b.layers, b.stages);
-  if (const auto stage = not_in_chunks(p))
-    return infeasible({one, other}, "{} of {} layers with pp {}: virtual_stages {} does not divide the {} layers of stage {}", given,
-                      p.model.layers, p.pp, p.virtual_stages, layers_of_stage(p, *stage), *stage);
-  return std::nullopt;
-}
-
 // Groups of so many: all full, or the last one with a micro batch for every stage at least, so that none waits for another
 // in the midst of a step.
 bool fills_groups(const Point& p, std::int64_t group) {
@@ -196,17 +137,9 @@ MaybeFault bad_schedule(const Point& p) {
 }
 
 MaybeFault refuse(const Point& p) {
-  const std::int64_t chunks = p.pp * p.virtual_stages;
   // Public runs of models that this engine does not have cut otherwise: of those it is not for us to say.
-  const bool ours = !model().why_not(p);
-  if (ours) {
+  if (!model().why_not(p))
     if (auto bad = bad_stages(p)) return bad;
-    if (!names_stages(p) && !divides(p.model.layers, chunks, p.virtual_stages > 1))
-      return p.virtual_stages > 1 ? infeasible({within("virtual_stages", 1, p.model.layers), within("pp", 1, p.model.layers)},
-                                               "pp {} x virtual_stages {} does not divide the {} layers", p.pp, p.virtual_stages,
-                                               p.model.layers)
-                                  : infeasible({within("pp", 1, p.model.layers)}, "pp {} does not divide the {} layers", p.pp, p.model.layers);
-  }
   return bad_schedule(p);
 }
 
@@ -217,6 +150,7 @@ Choice choices_of_stages(const Point& p) {
   const std::int64_t mean = p.model.layers / p.pp;
   const auto add = [&](std::int64_t first, std::int64_t last) {
     Point other = p;
+    other.pipeline_layout.clear();
     other.first_stage_layers = first, other.last_stage_layers = last;
     if (first > 0 && last > 0 && !refuse(other)) ends.values.push_back(json::array({first, last}));
   };
@@ -228,6 +162,26 @@ Choice choices_of_stages(const Point& p) {
       if (last >= middle - kFewer && last <= middle && first + last < 2 * middle) add(first, last);
     }
   return ends;
+}
+
+// As the other fields have it, and layers spread evenly: alone, with one or both ends as a layer, and with the head as two. The loss
+// reads a whole vocabulary, and the embedding next to nothing.
+Choice choices_of_layout(const Point& p) {
+  Choice layouts{"pipeline_layout", {}, true};
+  std::vector<PipelineLayout> tables;  // each once, however it is said
+  const auto add = [&](const std::string& layout) {
+    Point other = p;
+    other.pipeline_layout = layout;
+    if (refuse(other)) return;
+    PipelineLayout table = stages_of(other);
+    if (std::ranges::find(tables, table) != tables.end()) return;
+    layouts.values.emplace_back(layout);
+    tables.push_back(std::move(table));
+  };
+  add("");
+  if (p.pp > 1)
+    for (const EndsCount ends : {EndsCount{1, 1}, EndsCount{0, 0}, EndsCount{0, 1}, EndsCount{1, 2}, EndsCount{0, 2}}) add(even_text(p, ends));
+  return layouts;
 }
 
 // All micro batches at once, and twice as many as stages.
@@ -258,7 +212,7 @@ std::vector<Choice> choices(const Point& p, std::int64_t devices) {
       if (kind != ScheduleKind::interleaved) break;
     }
   if (p.pp == 1) schedule.values.resize(1);
-  return {pp, schedule, choices_of_group(p), choices_of_stages(p)};
+  return {pp, schedule, choices_of_group(p), choices_of_stages(p), choices_of_layout(p)};
 }
 
 constexpr Way kNotDeferred = one_of("defer_embedding_wgrad", "false");
@@ -288,21 +242,34 @@ MaybeFault why_not_pipelined(const Point& p) {
   return bad_deferral(p);
 }
 
+// The position that has the last layer.
+int last_layer_at(const PipelineLayout& table) {
+  int at = static_cast<int>(table.size()) - 1;
+  while (at > 0 && table[static_cast<std::size_t>(at)].layers == 0) --at;
+  return at;
+}
+
 void write(const Point& point, Plan& plan) {
   const int stages = static_cast<int>(point.pp), chunks = static_cast<int>(point.virtual_stages);
   plan.mesh.resize(Axis::pp, stages);
   const int all = stages * chunks;
-  const std::vector<std::int64_t> layers = layers_of_chunks(point);
-  std::vector<std::int64_t> first_layer(layers.size());
-  std::exclusive_scan(layers.begin(), layers.end(), first_layer.begin(), std::int64_t{0});
+  const PipelineLayout table = stages_of(point);
+  // Depths read what is behind the norm: it is where the last layer is, as Megatron-Core has it.
+  const int norm_at = point.model.mtp_layers > 0 ? last_layer_at(table) : all - 1;
+  std::int64_t first_layer = 0;
+  bool ahead = false;  // depths are behind us, and the head is not
+  std::vector<ChunkPlan> in_order;
+  for (int position = 0; position < all; ++position) {
+    const StageParts& parts = table[static_cast<std::size_t>(position)];
+    const int received = ahead ? 1 + static_cast<int>(point.model.mtp_layers) : 1;
+    ahead = (ahead || parts.depths > 0) && !parts.loss;
+    const int sent = ahead ? 1 + static_cast<int>(point.model.mtp_layers) : 1;
+    in_order.push_back({position % stages, position, first_layer, parts.layers, parts.embedding, parts.loss, position == norm_at, parts.depths, received, sent});
+    first_layer += parts.layers;
+  }
   plan.chunks.assign(stages, {});
   for (int stage = 0; stage < stages; ++stage) {
-    for (int c = 0; c < chunks; ++c) {
-      const int position = c * stages + stage;
-      const auto at = static_cast<std::size_t>(position);
-      const bool first = position == 0, last = position == all - 1;
-      plan.chunks[stage].push_back({stage, position, first_layer[at], layers[at], first, last});
-    }
+    for (int c = 0; c < chunks; ++c) plan.chunks[stage].push_back(in_order[static_cast<std::size_t>(c * stages + stage)]);
     plan.schedule.push_back(make_schedule(point.schedule, stages, stage, chunks,
                                           static_cast<int>(point.micro_batches()),
                                           static_cast<int>(point.micro_batch_group)));
@@ -313,25 +280,9 @@ void write(const Point& point, Plan& plan) {
 
 }  // namespace
 
-std::vector<std::int64_t> layers_of_chunks(const Point& p) {
-  const std::int64_t all = p.pp * p.virtual_stages, layers = p.model.layers;
-  std::vector<std::int64_t> of(static_cast<std::size_t>(all), layers / all);
-  if (names_stages(p)) {  // a stage's layers are shared evenly by its chunks (Megatron-Core: get_num_layers_to_build)
-    for (std::int64_t i = 0; i < all; ++i)
-      of[static_cast<std::size_t>(i)] = layers_of_stage(p, i % p.pp) / p.virtual_stages;
-  } else if (layers % all != 0) {
-    // The first layer of a chunk, or of all that follow the last one.
-    const auto first_layer = [&](std::int64_t position) {
-      return std::clamp<std::int64_t>(position * (layers + 2) / all - 1, 0, layers);
-    };
-    for (std::int64_t i = 0; i < all; ++i) of[static_cast<std::size_t>(i)] = first_layer(i + 1) - first_layer(i);
-  }
-  return of;
-}
-
 Strategy pipeline() {
   return {"pipeline",
-          {"pp", "schedule", "virtual_stages", "micro_batch_group", "first_stage_layers", "last_stage_layers",
+          {"pp", "schedule", "virtual_stages", "micro_batch_group", "first_stage_layers", "last_stage_layers", "pipeline_layout",
            "defer_embedding_wgrad", "wgrad_deferral_limit"},
           why_not_pipelined,
           choices,

@@ -4,6 +4,7 @@
 // chunk (Megatron's --recompute-method block).
 #include <algorithm>
 
+#include "strategies/stages.h"
 #include "strategies/strategies.h"
 
 namespace mbench::strategies {
@@ -68,8 +69,8 @@ MaybeFault refuse(const Point& p) {
                       p.recompute_layers);
   // What the pipeline refuses it says itself.
   if (pipeline().why_not(p)) return std::nullopt;
-  const std::vector<std::int64_t> layers = layers_of_chunks(p);
-  const std::int64_t most = *std::max_element(layers.begin(), layers.end());
+  const PipelineLayout stages = stages_of(p);
+  const std::int64_t most = std::ranges::max_element(stages, {}, &StageParts::layers)->layers;
   if (p.recompute_layers > most)
     return infeasible({within("recompute_layers", 0, most)}, "recompute_layers {} of chunks with at most {} layers", p.recompute_layers, most);
   return std::nullopt;

@@ -71,9 +71,6 @@ PrecisionPlan precision_plan(const PrecisionSpec& precision);
 // The whole Plan of a point. Throws infeasible or unsupported with the reason.
 Plan make_plan(const Point& point);
 
-// How many layers each chunk of a point that can be has, in the order of the layers.
-std::vector<std::int64_t> layers_of_chunks(const Point& point);
-
 // The divisors of n that are at most `high`, in order.
 std::vector<std::int64_t> divisors(std::int64_t n, std::int64_t high);
 

@@ -5,6 +5,7 @@
 #include "engine/nn/communicate.h"
 #include "engine/nn/embedding.h"
 #include "engine/ops/add.h"
+#include "engine/ops/copy.h"
 #include "engine/ops/run.h"
 #include "engine/ops/scale.h"
 #include "engine/ops/softcap.h"
@@ -102,13 +103,29 @@ void OrderHead::backward(Context& c, const MicroBatch& batch, const Tensor& dx, 
   run(c.device, ops::Add{target, dfirst, target});
 }
 
-Head::Head(ParameterStore& store, const Plan& plan, const HeadSpec& spec, Parameter* word) {
+Head::Head(ParameterStore& store, const Plan& plan, const HeadSpec& spec, Parameter* word, std::int64_t ahead)
+    : ahead_(static_cast<std::size_t>(ahead)) {
   if (spec.norm) norm_.emplace(store, plan, *spec.norm);
   if (spec.order) order_.emplace(store, plan, *spec.order);
   words_.emplace(store, plan, spec, word);
 }
 
+CrossEntropy::Targets targets_ahead(const MicroBatch& batch, std::size_t depth) {
+  const MicroBatch::Ahead& own = batch.ahead[depth];
+  const std::int64_t rows = own.labels.numel();
+  return {own.labels.view({rows}), own.weights.view({rows}), own.inv_weight_sum, own.gradient_scale,
+          batch.factors_of(static_cast<std::int64_t>(depth) + 1)};
+}
+
 Tensor Head::forward(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {
+  if (ahead_ > 0) {  // behind the norm already
+    const std::int64_t rows = c.hidden_shape()[0];
+    words_->forward(c, word_targets(batch), batch.loss, x.slice(0, rows), saved.words);
+    saved.ahead.resize(ahead_);
+    for (std::size_t d = 0; d < ahead_; ++d)
+      words_->forward(c, targets_ahead(batch, d), batch.ahead[d].loss, x.slice((static_cast<std::int64_t>(d) + 1) * rows, rows), saved.ahead[d]);
+    return x;
+  }
   const Tensor normed = norm_ ? norm_->forward(c, x, saved.norm) : x;
   Tensor order_loss;
   if (order_) {
@@ -120,7 +137,18 @@ Tensor Head::forward(Context& c, const MicroBatch& batch, const Tensor& x, Saved
   return normed;
 }
 
+Tensor Head::backward_ahead(Context& c, const MicroBatch& batch, Saved& saved) const {
+  const Shape one = c.hidden_shape();
+  const std::int64_t rows = one[0];
+  const Tensor dx = c.activation({(static_cast<std::int64_t>(ahead_) + 1) * rows, one[1], one[2]}, "gradient of the model's output and its depths'");
+  for (std::size_t d = ahead_; d-- > 0;)
+    run(c.device, ops::Copy{words_->backward(c, targets_ahead(batch, d), saved.ahead[d]), dx.slice((static_cast<std::int64_t>(d) + 1) * rows, rows)});
+  run(c.device, ops::Copy{words_->backward(c, word_targets(batch), saved.words), dx.slice(0, rows)});
+  return dx;
+}
+
 Tensor Head::backward(Context& c, const MicroBatch& batch, const Tensor& dused, Saved& saved) const {
+  if (ahead_ > 0) return backward_ahead(c, batch, saved);
   const Tensor dnormed = words_->backward(c, word_targets(batch), saved.words);
   if (dused) run(c.device, ops::Add{dnormed, dused, dnormed});
   if (order_) order_->backward(c, batch, dnormed, saved.order);

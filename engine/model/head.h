@@ -61,16 +61,21 @@ class OrderHead {
   CrossEntropy loss_;
 };
 
+// What a depth of multi-token prediction, from 0, is to say.
+CrossEntropy::Targets targets_ahead(const MicroBatch& batch, std::size_t depth);
+
 class Head {
  public:
   struct Saved {
     Norm::Saved norm;
     WordHead::Saved words;
     OrderHead::Saved order;
+    std::vector<WordHead::Saved> ahead;
   };
   // `word`: the embedding's table where this rank has it, else null: for a tied head a copy is made, whose gradient is
-  // summed with the first stage's.
-  Head(ParameterStore& store, const Plan& plan, const HeadSpec& spec, Parameter* word);
+  // summed with the first stage's. `ahead`: depths of multi-token prediction that an earlier chunk has, whose hidden activations come
+  // behind the model's along the first dim, and whose words this head predicts.
+  Head(ParameterStore& store, const Plan& plan, const HeadSpec& spec, Parameter* word, std::int64_t ahead = 0);
   // Writes batch.loss. Returns x after the final norm.
   Tensor forward(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const;
   // The gradient of x; frees what was saved. `dused`: the gradient of what forward returned, if it was used.
@@ -78,6 +83,9 @@ class Head {
   const WordHead& words() const { return *words_; }
 
  private:
+  Tensor backward_ahead(Context& context, const MicroBatch& batch, Saved& saved) const;
+
+  std::size_t ahead_;
   std::optional<Norm> norm_;
   std::optional<OrderHead> order_;
   std::optional<WordHead> words_;  // always there; made last

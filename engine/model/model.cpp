@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/ops/add.h"
+#include "engine/ops/copy.h"
+#include "engine/ops/run.h"
+
 namespace mbench {
 
 ModelChunk::ModelChunk(ParameterStore& store, const Plan& plan, const ChunkPlan& chunk, Parameter* word)
@@ -21,26 +25,84 @@ ModelChunk::ModelChunk(ParameterStore& store, const Plan& plan, const ChunkPlan&
     parts_.push_back({store.close_unit()});
     names_.push_back({ModelPart::Kind::layer, static_cast<std::int32_t>(i)});
   }
+  add_end(plan, chunk, word);
+}
+
+// Behind the layers.
+void ModelChunk::add_end(const Plan& plan, const ChunkPlan& chunk, Parameter* word) {
+  HeadSpec spec = head_of(plan.model, plan.vocab);
+  if (!chunk.last && chunk.norm && spec.norm) {
+    norm_.emplace(store_, plan, *spec.norm);
+    parts_.push_back({store_.close_unit()});
+    names_.push_back({ModelPart::Kind::head});
+  }
+  const bool tied = plan.model.parts().tied_embedding;
+  const auto with = [](std::vector<int> units, int other) {
+    if (std::find(units.begin(), units.end(), other) == units.end()) units.push_back(other);
+    return units;
+  };
+  std::optional<int> head;  // its unit
   if (chunk.last) {
-    head_ = std::make_unique<Head>(store, plan, head_of(plan.model, plan.vocab), word);
-    const bool tied = plan.model.parts().tied_embedding, ahead = plan.model.mtp_layers > 0;
-    if (ahead && !word)
-      word = tied ? head_->words().table()
-                  : add_word_table_copy(store, plan, embedding_of(plan.model, plan.vocab).word);
-    const int head = store.close_unit();
-    const auto with = [](std::vector<int> units, int other) {
-      if (std::find(units.begin(), units.end(), other) == units.end()) units.push_back(other);
-      return units;
-    };
-    parts_.push_back({head});
+    if (!chunk.norm) spec.norm.reset();
+    head_ = std::make_unique<Head>(store_, plan, spec, word, plan.model.mtp_layers - chunk.depths);
+    if (!word && tied) word = head_->words().table();
+  }
+  if (chunk.depths > 0 && !word) word = add_word_table_copy(store_, plan, embedding_of(plan.model, plan.vocab).word);
+  if (chunk.last) {
+    head = store_.close_unit();
+    parts_.push_back({*head});
     names_.push_back({ModelPart::Kind::head});
     if (word && tied) parts_.back() = with(parts_.back(), word->unit);
-    for (std::int64_t i = 0; i < plan.model.mtp_layers; ++i) {
-      depths_.emplace_back(store, plan, i, word, head_->words());
-      parts_.push_back(with({store.close_unit(), head}, word->unit));
-      names_.push_back({ModelPart::Kind::prediction, static_cast<std::int32_t>(i)});
-    }
   }
+  for (std::int64_t i = 0; i < chunk.depths; ++i) {
+    depths_.emplace_back(store_, plan, i, word, head_ ? &head_->words() : nullptr);
+    parts_.push_back({store_.close_unit()});
+    if (head) parts_.back() = with(parts_.back(), *head);
+    parts_.back() = with(parts_.back(), word->unit);
+    names_.push_back({ModelPart::Kind::prediction, static_cast<std::int32_t>(i)});
+  }
+}
+
+namespace {
+
+// Of an empty chunk what it sends is a tensor of its own (Megatron-Core: TransformerBlock clones there), so that a message in and one
+// out each have theirs.
+Tensor passed_on(Context& c, const Tensor& x) {
+  const Tensor y = c.activation(x.shape(), "passed on by an empty stage");
+  run(c.device, ops::Copy{x, y});
+  return y;
+}
+
+// Of hidden activations one behind the other, the model's (0) or a depth's (from 1).
+Tensor part_of(Context& c, const Tensor& all, std::size_t index) {
+  const std::int64_t rows = c.hidden_shape()[0];
+  return all.slice(static_cast<std::int64_t>(index) * rows, rows);
+}
+
+}  // namespace
+
+Tensor ModelChunk::depths_forward(Context& c, const MicroBatch& batch, Tensor hidden, Saved& saved) const {
+  const Shape one = c.hidden_shape();
+  const Tensor all = c.activation({(static_cast<std::int64_t>(depths_.size()) + 1) * one[0], one[1], one[2]}, "the model's output and its depths'");
+  run(c.device, ops::Copy{hidden, part_of(c, all, 0)});
+  const std::size_t before = parts_.size() - depths_.size();
+  for (std::size_t i = 0; i < depths_.size(); ++i) {
+    const auto used = use(before + i, ParameterStore::Gradients::no, before + i + 1);
+    const InPart here(c.device.memory(), names_[before + i]);
+    hidden = depths_[i].forward(c, batch, hidden, saved.depths[i]);
+    run(c.device, ops::Copy{hidden, part_of(c, all, i + 1)});
+  }
+  return all;
+}
+
+// The gradient of what the depth read, to which that of what the head read of it is added: of the first a tensor of its own, of the
+// others the place in dy.
+Tensor ModelChunk::depth_backward(Context& c, const MicroBatch& batch, const Tensor& dy, std::size_t depth, Saved& saved) const {
+  const Tensor d = depths_[depth].backward(c, batch, part_of(c, dy, depth + 1), saved.depths[depth]);
+  const Tensor read = part_of(c, dy, depth);
+  const Tensor sum = depth > 0 ? read : c.activation(c.hidden_shape(), "gradient of the model's output");
+  run(c.device, ops::Add{read, d, sum});
+  return depth > 0 ? dy : sum;
 }
 
 ParameterStore::Use ModelChunk::use(std::size_t i, ParameterStore::Gradients gradients,
@@ -65,14 +127,21 @@ Tensor ModelChunk::forward(Context& c, const MicroBatch& batch, const Tensor& x,
     const InPart here(c.device.memory(), names_[part]);
     hidden = layers_[i].forward(c, batch, hidden, saved.layers[i]);
   }
-  if (!head_) return hidden;
+  if (norm_) {
+    const auto used = use(part, kNone, part + 1);
+    const InPart here(c.device.memory(), names_[part]);
+    hidden = norm_->forward(c, hidden, saved.norm);
+    ++part;
+  }
+  saved.depths.resize(depths_.size());
+  if (parts_.empty()) return passed_on(c, hidden);
+  if (!head_) return depths_.empty() ? hidden : depths_forward(c, batch, std::move(hidden), saved);
   {
     const auto used = use(part, kNone, part + 1);
     const InPart here(c.device.memory(), names_[part]);
     hidden = head_->forward(c, batch, hidden, saved.head);
     ++part;
   }
-  saved.depths.resize(depths_.size());
   for (std::size_t i = 0; i < depths_.size(); ++i, ++part) {
     const auto used = use(part, kNone, part + 1);
     const InPart here(c.device.memory(), names_[part]);
@@ -94,9 +163,11 @@ Tensor ModelChunk::backward(Context& c, const MicroBatch& batch, Tensor dy, Save
     }
     ready(parts_[part].front());
   };
+  if (parts_.empty()) return passed_on(c, dy);
   for (std::size_t i = depths_.size(); i-- > 0;)
-    through([&] { dy = depths_[i].backward(c, batch, dy, saved.depths[i]); });
+    through([&] { dy = head_ ? depths_[i].backward(c, batch, dy, saved.depths[i]) : depth_backward(c, batch, dy, i, saved); });
   if (head_) through([&] { dy = head_->backward(c, batch, dy, saved.head); });
+  if (norm_) through([&] { dy = norm_->backward(c, dy, Tensor(), saved.norm); });
   for (std::size_t i = layers_.size(); i-- > 0;)
     through([&] { dy = layers_[i].backward(c, batch, dy, saved.layers[i]); });
   if (!embedding_) return dy;

@@ -27,11 +27,11 @@ ops::Matrix all_of(const Tensor& t) {
 }  // namespace
 
 PredictionDepth::PredictionDepth(ParameterStore& store, const Plan& plan, std::int64_t depth,
-                                 Parameter* word, const WordHead& head)
+                                 Parameter* word, const WordHead* head)
     : PredictionDepth(store, plan, depth, depth_of(plan.model, depth, plan.vocab), word, head) {}
 
 PredictionDepth::PredictionDepth(ParameterStore& store, const Plan& plan, std::int64_t depth,
-                                 const DepthSpec& spec, Parameter* word, const WordHead& head)
+                                 const DepthSpec& spec, Parameter* word, const WordHead* head)
     : depth_(static_cast<std::size_t>(depth)),
       lookup_(plan, word, embedding_of(plan.model, plan.vocab).scale),
       head_(head),
@@ -43,13 +43,6 @@ PredictionDepth::PredictionDepth(ParameterStore& store, const Plan& plan, std::i
 
 const Tensor& PredictionDepth::words_of(const MicroBatch& batch) const {
   return depth_ == 0 ? batch.labels : batch.ahead[depth_ - 1].labels;
-}
-
-CrossEntropy::Targets PredictionDepth::targets(const MicroBatch& batch) const {
-  const MicroBatch::Ahead& own = batch.ahead[depth_];
-  const std::int64_t rows = own.labels.numel();
-  return {own.labels.view({rows}), own.weights.view({rows}), own.inv_weight_sum, own.gradient_scale,
-          batch.factors_of(static_cast<std::int64_t>(depth_) + 1)};
 }
 
 Tensor PredictionDepth::forward(Context& c, const MicroBatch& batch, const Tensor& hidden,
@@ -64,14 +57,17 @@ Tensor PredictionDepth::forward(Context& c, const MicroBatch& batch, const Tenso
   run(c.device, ops::CopyBlocks{all_of(hidden_norm_.forward(c, hidden, saved.hidden)), half_of(joined, 1)});
   const Tensor x = join_.forward(c, joined, saved.join);
   const Tensor normed = norm_.forward(c, layer_.forward(c, batch, x, saved.layer), saved.norm);
-  head_.forward(c, targets(batch), batch.ahead[depth_].loss, normed, saved.head);
+  if (head_) head_->forward(c, targets_ahead(batch, depth_), batch.ahead[depth_].loss, normed, saved.head);
   return normed;
 }
 
 Tensor PredictionDepth::backward(Context& c, const MicroBatch& batch, const Tensor& dused,
                                  Saved& saved) const {
-  Tensor d = head_.backward(c, targets(batch), saved.head);
-  if (dused) run(c.device, ops::Add{d, dused, d});
+  Tensor d = dused;
+  if (head_) {
+    d = head_->backward(c, targets_ahead(batch, depth_), saved.head);
+    if (dused) run(c.device, ops::Add{d, dused, d});
+  }
   d = layer_.backward(c, batch, norm_.backward(c, d, Tensor(), saved.norm), saved.layer);
   const Tensor djoined = join_.backward(c, d, saved.join);
   const auto half = [&](std::int64_t index) {

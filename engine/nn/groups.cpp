@@ -1,5 +1,6 @@
 #include "engine/nn/groups.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "engine/base/error.h"
@@ -28,7 +29,7 @@ constexpr Axes kSets[] = {
 
 }  // namespace
 
-Groups::Groups(Device& device, World& world, const Mesh& mesh, bool experts)
+Groups::Groups(Device& device, World& world, const Mesh& mesh, bool experts, const std::vector<int>& words)
     : mesh_(mesh), rank_(world.rank()) {
   std::vector<int> everyone(static_cast<std::size_t>(world.size()));
   std::iota(everyone.begin(), everyone.end(), 0);
@@ -40,10 +41,12 @@ Groups::Groups(Device& device, World& world, const Mesh& mesh, bool experts)
     by_axes_[real] = world.group(device, real.empty() ? GroupName("self") : GroupName(real), mesh.members(rank_, real));
   }
   const std::vector<int> stages = mesh.members(rank_, {Axis::pp});
-  if (stages.size() == 1) return;
-  const bool end = rank_ == stages.front() || rank_ == stages.back();
-  embedding_ = world.group(device, {"first and last stage", {Axis::pp}},
-                           end ? std::vector<int>{stages.front(), stages.back()} : std::vector<int>());
+  if (stages.size() == 1 || words.size() == 1) return;
+  std::vector<int> members;
+  for (const int stage : words) members.push_back(stages.at(static_cast<std::size_t>(stage)));
+  const bool ends = members == std::vector<int>{stages.front(), stages.back()};
+  if (std::find(members.begin(), members.end(), rank_) == members.end()) members.clear();
+  embedding_ = world.group(device, {ends ? "first and last stage" : "stages with words", {Axis::pp}}, members);
 }
 
 Group& Groups::over(Axes axes) const {

@@ -12,15 +12,18 @@ namespace mbench {
 class Groups {
  public:
   // Collective over the world: makes the group of all ranks, then one for each set that training uses; `experts`:
-  // whether it has experts, whose axes are another factorisation.
-  Groups(Device& device, World& world, const Mesh& mesh, bool experts = false);
+  // whether it has experts, whose axes are another factorisation. `words`: the stages that hold a table of words.
+  Groups(Device& device, World& world, const Mesh& mesh, bool experts, const std::vector<int>& words);
+  // The first and the last stage hold one.
+  Groups(Device& device, World& world, const Mesh& mesh, bool experts = false)
+      : Groups(device, world, mesh, experts, {0, mesh.size(Axis::pp) - 1}) {}
 
   // The ranks that differ from this one in these axes alone. Axes of one rank make no difference: of none but such, it
   // is a group of one. Internal error for a set that was not made.
   Group& over(Axes axes) const;
   Group& all() const { return *all_; }  // of the job, whatever the axes
-  // Megatron's embedding group: the first and the last stage, which share a tied table. Null elsewhere, and where
-  // there is one stage.
+  // Megatron's embedding group: the stages that share a table of words, the first and the last, or where multi-token prediction is.
+  // Null elsewhere, and where there is one such stage.
   Group* embedding() const { return embedding_.get(); }
 
   const Mesh& mesh() const { return mesh_; }

@@ -18,7 +18,7 @@ struct Parameter {
   Spread placement;
   Axes reduce_over;     // its gradient is partial along these axes when backward ends
   bool counted = true;  // in the gradient norm and the parameter count; false for copies of a tied table
-  // Held by the first and the last stage of a pipeline, which sum their gradients.
+  // Held by several stages of a pipeline (Groups::embedding), which sum their gradients.
   bool shared_by_ends = false;
 
   Shape local;  // of this rank's shard

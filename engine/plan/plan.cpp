@@ -12,6 +12,18 @@ Flow Plan::whole_share() const {
   return flow;
 }
 
+std::vector<int> Plan::stages_with_words() const {
+  const int last = mesh.size(Axis::pp) - 1;
+  int ahead = last;
+  for (const auto& stage : chunks)
+    for (const ChunkPlan& chunk : stage)
+      if (chunk.depths > 0) ahead = chunk.stage;
+  std::vector<int> stages{0};
+  if (ahead != 0) stages.push_back(ahead);
+  if (last > ahead && model.parts().tied_embedding) stages.push_back(last);
+  return stages;
+}
+
 std::string phase_name(const Action& a) {
   return a.chunk == 0 ? fmt::format("{} {}", name_of(a.kind), a.micro)
                       : fmt::format("{} {} of chunk {}", name_of(a.kind), a.micro, a.chunk);

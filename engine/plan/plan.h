@@ -42,6 +42,18 @@ struct ChunkPlan {
   std::int64_t first_layer = 0, layers = 0;
   bool first = false;  // holds the embedding
   bool last = false;   // holds the head
+  // Holds the norm behind the last layer: where the head is, or, where depths of multi-token prediction read it, where that layer is.
+  bool norm = false;
+  std::int64_t depths = 0;  // of multi-token prediction: all of the model's, or none
+  // Hidden activations [seq, batch, hidden] in a message from the chunk before, and in one to the chunk behind: the model's, and
+  // between depths and a head elsewhere those of each depth.
+  int receives = 1, sends = 1;
+
+  // Whether another chunk has the same parts, whichever layers they are.
+  bool like(const ChunkPlan& o) const {
+    return layers == o.layers && first == o.first && last == o.last && norm == o.norm && depths == o.depths && receives == o.receives &&
+           sends == o.sends;
+  }
 };
 
 struct PrecisionPlan {
@@ -104,6 +116,9 @@ struct Plan {
   OptimizerPlan optimizer;
   std::size_t gradient_bucket_bytes = 0;  // granularity of a gradient's reduction
 
+  // The stages that hold a table of words: the first, that of the depths of multi-token prediction, and the last where its head is tied
+  // or where it stands for the depths.
+  std::vector<int> stages_with_words() const;
   const LinearPlan& role(Role role) const { return linear[static_cast<std::size_t>(role)]; }
   // A linear layer whose weight is whole on every rank, on activations that flow as given.
   static LinearPlan whole_on(const Flow& flow) { return {Spread(), flow, flow, flow, flow}; }

@@ -1,5 +1,6 @@
 #include "engine/point/field_docs.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <regex>
 
@@ -50,7 +51,11 @@ std::string default_text(const Field& field) {
 std::string values_text(const Field& field) {
   const ordered_json& schema = field.schema;
   if (field.about.kind == FieldKind::model) return "a name or an object";
-  if (!schema.contains("type")) return "a number or a text";
+  if (!schema.contains("type")) {
+    const ordered_json any = schema.value("anyOf", ordered_json::array());
+    const bool list = std::any_of(any.begin(), any.end(), [](const ordered_json& one) { return one.value("type", "") == "array"; });
+    return list ? "a text or a list" : "a number or a text";
+  }
   const std::string type = schema.at("type");
   if (type == "boolean") return "true, false";
   if (type == "object") return "an object";

@@ -9,6 +9,7 @@
 #include "engine/point/field_readers.h"
 #include "engine/point/field_table.h"
 #include "engine/point/field_values.h"
+#include "engine/point/pipeline_layout.h"
 
 namespace mbench {
 namespace {
@@ -246,6 +247,9 @@ std::vector<Field> make_table() {
           "with the others."),
       row("last_stage_layers", layout, {schedule}, &P::last_stage_layers, count(0, 16384), "layers",
           "Layers of the last stage (`--decoder-last-pipeline-num-layers`). 0: it shares with the others."),
+      row("pipeline_layout", layout, {schedule}, &P::pipeline_layout, pipeline_layout_values(), "",
+          "What each stage holds, [cut by hand](../spec.md#pipelines-cut-by-hand): Megatron-Core's text (`--pipeline-model-parallel-layout`), "
+          "or a list of words for each stage. It replaces `first_stage_layers` and `last_stage_layers`. Empty: `pp` and these say it."),
       row("defer_embedding_wgrad", layout, {micro_batch, schedule}, &P::defer_embedding_wgrad, flag(), "",
           "With `pp` of 2 or more: the last stage computes the weight gradient of the logits after its last "
           "backward and keeps the operands until then (`--defer-embedding-wgrad-compute`). Not with sharded gradients or weights, "

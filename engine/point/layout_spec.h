@@ -29,6 +29,7 @@ struct LayoutSpec {
   std::int64_t micro_batch_group = 0;
   // Layers of the first and of the last stage, where the other stages share the rest; 0: what all of them share.
   std::int64_t first_stage_layers = 0, last_stage_layers = 0;
+  std::string pipeline_layout;  // what each stage holds, as engine/point/pipeline_layout.h writes it; empty: the fields above say it
   // The last stage makes the gradient of the logits' weight when all its backwards are done (--defer-embedding-wgrad-compute),
   // of so many micro batches at most; 0: of all.
   bool defer_embedding_wgrad = false;

@@ -13,7 +13,7 @@ bool alike(const Plan& plan, int a, int b) {
   const auto& y = plan.chunks[static_cast<std::size_t>(b)];
   if (x.size() != y.size()) return false;
   for (std::size_t i = 0; i < x.size(); ++i) {
-    if (x[i].layers != y[i].layers || x[i].first != y[i].first || x[i].last != y[i].last) return false;
+    if (!x[i].like(y[i])) return false;
     for (std::int64_t l = 0; l < x[i].layers; ++l) {
       const auto p = x[i].first_layer + l, q = y[i].first_layer + l;
       if (!(plan.recompute.at(static_cast<std::size_t>(p)) == plan.recompute.at(static_cast<std::size_t>(q))))

@@ -24,7 +24,7 @@ class NothingMore final : public AllocationObserver {
 Trainer::Trainer(const Plan& plan, Device& device, World& world, const TokenSource* data)
     : plan_(plan),
       device_(device),
-      groups_(device, world, plan.mesh, plan.model.experts > 0),
+      groups_(device, world, plan.mesh, plan.model.experts > 0, plan.stages_with_words()),
       pipeline_(groups_.over({Axis::pp})),
       stage_(groups_.coordinate(Axis::pp)),
       dp_rank_(groups_.over(kBatchAxes).rank()),
@@ -64,8 +64,10 @@ void Trainer::send(const Action& action, int to, int tag_chunk, Tensor& tensor) 
   slot.pending = pipeline_.start_send(slot.tensor, to, tag(tag_chunk, action));
 }
 
-Tensor Trainer::receive(int from, int tag_chunk, const Action& action) {
-  const Tensor x = context_.activation(context_.hidden_shape(), "received from the neighbouring stage");
+// Of so many hidden activations, one behind the other along the first dim.
+Tensor Trainer::receive(int from, int tag_chunk, const Action& action, int parts) {
+  const Shape one = context_.hidden_shape();
+  const Tensor x = context_.activation({parts * one[0], one[1], one[2]}, "received from the neighbouring stage");
   pipeline_.receive(x, from, tag(tag_chunk, action));
   return x;
 }
@@ -100,13 +102,14 @@ void Trainer::backward(const Action& a, Slot& slot) {
 
 void Trainer::perform(const Action& a) {
   const int stages = plan_.mesh.size(Axis::pp);
-  const int position = plan_.chunks[stage_][a.chunk].position;
+  const ChunkPlan& chunk = plan_.chunks[stage_][a.chunk];
+  const int position = chunk.position;
   const int next = (stage_ + 1) % stages, previous = (stage_ + stages - 1) % stages;
   Slot& slot = slots_[{a.chunk, a.micro}];
   const Span span(device_, Track::phase, [&] { return phase_name(a); });
   switch (a.kind) {
     case Action::Kind::receive_activation:
-      slot.input = receive(previous, position, a);
+      slot.input = receive(previous, position, a, chunk.receives);
       break;
     case Action::Kind::forward:
       forward(a, slot);
@@ -115,7 +118,7 @@ void Trainer::perform(const Action& a) {
       send(a, next, position + 1, slot.output);
       break;
     case Action::Kind::receive_gradient:
-      slot.doutput = receive(next, position, a);
+      slot.doutput = receive(next, position, a, chunk.sends);
       break;
     case Action::Kind::backward:
       backward(a, slot);

@@ -65,7 +65,7 @@ class Trainer {
   void forward(const Action& action, Slot& slot);
   void backward(const Action& action, Slot& slot);
   void send(const Action& action, int to, int tag_chunk, Tensor& tensor);
-  Tensor receive(int from, int tag_chunk, const Action& action);
+  Tensor receive(int from, int tag_chunk, const Action& action, int parts);
   int tag(int chunk_position, const Action& action) const;
   void enqueue(const Watcher& before);
   Optimizer::Outcome replay(const Watcher& before);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "engine/base/json_reader.h"
+#include "engine/point/pipeline_layout.h"
 #include "formats/table/rules.h"
 
 namespace mbench::formats {
@@ -117,21 +118,57 @@ void write_recompute(Writing& w) {
   w.put("--recompute-modules", modules);
 }
 
-// Chunks of a stage by their number, or by the layers of each. Stages of unequal layers count embedding and head, as mbench does.
+// Chunks of a stage by their number, or by the layers of each.
+std::int64_t chunks_of(Reading& r, std::int64_t layers, std::int64_t stages) {
+  if (r.value("--num-layers-per-virtual-pipeline-stage").is_null())
+    return r.value("--num-virtual-stages-per-pipeline-rank").is_null() ? 1 : r.whole("--num-virtual-stages-per-pipeline-rank", 16384);
+  const std::int64_t chunk = stages * r.whole("--num-layers-per-virtual-pipeline-stage", 16384);
+  if (layers % chunk != 0)
+    fail(ErrorKind::bad_input, r.file(), "{} layers on {} stages are no whole number of chunks, got {}", layers, stages, r.quoted("--num-layers-per-virtual-pipeline-stage"));
+  return layers / chunk;
+}
+
+constexpr const char *kLayout = "--pipeline-model-parallel-layout", *kEmbedding = "--account-for-embedding-in-pipeline-split",
+                     *kLoss = "--account-for-loss-in-pipeline-split";
+
+// As cut by hand, which says how many chunks a stage has. The number of these.
+std::int64_t read_layout(Reading& r, std::int64_t stages) {
+  const std::string where = r.find(kLayout)->where, text = pipeline_layout_values().read(r.value(kLayout), where);
+  const auto count = static_cast<std::int64_t>(parse_pipeline_layout(text, where).size());
+  for (const char* other : {kEmbedding, kLoss})
+    if (r.flag(other)) fail(ErrorKind::bad_input, where, "{} with {}, got both, need one of them", kLayout, other);
+  const json said = r.value("--num-virtual-stages-per-pipeline-rank");
+  if (count % stages != 0 || (!said.is_null() && said != count / stages))
+    fail(ErrorKind::bad_input, where, "{} of {} stages on {} ranks{}, need a multiple of the ranks", kLayout, count, stages,
+         said.is_null() ? "" : fmt::format(" with {}", r.quoted("--num-virtual-stages-per-pipeline-rank")));
+  r.set("pipeline_layout", text);
+  return count / stages;
+}
+
+// The embedding, the head or both count as a layer, and stages come out even (Megatron-Core: get_num_layers_to_build). With both it is
+// what mbench makes of them; with one it is a layout.
+void count_ends(Reading& r, std::int64_t layers, std::int64_t all) {
+  const bool embedding = r.flag(kEmbedding), loss = r.flag(kLoss);
+  if (!embedding && !loss) return;
+  const std::int64_t parts = layers + (embedding ? 1 : 0) + (loss ? 1 : 0);
+  if (parts % all != 0)
+    fail(ErrorKind::bad_input, r.file(), "{} layers and {} are no multiple of the {} stages, got {}", layers,
+         embedding && loss ? "both ends" : "an end", all, r.quoted(embedding ? kEmbedding : kLoss));
+  if (embedding && loss) return;
+  PipelineLayout layout(static_cast<std::size_t>(all));
+  for (StageParts& stage : layout) stage.layers = parts / all;
+  (embedding ? layout.front() : layout.back()).layers -= 1;
+  layout.front().embedding = layout.back().loss = true;
+  const auto depths = r.get("model.mtp_layers");
+  layout.back().depths = depths && depths->is_number() ? depths->get<std::int64_t>() : 0;
+  if (all > 1) r.set("pipeline_layout", str(layout));
+}
+
 void read_pipeline(Reading& r) {
-  const json chunks = r.value("--num-virtual-stages-per-pipeline-rank"), each = r.value("--num-layers-per-virtual-pipeline-stage");
-  const bool embedding = r.flag("--account-for-embedding-in-pipeline-split"), loss = r.flag("--account-for-loss-in-pipeline-split");
   const std::int64_t layers = r.whole("--num-layers", 16384), stages = r.whole("--pipeline-model-parallel-size", 32768);
-  std::int64_t count = chunks.is_null() ? 1 : r.whole("--num-virtual-stages-per-pipeline-rank", 16384);
-  if (!each.is_null()) {
-    const std::int64_t chunk = stages * r.whole("--num-layers-per-virtual-pipeline-stage", 16384);
-    if (layers % chunk != 0)
-      fail(ErrorKind::bad_input, r.file(), "{} layers on {} stages are no whole number of chunks, got {}", layers, stages, r.quoted("--num-layers-per-virtual-pipeline-stage"));
-    count = layers / chunk;
-  }
-  const bool even = layers % (stages * count) == 0;
-  if ((embedding || loss) && (even || !(embedding && loss)))
-    r.lack(embedding ? "--account-for-embedding-in-pipeline-split" : "--account-for-loss-in-pipeline-split", "the embedding or the head as a layer where layers come out even, or one of them alone");
+  const bool by_hand = !r.value(kLayout).is_null();
+  const std::int64_t count = by_hand ? read_layout(r, stages) : chunks_of(r, layers, stages);
+  if (!by_hand) count_ends(r, layers, stages * count);
   r.set("schedule", count > 1 ? "interleaved" : "1f1b");
   r.set("virtual_stages", count);
 }
@@ -139,10 +176,17 @@ void write_pipeline(Writing& w) {
   const auto layers = static_cast<std::int64_t>(w.number("model.layers")), chunks = static_cast<std::int64_t>(w.number("virtual_stages")),
              stages = static_cast<std::int64_t>(w.number("pp"));
   if (const json schedule = w.at("schedule"); schedule != "interleaved" && schedule != "1f1b") w.cannot("schedule");
+  if (const json layout = w.at("pipeline_layout"); layout.is_string() && layout != "") return w.put(kLayout, layout);
   if (chunks > 1) w.put("--num-virtual-stages-per-pipeline-rank", chunks);
-  if (layers % (chunks * stages) == 0 || w.number("first_stage_layers") > 0 || w.number("last_stage_layers") > 0) return;
-  w.put("--account-for-embedding-in-pipeline-split", true);
-  w.put("--account-for-loss-in-pipeline-split", true);
+  const std::int64_t all = chunks * stages;
+  if (layers % all == 0 || w.number("first_stage_layers") > 0 || w.number("last_stage_layers") > 0) return;
+  if ((layers + 2) % all != 0) {
+    PipelineLayout layout = even_layout(layers, 0, all);
+    layout.back().depths = static_cast<std::int64_t>(w.number("model.mtp_layers"));
+    return w.cannot("pp", fmt::format("{} layers and both ends are no multiple of the {} stages, need pipeline_layout {}", layers, all, str(layout)));
+  }
+  w.put(kEmbedding, true);
+  w.put(kLoss, true);
 }
 
 // The distributed optimizer, whose weights are fetched; without it nothing is.

@@ -270,3 +270,15 @@ TEST_CASE("plan tells stages of other lengths at the ends, groups of micro batch
   CHECK_THAT(plan.out, Contains("schedule 0   F0.0 F0.1 F0.2 F1.0 F1.1 F1.2 B1.0"));
   CHECK_THAT(plan.out, Contains("layer inputs, what attention gives and every second product"));
 }
+
+TEST_CASE("plan tells stages that are cut by hand") {
+  const Room room;
+  room.put("spec.json", R"({"model": {"preset": "llama-bytes-tiny", "layers": 8, "mtp_layers": 1}, "seq": 64, "global_batch": 4, "pp": 4,
+    "pipeline_layout": "Et*3||t*5,m|L"})");
+  const Run plan = room.shell("$M plan spec.json --on sim:4xA100-SXM4-80GB");
+  INFO(plan.out << plan.err);
+  CHECK(plan.code == 0);
+  CHECK_THAT(plan.out, Contains("stage 0      layers 0-2, embedding\n") && Contains("stage 1      no layers\n") &&
+                           Contains("stage 2      layers 3-7, multi-token prediction\n") && Contains("stage 3      no layers, head\n") &&
+                           Contains("  simulated    "));
+}

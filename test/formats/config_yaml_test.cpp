@@ -141,6 +141,19 @@ TEST_CASE("a point is written as Megatron-Bridge's ConfigContainer, and is the s
   CHECK_THROWS_WITH(write_megatron_bridge(point_of_flags("--multi-latent-attention --qk-layernorm --normalization RMSNorm --position-embedding-type rope")), Contains("no ConfigContainer says") && Contains("a provider of its own"));
 }
 
+TEST_CASE("Megatron-Bridge's YAML: a layout as a text and as a list of lists") {
+  std::string list = "[[embedding, decoder]";
+  for (int i = 0; i < 3; ++i) list += ", [decoder]";
+  for (const auto& [layout, text] : {std::pair<std::string, std::string>{"'Et|(t|)*3L'", "Et|(t|)*3L"}, {list + ", [loss]]", "Et|(t|)*3L"}}) {
+    const Point p = point_of(import(fmt::format("language_model:\n  num_layers: 4\n  hidden_size: 64\n  num_attention_heads: 4\nmodel_parallel:\n"
+                                                "  pipeline_model_parallel_size: 5\n  pipeline_model_parallel_layout: {}\nmicro_batch_size: 1\nglobal_batch_size: 8\n"
+                                                "max_position_embeddings: 128\nseq_length: 128\nhidden_dropout: 0.0\nattention_dropout: 0.0\n", layout),
+                                    {{}, {}, {"--vocab-size 1000"}}));
+    CHECK(p.pipeline_layout == text);
+    CHECK(p.virtual_stages == 1);
+  }
+}
+
 TEST_CASE("what Megatron-Bridge's YAML has and mbench has no part for is named by its line") {
   std::string text = kBridge;
   text.replace(text.find("num_layers: 32"), 14, "num_layers: 32\n  fp32_residual_connection: true");

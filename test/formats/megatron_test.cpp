@@ -150,7 +150,6 @@ TEST_CASE("Megatron: what mbench has no part for is named with its flag, value a
   names("--fp8-format hybrid --fp8-recipe mxfp8", {"--fp8-recipe \"mxfp8\""});
   names("--num-experts 4 --moe-layer-freq '([0,1]*3)'", {"--moe-layer-freq"});
   names("--recompute-granularity selective --recompute-modules core_attn shared_experts", {"--recompute-modules"});
-  names("--pipeline-model-parallel-layout 'Et|L'", {"--pipeline-model-parallel-layout"});
   CHECK_NOTHROW(read_megatron(kArguments + "--quick-geglu", "a.sh", {.without = {"--quick-geglu"}, .variables = {}, .also = {}}));
 }
 
@@ -190,6 +189,52 @@ TEST_CASE("Megatron: biases of queries, keys and values, windows, sinks and expe
   for (std::int64_t layer = 0; layer < 4; ++layer) CHECK(second.layers_of[0].holds(layer) == (layer % 2 == 1));  // those without
   CHECK(second.layers_of[0].dense);
   CHECK(there_and_back(experts + "--moe-shared-expert-gate --moe-layer-freq '([1,0]*2)'").first == second);
+}
+
+TEST_CASE("Megatron: stages cut by hand, and ends that count as a layer, there and back") {
+  const auto stages = [](int pp, const std::string& more) { return point_of(kArguments + fmt::format("--pipeline-model-parallel-size {} ", pp) + more); };
+  const auto there_and_back = [&](const Point& p) {
+    const std::string script = write_megatron(p);
+    INFO(script);
+    const Point again = point_of(script);
+    CHECK(again.pipeline_layout == p.pipeline_layout);
+    CHECK(again.virtual_stages == p.virtual_stages);
+    CHECK(again.schedule == p.schedule);
+    return script;
+  };
+  const Point cut = stages(3, "--pipeline-model-parallel-layout 'Et*2,|(t|)*1tL'");
+  CHECK(cut.pipeline_layout == "Ett|t|tL");
+  CHECK(cut.schedule == ScheduleKind::one_f_one_b);
+  const Point chunks = stages(2, "--pipeline-model-parallel-layout \"E|(tt|)*2L\" --num-virtual-stages-per-pipeline-rank 2");
+  CHECK(chunks.pipeline_layout == "E|tt|tt|L");
+  CHECK(chunks.schedule == ScheduleKind::interleaved);
+  CHECK(chunks.virtual_stages == 2);
+  CHECK_THAT(there_and_back(chunks), Contains("--pipeline-model-parallel-layout 'E|tt|tt|L'"));
+  CHECK_THAT(error_of(kArguments + "--pipeline-model-parallel-layout 'Et|t|ttL' --pipeline-model-parallel-size 2").what(), Contains("3 stages on 2 ranks"));
+  CHECK_THAT(error_of(kArguments + "--pipeline-model-parallel-layout Etttt\\|L --pipeline-model-parallel-size 2 --account-for-loss-in-pipeline-split").what(),
+             Contains("--pipeline-model-parallel-layout with --account-for-loss-in-pipeline-split"));
+  CHECK_THAT(error_of(kArguments + "--pipeline-model-parallel-layout 'Et(t|ttL'").what(), Contains("a.sh:5") && Contains("a ( that does not close"));
+
+  // 4 layers: with an end 5, with both 6.
+  const std::string embedding = "--account-for-embedding-in-pipeline-split ", loss = "--account-for-loss-in-pipeline-split ";
+  CHECK(stages(5, embedding).pipeline_layout == "E|(t|)*3tL");
+  CHECK(stages(5, loss).pipeline_layout == "Et|(t|)*3L");
+  CHECK_THAT(there_and_back(stages(5, loss)), Contains("--pipeline-model-parallel-layout"));
+  CHECK(stages(3, embedding + loss).pipeline_layout.empty());  // as mbench makes them
+  CHECK_THAT(there_and_back(stages(3, embedding + loss)), Contains(embedding) && Contains("--account-for-loss-in-pipeline-split"));
+  CHECK(stages(1, embedding).pipeline_layout.empty());
+  CHECK_THAT(error_of(kArguments + embedding + "--pipeline-model-parallel-size 2").what(), Contains("4 layers and an end are no multiple of the 2 stages"));
+  CHECK_THAT(error_of(kArguments + embedding + loss + "--pipeline-model-parallel-size 4").what(), Contains("4 layers and both ends are no multiple of the 4 stages"));
+
+  // What Megatron makes of no flag but a layout.
+  Point uneven = stages(1, "");
+  uneven.model.layers = 23, uneven.pp = 4;
+  try {
+    write_megatron(uneven);
+    FAIL("a script whose stages Megatron would refuse");
+  } catch (const Error& e) {
+    CHECK_THAT(e.what(), Contains("need pipeline_layout Et*5|t*6|t*6|t*6L"));
+  }
 }
 
 TEST_CASE("Megatron: the vocabulary is padded as the script says") {

@@ -120,7 +120,7 @@ const std::vector<DrawnField>& drawn_fields() {
 }
 
 const std::vector<std::string>& drawn_first() {
-  static const std::vector<std::string> all = {"model", "tp", "pp", "dp", "cp", "global_batch"};
+  static const std::vector<std::string> all = {"model", "tp", "pp", "dp", "cp", "global_batch", "pipeline_layout"};
   return all;
 }
 

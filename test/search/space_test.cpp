@@ -100,6 +100,32 @@ TEST_CASE("lengths of stages and groups of micro batches are free by their names
   CHECK(groups_of(of(R"("schedule": "interleaved", "virtual_stages": 3, "micro_batch_group": [4, 5])")) == std::set<std::int64_t>{4});
 }
 
+TEST_CASE("layouts cut by hand are free by their name alone, and are stages of any number then") {
+  const auto of = [](const std::string& fields, const Abilities& can = {}, int layers = 10) {
+    Space space = space_of(fmt::format(R"({{"model": {{"preset": "gpt-bytes-3m", "layers": {}}}, "seq": 128, "global_batch": 16,
+           "tp": 1, {}}})", layers, fields));
+    space.can = can;
+    std::map<std::int64_t, std::set<std::string>> seen;
+    for (const Point& p : layouts(space)) seen[p.pp * p.virtual_stages].insert(p.pipeline_layout);
+    return seen;
+  };
+  using Texts = std::set<std::string>;
+  const auto without = of(R"("pp": "any")");
+  CHECK_FALSE(without.contains(8));
+  for (const auto& [stages, texts] : without) CHECK(texts == Texts{""});
+  const auto any = of(R"("pp": "any", "pipeline_layout": "any")");
+  CHECK(any.at(1) == Texts{""});
+  CHECK(any.at(2) == Texts{"", "Et*6|t*4L"});
+  // Layers alone, with the head as one, with both ends, and with the head as two.
+  CHECK(any.at(8) == Texts{"Et|t|t|tt|(t|)*3ttL", "Et|t|tt|t|t|tt|t|tL", "E|tt|t|tt|t|tt|t|tL", "E|tt|t|tt|tt|t|tt|L", "Et|tt|t|tt|t|tt|t|L"});
+  CHECK(of(R"("pp": 4, "schedule": "any", "pipeline_layout": "any")").contains(8));
+  // Values of a list are these and no others, as texts or as lists; one list of lists is one layout, which is given.
+  CHECK(of(R"("pp": 2, "pipeline_layout": ["Et|t*9L", [["embedding"], ["decoder", "loss"]], "Et|tL"])").at(2) == Texts{"Et|t*9L"});
+  CHECK(of(R"("pp": 2, "zero": "any", "pipeline_layout": [["embedding", "decoder", "decoder"], ["loss"]])", {}, 2).at(2) == Texts{"Ett|L"});
+  // Of a framework without layouts none is proposed.
+  for (const auto& [stages, texts] : of(R"("pp": "any", "pipeline_layout": "any")", Abilities{{{"pipeline_layout", {""}}}})) CHECK(texts == Texts{""});
+}
+
 TEST_CASE("how tokens meet experts is free by its name alone") {
   const auto ways_of = [](const std::string& fields) {
     std::set<EpCommunication> seen;

@@ -63,6 +63,54 @@ TEST_CASE("stages of other lengths at the ends come out even, or the nearest tha
   CHECK(recomputed(7) == "recompute_layers 7 of chunks with at most 6 layers, need recompute_layers 6");
 }
 
+TEST_CASE("a layout has as many stages, layers and depths as the point, or what would do is told") {
+  const auto why = [](auto change) {
+    Point p = point_of(R"({"model": {"preset": "gpt-bytes-tiny", "layers": 12}, "seq": 64, "global_batch": 8, "pp": 4})");
+    change(p);
+    const auto refusal = strategies::why_not(p);
+    if (refusal) CHECK(refusal->outcome == Outcome::infeasible);
+    return refusal ? refusal->reason : "";
+  };
+  const auto cut = [&](const char* text, std::int64_t chunks = 1, std::int64_t depths = 0, std::int64_t first = 0) {
+    return why([&](Point& p) {
+      p.pipeline_layout = text, p.virtual_stages = chunks, p.model.mtp_layers = depths, p.first_stage_layers = first;
+      if (chunks > 1) p.schedule = ScheduleKind::interleaved;
+    });
+  };
+  CHECK(cut("Et*12|||L") == "");
+  CHECK(cut("E|t*5|t*5|ttL") == "");
+  CHECK(cut("Ett|tt|tt|tt|tt|tt||L", 2) == "");
+  CHECK(cut("Et*6|t*5|t|m*2L", 1, 2) == "");
+  CHECK(cut("Et*6|t*5|tm|L", 1, 1) == "");
+  CHECK(cut("Ett|tt|tt|tt|tt|tt|m|L", 2, 1) == "");
+  CHECK(cut("Et*6|t*5|tL") == "pipeline_layout has 3 stages for pp 4, need pp 3, or pipeline_layout Ett|t*4|t*3|t*3L or \"\"");
+  CHECK(cut("Et*6|t*6|||||L", 1) ==
+        "pipeline_layout has 7 stages for pp 4, need pp 7, or pipeline_layout Ett|t*4|t*3|t*3L or \"\"");
+  CHECK(cut("Ett|tt|tt|tt|tt|tt||L") ==
+        "pipeline_layout has 8 stages for pp 4, need pp 8, pipeline_layout Ett|t*4|t*3|t*3L or \"\", or virtual_stages 2 and schedule interleaved");
+  CHECK(cut("Et*6|t*5||L") == "pipeline_layout has 11 layers of the model's 12, need layers 11, or pipeline_layout Ett|t*4|t*3|t*3L or \"\"");
+  CHECK(cut("Et*6|t*6||mL") == "pipeline_layout has 1 depths of the model's mtp_layers 0, need mtp_layers 1, or pipeline_layout Ett|t*4|t*3|t*3L or \"\"");
+  CHECK_THAT(cut("Et*6|t*6||L", 1, 1), Catch::Contains("pipeline_layout has 0 depths of the model's mtp_layers 1, need pipeline_layout Ett|t*4|t*4|ttmL or \"\", or mtp_layers 0"));
+  CHECK_THAT(cut("Et*12|||m||||L", 2, 1), Catch::Contains("multi-token prediction in chunk 0 of the 2 of stage 3, and not in the last, need pipeline_layout"));
+  CHECK(cut("Et*6|t*6||L", 1, 0, 3) == "first_stage_layers 3 with a pipeline_layout, need first_stage_layers 0 or pipeline_layout \"\"");
+  // What is recomputed is of chunks as they are.
+  const auto recomputed = [&](std::int64_t layers) {
+    return why([&](Point& p) { p.pipeline_layout = "Et*7|t*5||L", p.recompute = Recompute::full, p.recompute_layers = layers; });
+  };
+  CHECK(recomputed(7) == "");
+  CHECK(recomputed(8) == "recompute_layers 8 of chunks with at most 7 layers, need recompute_layers 7");
+  // Stages that are not said come out even, or a layout that does is told beside the nearest numbers.
+  const auto even = [&](std::int64_t layers, std::int64_t pp, std::int64_t chunks = 1) {
+    return why([&](Point& p) {
+      p.model.layers = layers, p.pp = pp, p.virtual_stages = chunks, p.global_batch = pp;
+      if (chunks > 1) p.schedule = ScheduleKind::interleaved;
+    });
+  };
+  CHECK(even(40, 14) == "");
+  CHECK(even(40, 15) == "pp 15 does not divide the 40 layers, need pp 14 or 20, or pipeline_layout Et|(t*3|)*4tt|(t*3|)*4tt|(t*3|)*3ttL");
+  CHECK_THAT(even(61, 8, 4), Catch::Contains("pp 8 x virtual_stages 4 does not divide the 61 layers") && Catch::Contains("pipeline_layout E|(tt|)*30tL"));
+}
+
 TEST_CASE("groups of micro batches have one for each stage, in the last group too") {
   const auto why = [](std::int64_t group, std::int64_t micro_batches, std::int64_t pp = 4, bool interleaved = true) {
     Point p = point_of(R"({"model": {"preset": "gpt-bytes-tiny", "layers": 16}, "seq": 64})");
@@ -92,7 +140,8 @@ TEST_CASE("lengths of stages and groups that are offered can be, and are near th
     std::map<std::string, std::size_t> count;
     for (const strategies::Choice& choice : strategies::pipeline().choices(p, 8)) {
       const std::vector<std::string> together = sweeps::split_fields(choice.field);
-      CHECK(choice.by_name == (together.front() == "micro_batch_group" || together.front() == "first_stage_layers"));
+      CHECK(choice.by_name ==
+            (together.front() == "micro_batch_group" || together.front() == "first_stage_layers" || together.front() == "pipeline_layout"));
       count[choice.field] = choice.values.size();
       for (const json& value : choice.values) {
         json fields = json(point_to_json(p));

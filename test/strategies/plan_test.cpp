@@ -202,7 +202,7 @@ TEST_CASE(
     next += chunk.layers;
   }
   CHECK(next == 61);
-  point.model.layers = 40;
+  point.model.layers = 41;
   CHECK_THROWS_AS(make_plan(point), Error);
 }
 
@@ -234,7 +234,6 @@ TEST_CASE("stages whose layers are named have them, in equal chunks, and the oth
     std::int64_t begin = 0;
     for (std::size_t i = 0; i < layers.size(); begin += layers[i++]) CHECK(begins[i] == begin);
     CHECK(begin == 8);
-    CHECK(layers == strategies::layers_of_chunks(point));
     return layers;
   };
   using Layers = std::vector<std::int64_t>;
@@ -243,6 +242,50 @@ TEST_CASE("stages whose layers are named have them, in equal chunks, and the oth
   CHECK(cut(4, 0, 5, 1) == Layers{1, 1, 1, 5});
   CHECK(cut(2, 3, 0, 1) == Layers{3, 5});
   CHECK(cut(2, 6, 2, 2) == Layers{3, 1, 3, 1});
+}
+
+TEST_CASE("a layout cut by hand is what the chunks hold, in Megatron-Core's order, and what they send each other") {
+  struct Held {
+    int stage, chunk;
+    std::string parts;
+    int receives, sends;
+    bool operator==(const Held&) const = default;
+  };
+  const auto cut = [](std::int64_t pp, std::int64_t chunks, const char* text, std::int64_t depths = 0) {
+    Point point = layout(1, pp, 1);
+    point.virtual_stages = chunks, point.pipeline_layout = text, point.model.mtp_layers = depths;
+    if (chunks > 1) point.schedule = ScheduleKind::interleaved;
+    const Plan plan = make_plan(point);
+    std::vector<Held> held(static_cast<std::size_t>(pp * chunks));
+    std::int64_t layers = 0;
+    for (const auto& stage : plan.chunks)
+      for (std::size_t c = 0; c < stage.size(); ++c) {
+        const ChunkPlan& p = stage[c];
+        const std::string parts = fmt::format("{}{}-{}{}{}{}", p.first ? "E" : "", p.first_layer, p.first_layer + p.layers, p.norm ? "n" : "",
+                                              std::string(static_cast<std::size_t>(p.depths), 'm'), p.last ? "L" : "");
+        held.at(static_cast<std::size_t>(p.position)) = {p.stage, static_cast<int>(c), parts, p.receives, p.sends};
+        layers += p.layers;
+      }
+    CHECK(layers == 8);
+    return std::pair(held, plan.stages_with_words());
+  };
+  using All = std::pair<std::vector<Held>, std::vector<int>>;
+  CHECK(cut(4, 1, "E|t*3||t*5L") == All{{{0, 0, "E0-0", 1, 1}, {1, 0, "0-3", 1, 1}, {2, 0, "3-3", 1, 1}, {3, 0, "3-8nL", 1, 1}}, {0, 3}});
+  CHECK(cut(2, 2, "Et|tt|t*3|ttL") == All{{{0, 0, "E0-1", 1, 1}, {1, 0, "1-3", 1, 1}, {0, 1, "3-6", 1, 1}, {1, 1, "6-8nL", 1, 1}}, {0, 1}});
+  // What depths read is behind the norm, which goes with the last layer; and their hidden activations go on beside the model's.
+  CHECK(cut(3, 1, "Et*3|t*5|mL", 1) == All{{{0, 0, "E0-3", 1, 1}, {1, 0, "3-8n", 1, 1}, {2, 0, "8-8mL", 1, 1}}, {0, 2}});
+  CHECK(cut(4, 1, "Et*3|t*5mm||L", 2) == All{{{0, 0, "E0-3", 1, 1}, {1, 0, "3-8nmm", 1, 3}, {2, 0, "8-8", 3, 3}, {3, 0, "8-8L", 3, 1}}, {0, 1, 3}});
+  CHECK(cut(2, 2, "Et*3|t*5|m|L", 1).second == std::vector<int>{0, 1});  // a tied head beside the first stage's table
+}
+
+TEST_CASE("layers and two more that come out even make stages of any size") {
+  Point point = layout(1, 14, 1);
+  point.model.layers = 40, point.global_batch = 14;
+  const Plan plan = make_plan(point);
+  for (int stage = 0; stage < 14; ++stage) CHECK(plan.chunks[static_cast<std::size_t>(stage)][0].layers == (stage == 0 || stage == 13 ? 2 : 3));
+  point.pp = 42;
+  CHECK(make_plan(point).chunks.front()[0].layers == 0);  // the embedding alone
+  CHECK(make_plan(point).chunks.back()[0].layers == 0);
 }
 
 TEST_CASE("recompute decides what a forward drops") {
@@ -292,7 +335,7 @@ TEST_CASE("what cannot be or is not built in is refused with its reason") {
   };
   Point uneven = layout(3, 1, 1);
   CHECK(kind_of(uneven) == ErrorKind::infeasible);
-  Point layers = layout(1, 5, 1);
+  Point layers = layout(1, 6, 1);
   CHECK(kind_of(layers) == ErrorKind::infeasible);
   Point precision = layout(1, 1, 2);
   precision.precision = Precision::fp8;

@@ -141,7 +141,8 @@ TEST_CASE("layouts that cannot be are told with what could") {
   CHECK(why([](Point& p) { p.recompute = Recompute::full, p.recompute_layers = 2, p.pp = 2; }) == "");
   CHECK(why([](Point& p) { p.model.mtp_layers = 3, p.seq = 3; }) ==
         "seq 3 has no word that mtp_layers 3 could predict, need seq 4 or mtp_layers 2");
-  CHECK(why([](Point& p) { p.pp = 3; }) == "pp 3 does not divide the 4 layers, need pp 2 or 4");
+  CHECK(why([](Point& p) { p.pp = 3; }) == "");  // 1 2 1 layers
+  CHECK(why([](Point& p) { p.pp = 5; }) == "pp 5 does not divide the 4 layers, need pp 4 or 6, or pipeline_layout E|(t|)*3tL");
   CHECK_THAT(why([](Point& p) { p.seq = 257; }), Contains("seq 257 is longer than the 256 positions"));
   CHECK(why([](Point& p) { p.micro_batch = 2, p.dp = 2, p.global_batch = 6; }) ==
         "global_batch 6 is no multiple of micro_batch 2 x dp 2, need global_batch 4 or 8");
@@ -240,7 +241,7 @@ TEST_CASE("layouts that cannot be are told with what could") {
     return why([&](Point& p) { p.model = find_preset("deepseek-v3", "test"), p.pp = pp; });
   };
   CHECK(deepseek(16) == "");
-  CHECK(deepseek(32) == "pp 32 does not divide the 61 layers, need pp 20 or 61");
+  CHECK(deepseek(32) == "pp 32 does not divide the 61 layers, need pp 21 or 61, or pipeline_layout E|(tt|)*30tL");
   CHECK_THAT(interleaved(1, 2, 4), Contains("with pp 1, need pp 2, or schedule 1f1b and virtual_stages 1"));
   CHECK_THAT(interleaved(2, 1, 4), Contains("with virtual_stages 1, need virtual_stages 2 or schedule 1f1b"));
   CHECK_THAT(interleaved(2, 2, 3),

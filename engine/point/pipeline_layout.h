@@ -1,0 +1,50 @@
+// What each stage of a pipeline holds, where a spec cuts it by hand: Megatron-Core's --pipeline-model-parallel-layout.
+//
+// A text has E for the embedding, t for a layer, m for a depth of multi-token prediction, L for the head with its loss, and | between
+// stages; t*3 and (tt|)*29 repeat, commas mean nothing: "Et*3|(tt|)*29,m|L". As a list it has a list of words for each stage:
+// embedding, decoder, mtp, loss. Stages are in the order of the layers: chunk by chunk, and within a chunk's round rank by rank.
+#pragma once
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/point/field_values.h"
+
+namespace mbench {
+
+// Of one stage; where stages have several chunks, of one of these.
+struct StageParts {
+  bool embedding = false;
+  std::int64_t layers = 0, depths = 0;
+  bool loss = false;
+  bool operator==(const StageParts&) const = default;
+};
+using PipelineLayout = std::vector<StageParts>;
+
+// So many letters and stages a layout has at most.
+inline constexpr std::size_t kMostOfLayout = 65536;
+
+// bad_input at `where` for what no model's layout is: another letter, E elsewhere than first, L elsewhere than last, a layer behind a
+// depth, depths on two stages, or more than kMostOfLayout.
+PipelineLayout parse_pipeline_layout(std::string_view text, const std::string& where);
+// The shortest text of it that these rules give: runs of three and more letters, or stages, are repeated. parse() of it gives it back.
+std::string str(const PipelineLayout& layout);
+
+std::int64_t layers_of(const PipelineLayout& layout);
+std::int64_t depths_of(const PipelineLayout& layout);
+
+// As how many layers the ends of a model count.
+struct EndsCount {
+  std::int64_t embedding = 1, loss = 1;
+};
+// Layers spread evenly over so many stages, where the ends count as layers and so does each depth; the depths are with the head.
+PipelineLayout even_layout(std::int64_t layers, std::int64_t depths, std::int64_t stages, EndsCount ends = {});
+
+// Whether a value is a layout as a list, and no list of layouts.
+bool is_layout_list(const nlohmann::ordered_json& value);
+
+FieldValues<std::string (*)(const nlohmann::json& value, const std::string& where)> pipeline_layout_values();
+
+}  // namespace mbench
