@@ -5,6 +5,7 @@
 #include "engine/base/json_reader.h"
 #include "engine/point/fields.h"
 #include "engine/point/model_changes.h"
+#include "engine/point/pipeline_layout.h"
 #include "engine/point/point_builder.h"
 
 namespace mbench::sweeps {
@@ -89,7 +90,8 @@ Assignment parse_assignment(const std::string& text, const std::string& option) 
 }
 
 void apply_set(ordered_json& spec, const Assignment& a, const std::string& where) {
-  const bool sweeps = a.value.is_array();
+  const bool one_layout = a.fields.size() == 1 && a.fields[0] == "pipeline_layout" && is_layout_list(a.value);
+  const bool sweeps = a.value.is_array() && !one_layout;
   if (a.fields.size() > 1 && !sweeps)
     fail(ErrorKind::bad_input, where, "fields that are zipped need an array, such as \"{}\"=[[1,2],[2,1]]",
          joined(a.fields));

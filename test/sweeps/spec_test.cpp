@@ -85,6 +85,11 @@ TEST_CASE("--set replaces fields wherever they stand") {
   CHECK(labels(read(folder, kZip, {"seq=[64]", "tp,pp=[[1,1],[2,1]]", "strategy=full"})) ==
         Labels{"tp=1 pp=1 seq=64", "tp=2 pp=1 seq=64"});
   CHECK(labels(read(folder, R"({"model": "gpt-bytes-tiny"})", {"dp=[1,2]"})) == Labels{"dp=1", "dp=2"});
+  // A list of lists of parts is one layout.
+  const auto layouts = [&](const char* value) { return read(folder, R"({"model": "gpt-bytes-tiny", "pp": 2})", {fmt::format("pipeline_layout={}", value)}); };
+  CHECK(layouts(R"([["embedding", "decoder"], ["loss"]])").points.at(0).point.pipeline_layout == "Et|L");
+  CHECK(layouts("Et|tL").points.at(0).point.pipeline_layout == "Et|tL");
+  CHECK(layouts(R"(["Et|tL", [["E", "t", "t"], ["L"]]])").points.at(1).point.pipeline_layout == "Ett|L");
 }
 
 TEST_CASE("--filter keeps the points with a value, however it is written") {
