@@ -12,18 +12,18 @@
 namespace mbench::search {
 namespace {
 
-struct Change {
+struct Saving {
   std::string name;
   std::function<bool(Point&)> apply;  // false where it changes nothing
 };
 
 template <class Part, class Member>
-Change set(const std::string& name, Member Part::*member, Member value) {
+Saving setting(const std::string& name, Member Part::*member, Member value) {
   return {name, [=](Point& p) { return std::exchange(p.*member, value) != value; }};
 }
 
 // The same ranks with fewer replicas: twice as many along another axis.
-Change instead_of_dp(const std::string& name, std::int64_t Point::*axis) {
+Saving instead_of_dp(const std::string& name, std::int64_t Point::*axis) {
   return {name, [=](Point& p) {
             if (p.dp % 2 != 0 || p.model.experts > 0) return false;
             p.dp /= 2;
@@ -32,22 +32,22 @@ Change instead_of_dp(const std::string& name, std::int64_t Point::*axis) {
           }};
 }
 
-std::vector<Change> changes_of(const Point& p) {
-  std::vector<Change> all = {
-      set("recompute selective", &Point::recompute, Recompute::selective),
-      set("recompute full", &Point::recompute, Recompute::full),
-      set("attention flash", &Point::attention, AttentionKind::flash),
-      set("zero 1", &Point::zero, Zero::stage_1),
-      set("zero 2", &Point::zero, Zero::stage_2),
-      set("zero 3", &Point::zero, Zero::stage_3),
-      set("offload optimizer", &Point::offload, Offload::optimizer),
+std::vector<Saving> changes_of(const Point& p) {
+  std::vector<Saving> all = {
+      setting("recompute selective", &Point::recompute, Recompute::selective),
+      setting("recompute full", &Point::recompute, Recompute::full),
+      setting("attention flash", &Point::attention, AttentionKind::flash),
+      setting("zero 1", &Point::zero, Zero::stage_1),
+      setting("zero 2", &Point::zero, Zero::stage_2),
+      setting("zero 3", &Point::zero, Zero::stage_3),
+      setting("offload optimizer", &Point::offload, Offload::optimizer),
       {"half the micro_batch", [](Point& q) { return q.micro_batch % 2 == 0 && (q.micro_batch /= 2) > 0; }},
       instead_of_dp(fmt::format("tp {} with dp {}", p.tp * 2, p.dp / 2), &Point::tp),
       instead_of_dp(fmt::format("pp {} with dp {}", p.pp * 2, p.dp / 2), &Point::pp),
       instead_of_dp(fmt::format("cp {} with dp {}", p.cp * 2, p.dp / 2), &Point::cp)};
-  if (p.tp > 1) all.push_back(set("sequence_parallel true", &Point::sequence_parallel, true));
+  if (p.tp > 1) all.push_back(setting("sequence_parallel true", &Point::sequence_parallel, true));
   // Where more is dropped or split already, less of it is no way to memory.
-  std::erase_if(all, [&](const Change& c) {
+  std::erase_if(all, [&](const Saving& c) {
     if (c.name == "recompute selective") return p.recompute != Recompute::none;
     return c.name.starts_with("zero ") && static_cast<int>(p.zero) >= c.name.back() - '0';
   });
@@ -67,7 +67,7 @@ std::vector<LessMemory> less_memory(const Point& point, std::optional<double> no
   const double now = counted_mib(point);
   const std::string lacks = lacking(framework_of(point.framework)->can, point);
   std::vector<LessMemory> all;
-  for (const Change& change : changes_of(point)) {
+  for (const Saving& change : changes_of(point)) {
     Point other = point;
     if (!change.apply(other) || other.micro_batches() < 1 || other.global_batch % (other.micro_batch * other.dp) != 0) continue;
     if (!strategies::can_be(other) || lacking(framework_of(point.framework)->can, other) != lacks) continue;
