@@ -94,7 +94,7 @@ TEST_CASE("a search leaves a margin of memory: the framework's, or the one that 
   INFO(plain.out << plain.err);
   CHECK_THAT(plain.out, Contains("No framework was named") && Contains("--set framework=megatron-core") && !Contains("margin:"));
   const Run megatron = search("--set framework=megatron-core");
-  CHECK_THAT(megatron.out, !Contains("No framework was named") && Contains("left as a margin: 5 % for fragments of megatron-core's allocator; --memory-margin changes it"));
+  CHECK_THAT(megatron.out, !Contains("No framework was named") && Contains("left as a margin: 3 % for fragments of megatron-core's allocator; --memory-margin changes it"));
   const auto best = [&] { return read_result_file(room / "o/results.json").points.at(0); };
   const double held = *best().reserved_memory_mib;
   // A margin that leaves less than the best one took: another is the best, and it keeps the margin.
