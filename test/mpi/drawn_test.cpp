@@ -125,7 +125,9 @@ struct Forecast {
 };
 
 Forecast forecast(Point point, const Machine& machine, const std::string& framework_name) {
-  const Plan plan = plan_on(find_framework(framework_name, "test"), point);
+  Framework framework = find_framework(framework_name, "test");
+  framework.memory.caching = false;  // of the allocator that the ranks have
+  const Plan plan = plan_on(framework, point);
   const std::uint64_t libraries = library_memory(plan);
   sim::Recordings recordings;
   SimulateOptions options;
