@@ -24,11 +24,12 @@ struct Fullest {
   const sim::RankClasses::Class* ranks = nullptr;
 };
 
-Fullest fullest_of(const Point& point, const Plan& plan, Simulator& simulator) {
+Fullest fullest_of(const Point& point, const Plan& plan, Simulator& simulator, std::string_view option) {
   const int devices_per_node = point.simulated() ? simulator.machine_of(point).node.devices : 0;
   auto recording = sim::record(plan, devices_per_node, nullptr, nullptr);
   if (!recording)
-    fail(ErrorKind::unsupported, "--memory", "a step of this layout has no recording, got deferred gradients or another step that is run as a whole");
+    fail(ErrorKind::unsupported, option, "the tensors of this step are not recorded{}",
+         plan.deferred_products > 0 ? ", got weight gradients that are deferred, need defer_embedding_wgrad false" : "");
   Fullest fullest{std::move(*recording)};
   const auto peaks = sim::count_memory(plan, fullest.recording);
   const auto most = std::max_element(peaks.begin(), peaks.end(), [](const MemoryUse& a, const MemoryUse& b) { return a.total < b.total; });
@@ -76,7 +77,7 @@ std::string table_of(const std::vector<search::LessMemory>& changes, bool simula
 }  // namespace
 
 std::string memory_by_tensor(const Point& point, const Plan& plan, Simulator& simulator) {
-  const Fullest fullest = fullest_of(point, plan, simulator);
+  const Fullest fullest = fullest_of(point, plan, simulator, "--memory");
   const auto caching = sim::caching_of(plan, point.env);
   std::string text = table_of(sim::peak_by_tensor(plan, fullest.recording, *fullest.ranks, caching), *fullest.ranks, library_memory(plan));
   std::optional<double> now_ms;
@@ -95,7 +96,7 @@ std::string memory_by_tensor(const Point& point, const Plan& plan, Simulator& si
 }
 
 std::string write_memory_snapshot(const std::string& path, const Point& point, const Plan& plan, Simulator& simulator) {
-  const Fullest fullest = fullest_of(point, plan, simulator);
+  const Fullest fullest = fullest_of(point, plan, simulator, "--memory-snapshot");
   const nlohmann::json snapshot = sim::memory_snapshot(plan, fullest.recording, *fullest.ranks, sim::caching_of(plan, point.env));
   write_file_atomically(path, path.ends_with(".json") ? snapshot.dump() : to_pickle(snapshot));
   std::size_t reserved = 0;

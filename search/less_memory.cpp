@@ -6,7 +6,6 @@
 #include "engine/base/error.h"
 #include "engine/point/abilities.h"
 #include "engine/sim/counting.h"
-#include "engine/sim/replay_memory.h"
 #include "strategies/strategies.h"
 
 namespace mbench::search {

@@ -78,7 +78,11 @@ void read_allocator(const json& value, const std::string& where, FrameworkMemory
   if (name != "pytorch" && name != "mbench")
     fail(ErrorKind::bad_input, reader.path("value"), "got {}, need \"pytorch\" or \"mbench\"", name);
   memory.caching = name == "pytorch";
-  if (const json* settings = reader.find("settings")) memory.caching_settings = read_string(*settings, reader.path("settings"));
+  if (const json* settings = reader.find("settings")) {
+    if (!memory.caching)
+      fail(ErrorKind::bad_input, reader.path("settings"), "are of PyTorch's allocator, got the value \"mbench\", need \"pytorch\" or no settings");
+    memory.caching_settings = read_string(*settings, reader.path("settings"));
+  }
   read_string(reader.require("source", "where that stands"), reader.path("source"));
   reader.refuse_unknown();
 }

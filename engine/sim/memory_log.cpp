@@ -27,21 +27,19 @@ class AtPeak final : public MemoryListener {
   // `at`: the number of that block; none: it is to be found.
   explicit AtPeak(std::optional<std::size_t> at) : at_(at) {}
 
-  void step(int) override { in_steps_ = true; }
+  void step(int) override {}
   void taken(std::size_t block, std::size_t bytes, Category category, const TensorName& name, const Action* action) override {
     if (ended_) return;
     total_ += bytes;
     ++taken_;
-    if (at_) live_[block] = {bytes, category, &name, action ? std::optional(*action) : std::nullopt};
-    if (!at_) sizes_[block] = bytes;
+    live_[block] = {bytes, category, &name, action ? std::optional(*action) : std::nullopt};
     if (total_ > most_) most_ = total_, peak_ = taken_, during_ = action ? phase_name(*action) : "";
     ended_ = at_ == taken_;
   }
   void given(std::size_t block) override {
     if (ended_) return;
-    const auto size = at_ ? live_.at(block).bytes : sizes_.at(block);
-    total_ -= size;
-    at_ ? live_.erase(block) : sizes_.erase(block);
+    total_ -= live_.at(block).bytes;
+    live_.erase(block);
   }
 
   std::size_t peak() const { return peak_; }  // the number of that block
@@ -51,11 +49,10 @@ class AtPeak final : public MemoryListener {
 
  private:
   std::optional<std::size_t> at_;
-  bool in_steps_ = false, ended_ = false;
+  bool ended_ = false;
   std::size_t total_ = 0, most_ = 0, taken_ = 0, peak_ = 0;
   std::string during_;
   std::unordered_map<std::size_t, Live> live_;
-  std::unordered_map<std::size_t, std::size_t> sizes_;
 };
 
 // Calls run(memory) with a memory of the kind that the framework has.

@@ -5,8 +5,8 @@
 // the engine runs the first and the last micro batch of a step, once for classes that hold the same, and what it would
 // do to clocks and allocator is recorded (recorder.h). The recording is replayed in the order of each stage's schedule:
 // the clocks by the same arithmetic (replay.h), the allocator block by block by its own policy (replay_memory.h).
-// Results are the same bits as those of running every op. That is done where a recording has no word for what a step does, as
-// where gradients of weights are deferred.
+// Results are the bits of running every op, but for what PyTorch's allocator reserves, which takes more steps to say. Every op is run
+// where a recording has no word for what a step does, as where gradients of weights are deferred.
 //
 // What a step costs follows from its Plan. Of the point stand here alone what a row says of it, how much memory it may take and its
 // environment.
