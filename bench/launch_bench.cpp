@@ -56,8 +56,8 @@ double time_batch(Enqueue&& enqueue) {
 
 // A product is held against a bare product, every other op against an empty kernel.
 nlohmann::ordered_json measure(Device& device, RawLaunches* raw, const test::Case& c, int batches) {
-  const bool product = c.name == ops::Matmul::name;
-  const auto bare = [&] { product ? raw->product() : raw->kernel(); };
+  const bool gemm = c.name == ops::Matmul::name;
+  const auto bare = [&] { gemm ? raw->gemm() : raw->kernel(); };
   test::Tensors tensors(device, {0, 0, false});
   const auto op = c.make(tensors);
   std::vector<double> own, floor, difference;
@@ -75,7 +75,7 @@ nlohmann::ordered_json measure(Device& device, RawLaunches* raw, const test::Cas
     difference.push_back(engine - least);
   }
   nlohmann::ordered_json json{{"name", c.name}, {"kernels", c.kernels}, {"ns", median(own)}};
-  json["raw"] = product ? "cublasLtMatmul" : "empty kernel";
+  json["raw"] = gemm ? "cublasLtMatmul" : "empty kernel";
   json["raw_ns"] = raw ? nlohmann::ordered_json(median(floor)) : nullptr;
   json["overhead_ns"] = raw ? nlohmann::ordered_json(median(difference)) : nullptr;
   return json;

@@ -28,9 +28,9 @@ double median(std::vector<double> v) {
   return v[v.size() / 2];
 }
 
-class Products {
+class Gemms {
  public:
-  Products(Device& device, std::int64_t rows_each) : device_(device), rows_(rows_each) {
+  Gemms(Device& device, std::int64_t rows_each) : device_(device), rows_(rows_each) {
     x_ = make({kExperts * rows_, kIn});
     y_ = make({kExperts * rows_, kOut});
     w_ = make({kExperts, kOut, kIn});
@@ -57,9 +57,9 @@ class Products {
     });
   }
   double uneven() {
-    using Product = ops::GroupedMatmul::Product;
+    using Gemm = ops::GroupedMatmul::Gemm;
     return timed([&] {
-      for (const Product p : {Product::forward, Product::input_gradient, Product::weight_gradient})
+      for (const Gemm p : {Gemm::forward, Gemm::input_gradient, Gemm::weight_gradient})
         run(device_, ops::GroupedMatmul{p, x_, w_, y_, offsets_});
     });
   }
@@ -84,15 +84,15 @@ class Products {
 
 void experts(benchmark::State& state) {
   const auto device = open_device("cpu", 0);
-  Products products(*device, state.range(0));
+  Gemms gemms(*device, state.range(0));
   for (auto _ : state) {
     std::vector<double> one, equal, uneven;
     for (int round = 0; round <= kRounds; ++round) {
-      const double a = products.one(), b = products.equal(), c = products.uneven();
+      const double a = gemms.one(), b = gemms.equal(), c = gemms.uneven();
       if (round == 0) continue;  // warms up
       one.push_back(a), equal.push_back(b), uneven.push_back(c);
     }
-    state.counters["gflops_of_one"] = products.flops() / median(one) * 1e-9;
+    state.counters["gflops_of_one"] = gemms.flops() / median(one) * 1e-9;
     state.counters["ratio_equal"] = median(one) / median(equal);
     state.counters["ratio_uneven"] = median(one) / median(uneven);
   }

@@ -50,10 +50,10 @@ std::string output_of(const std::string& command) {
 StepTime ours_apart(const Point& p) {
   const std::string own = std::filesystem::read_symlink("/proc/self/exe").string();
   const std::string text = output_of(fmt::format("'{}' --step='{}'", own, point_to_json(p).dump()));
-  const auto told = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!told.is_array())
+  const auto reported = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!reported.is_array())
     fail(ErrorKind::bad_input, "peer", "a step of {}, got \"{}\", need its times", p.model.name, text);
-  return {told.at(0), told.at(1)};
+  return {reported.at(0), reported.at(1)};
 }
 
 StepTime peer(const std::string& python, const Point& p, const std::string& recipe,
@@ -68,11 +68,11 @@ StepTime peer(const std::string& python, const Point& p, const std::string& reci
       m.family == "llama" ? fmt::format(" --kv-heads {}", m.kv_heads == 0 ? m.heads : m.kv_heads) : "",
       m.vocab, p.seq, p.micro_batch, p.dp, p.dropout, p.iterations, recipe, compile);
   const std::string text = output_of(command);
-  const auto told = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (told.is_discarded() || told.at("points").at(0).at("outcome") != "ok")
+  const auto reported = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (reported.is_discarded() || reported.at("points").at(0).at("outcome") != "ok")
     fail(ErrorKind::bad_input, "peer", "a step in PyTorch, got \"{}\" from {}, need a row that is ok", text,
          command);
-  const auto& point = told.at("points").at(0);
+  const auto& point = reported.at("points").at(0);
   return {point.at("iteration_ms").at("median").get<double>(), point.at("cpu_ms").get<double>()};
 }
 

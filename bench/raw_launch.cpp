@@ -66,7 +66,7 @@ class CudaLaunches final : public RawLaunches {
   void kernel() override {
     need(cudaLaunchKernel(kernel_, dim3(1), dim3(1), nullptr, 0, stream_), "cudaLaunchKernel");
   }
-  void product() override {
+  void gemm() override {
     constexpr float one = 1, zero = 0;
     need(cublasLtMatmul(handle_, product_, &one, matrices_[0], layout_, matrices_[1], layout_, &zero,
                         matrices_[2], layout_, matrices_[2], layout_, &algorithm_, workspace_, kWorkspace,

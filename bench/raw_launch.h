@@ -12,7 +12,7 @@ class RawLaunches {
   // Enqueues a kernel of one thread that does nothing.
   virtual void kernel() = 0;
   // Enqueues one bf16 product of square matrices by cuBLASLt, its plan made beforehand.
-  virtual void product() = 0;
+  virtual void gemm() = 0;
   // Until all of it has run.
   virtual void wait() = 0;
 };

@@ -57,14 +57,14 @@ class LayerProducts {
       if (w.meets != Meets::every_token) continue;
       const std::int64_t out = w.shape[0] / (w.role == Role::column ? p.tp : 1),
                          in = w.shape[1] / (w.role == Role::row ? p.tp : 1);
-      products_.push_back({make({rows, in}), make({out, in}), make({rows, out})});
+      gemms_.push_back({make({rows, in}), make({out, in}), make({rows, out})});
       flops_ += 6.0 * static_cast<double>(rows * in * out);
     }
   }
   // FLOP/s of one round.
   double run_once() {
     double seconds = 0;
-    for (const auto& [x, w, y] : products_) {
+    for (const auto& [x, w, y] : gemms_) {
       const double start = now();
       run(device_, ops::Matmul{ops::Matrix(x), ops::Matrix(w).t(), ops::Matrix(y)});
       run(device_, ops::Matmul{ops::Matrix(y), ops::Matrix(w), ops::Matrix(x)});
@@ -77,7 +77,7 @@ class LayerProducts {
   }
 
  private:
-  struct Product {
+  struct Gemm {
     Tensor x, w, y;
   };
   Tensor make(const Shape& shape) {
@@ -87,7 +87,7 @@ class LayerProducts {
   }
   Device& device_;
   DType type_;
-  std::vector<Product> products_;
+  std::vector<Gemm> gemms_;
   double flops_ = 0;
 };
 
@@ -110,17 +110,17 @@ void step(benchmark::State& state, const char* model, AttentionKind attention, P
   const auto device = open_device("cpu", 0);
   const auto data = open_data(p.data, p.model.vocab, p.seq, p.seed);
   Trainer trainer(plan, *device, world, data.get());
-  LayerProducts products(*device, p, plan.precision.model);
+  LayerProducts gemms(*device, p, plan.precision.model);
   trainer.step();
   std::vector<double> steps, rates, ratios;
   for (auto _ : state) {
-    products.run_once();
-    const double before = products.run_once();
+    gemms.run_once();
+    const double before = gemms.run_once();
     trainer.all_ranks().barrier();
     const double start = now();
     trainer.step();
     const double seconds = trainer.all_ranks().host_max(now() - start);
-    const double rate = (before + products.run_once()) / 2;
+    const double rate = (before + gemms.run_once()) / 2;
     const double step_rate = model_flops(p) / static_cast<double>(world.size()) / seconds;
     steps.push_back(step_rate);
     rates.push_back(rate);

@@ -54,22 +54,22 @@ class Ranks {
     Figure f;
     f.what = what, f.scope = "rank", f.unit = unit, f.rate = rate;
     int rank = 0;
-    for (const Told& told : gather_all(all_, mine)) f.of.push_back({{rank++}, told.value, told.seconds, told.wrong});
+    for (const Told& reported : gather_all(all_, mine)) f.of.push_back({{rank++}, reported.value, reported.seconds, reported.wrong});
     return f;
   }
 
-  Figure product(DType dtype) {
+  Figure gemm(DType dtype) {
     // Large enough that packing, threads and waves cost little.
     const std::int64_t n = device_.immediate() ? 1024 : 8192;
     const Tensor a = drawn({n, n}, dtype, 1), b = drawn({n, n}, dtype, 2), c = filled({n, n}, dtype, 0);
-    const ops::Matmul product{ops::Matrix(a), ops::Matrix(b), ops::Matrix(c)};
+    const ops::Matmul gemm{ops::Matrix(a), ops::Matrix(b), ops::Matrix(c)};
     if (!device_.immediate())
-      for (const double begin = device_.synchronize(); device_.synchronize() - begin < kSettling;) run(device_, product);
-    const double seconds = seconds_of(1, [&] { run(device_, product); });
+      for (const double begin = device_.synchronize(); device_.synchronize() - begin < kSettling;) run(device_, gemm);
+    const double seconds = seconds_of(1, [&] { run(device_, gemm); });
     for (const Tensor& operand : {a, b}) run(device_, ops::Fill{operand, 0.5f});  // of these the result is known
-    run(device_, product);
+    run(device_, gemm);
     return figure(fmt::format("{} product", name_of(dtype)), "TFLOP/s", true,
-                  {product.cost().flops / seconds * 1e-12, seconds, wrong_of(c, 0.25f * static_cast<float>(n))});
+                  {gemm.cost().flops / seconds * 1e-12, seconds, wrong_of(c, 0.25f * static_cast<float>(n))});
   }
 
   Figure memory() {
@@ -129,13 +129,13 @@ Told timed(const Collective& collective, std::int64_t bytes, Device& device, Gro
   constexpr int kSamples = 7;
   constexpr double kSample = 2e-3;  // seconds at least, by calls one after the other
   constexpr int kMostCalls = 50;
-  Told told;
+  Told reported;
   std::vector<double> samples;
   Buffers buffers;
   int calls = 1;
   if (mine) {
     buffers = make_buffers(device, bytes / 4, DType::f32, mine->size());
-    told.wrong = wrong_elements(collective, *mine, device, buffers);
+    reported.wrong = wrong_elements(collective, *mine, device, buffers);
   }
   const auto sample = [&] {
     all.barrier();
@@ -151,11 +151,11 @@ Told timed(const Collective& collective, std::int64_t bytes, Device& device, Gro
   const double first = sample();
   if (mine) calls = std::clamp(static_cast<int>(kSample / std::max(first, 1e-9)), 1, kMostCalls);
   for (int i = 0; i < kSamples; ++i) samples.push_back(sample());
-  if (!mine) return told;
-  told.wrong += wrong_elements(collective, *mine, device, buffers);
-  told.seconds = median(std::move(samples));
-  told.value = collective.factor(mine->size()) * static_cast<double>(bytes) / told.seconds * 1e-9;
-  return told;
+  if (!mine) return reported;
+  reported.wrong += wrong_elements(collective, *mine, device, buffers);
+  reported.seconds = median(std::move(samples));
+  reported.value = collective.factor(mine->size()) * static_cast<double>(bytes) / reported.seconds * 1e-9;
+  return reported;
 }
 
 // The multiple of each group's size that f32 elements of about so many bytes are.
@@ -216,7 +216,7 @@ std::vector<Figure> measure(Device& device, World& world, const std::vector<Scop
   Ranks ranks(device, *all, options.seconds);
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
     tell(fmt::format("{} products", name_of(dtype)));
-    figures.push_back(ranks.product(dtype));
+    figures.push_back(ranks.gemm(dtype));
   }
   tell("memory");
   figures.push_back(ranks.memory());
@@ -232,11 +232,11 @@ std::vector<Figure> measure(Device& device, World& world, const std::vector<Scop
         Figure f;
         f.what = collective.name, f.scope = scope.name, f.unit = "GB/s", f.bytes = fitting(size, scope);
         f.judged = size == options.sizes.back();
-        const std::vector<Told> told = gather_all(*all, timed(collective, f.bytes, device, *all, mine.get()));
+        const std::vector<Told> reported = gather_all(*all, timed(collective, f.bytes, device, *all, mine.get()));
         for (const auto& group : scope.groups) {
-          const Told& first = told[static_cast<std::size_t>(group.front())];
+          const Told& first = reported[static_cast<std::size_t>(group.front())];
           Measured m{group, first.value, first.seconds, 0};
-          for (const int rank : group) m.wrong += told[static_cast<std::size_t>(rank)].wrong;
+          for (const int rank : group) m.wrong += reported[static_cast<std::size_t>(rank)].wrong;
           f.of.push_back(std::move(m));
         }
         figures.push_back(std::move(f));

@@ -13,7 +13,7 @@
 #include "engine/base/machine_memory.h"
 #include "cli/launch.h"
 #include "cli/seconds.h"
-#include "cli/told_by_ranks.h"
+#include "cli/reported_by_ranks.h"
 #include "engine/base/atomic_file.h"
 #include "engine/base/json_reader.h"
 #include "engine/platform/calibrate.h"
@@ -39,7 +39,7 @@ struct Options {
   std::string file = "machine.json", device, end_with;
   int ranks = 0;
   double timeout = 1200;
-  bool quick = false, told = false;
+  bool quick = false, reported = false;
   LaunchOptions launch;
 };
 
@@ -74,7 +74,7 @@ Part measure_with(int ranks, const Options& options, const sweeps::Launcher& lau
   job.timeout_s = options.timeout;
   job.interrupt = &interrupt;
   job.if_interrupted = kInterrupted;
-  const ordered_json all = told_by_ranks(job, launcher);
+  const ordered_json all = reported_by_ranks(job, launcher);
   return {sim::measured_from_json(nlohmann::json(all.at("measured")), "mbench calibrate"), all.at("host_speed").get<double>()};
 }
 
@@ -164,11 +164,11 @@ void add_calibrate(CLI::App& app, Exit& exit) {
   command->add_option("--timeout", options->timeout, "End the ranks of a measurement after so many seconds; default 1200")
       ->type_name("SECONDS")
       ->check(seconds_between(0.001, 1e9));
-  command->add_flag("--told", options->told, "")->group("");  // of the ranks that it starts
+  command->add_flag("--told", options->reported, "")->group("");  // of the ranks that it starts
   command->add_option("--end-with", options->end_with, "")->group("");
   options->launch.add_to(*command);
   command->callback([options, &exit] {
-    if (options->told)
+    if (options->reported)
       measure(*options);
     else
       exit.code = calibrate(*options);

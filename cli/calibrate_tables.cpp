@@ -121,7 +121,7 @@ void measure_ops(Job& job, Precision precision, bool quick, sim::RankTables& tab
 
 // Rates of products whose weights, or their gradients, lie one after the other, as those of a model's layers do: what is in the
 // core's own cache is what the step has just made.
-void measure_products(Device& device, Group& everyone, DType dtype, const std::vector<double>& sizes, sim::RankTables& tables) {
+void measure_gemms(Device& device, Group& everyone, DType dtype, const std::vector<double>& sizes, sim::RankTables& tables) {
   const auto largest = static_cast<std::int64_t>(sizes.back());
   const std::int64_t pool = std::max(largest * largest, std::int64_t{4} << 20);
   const auto filled = [&](std::int64_t n, DType type) {
@@ -131,36 +131,36 @@ void measure_products(Device& device, Group& everyone, DType dtype, const std::v
   };
   const Tensor left = filled(largest * largest, dtype), right = filled(pool, dtype), out = filled(largest * largest, dtype),
                gradients = filled(pool, DType::f32);
-  for (const sim::ProductForm form : {sim::ProductForm::nn, sim::ProductForm::nt, sim::ProductForm::tn}) {
-    sim::ProductGrid grid{sizes, sizes, sizes, {}};
+  for (const sim::GemmForm form : {sim::GemmForm::nn, sim::GemmForm::nt, sim::GemmForm::tn}) {
+    sim::GemmGrid grid{sizes, sizes, sizes, {}};
     for (const double dm : sizes)
       for (const double dn : sizes)
         for (const double dk : sizes) {
           const auto m = static_cast<std::int64_t>(dm), n = static_cast<std::int64_t>(dn), k = static_cast<std::int64_t>(dk);
-          const bool weight_gradient = form == sim::ProductForm::tn;
+          const bool weight_gradient = form == sim::GemmForm::tn;
           const auto place = [&](std::int64_t i, std::int64_t elements) { return i % (pool / elements) * elements; };
-          const auto product = [&](std::int64_t i) {
+          const auto gemm = [&](std::int64_t i) {
             using ops::Matrix;
             if (weight_gradient)
               return ops::Matmul{Matrix(left, k, m, m).t(), Matrix(right, k, n, n), Matrix(gradients, m, n, n, place(i, m * n)), 1, 1, 1};
-            const Matrix b = form == sim::ProductForm::nt ? Matrix(right, n, k, k, place(i, n * k)).t()
+            const Matrix b = form == sim::GemmForm::nt ? Matrix(right, n, k, k, place(i, n * k)).t()
                                                           : Matrix(right, k, n, n, place(i, n * k));
             return ops::Matmul{Matrix(left, m, k, k), b, Matrix(out, m, n, n)};
           };
           everyone.barrier();
-          run(device, product(0));
+          run(device, gemm(0));
           std::vector<double> seconds;
           double now = device.synchronize();
           const double begin = now;
           for (std::int64_t i = 1; i < 64 && (i <= 3 || now - begin < 1e-3); ++i) {
-            run(device, product(i));
+            run(device, gemm(i));
             const double after = device.synchronize();
             seconds.push_back(after - now);
             now = after;
           }
           grid.rate.push_back(2 * dm * dn * dk / median(seconds));
         }
-    tables.products[{form, dtype}] = std::move(grid);
+    tables.gemms[{form, dtype}] = std::move(grid);
   }
 }
 
@@ -238,7 +238,7 @@ MeasuredTables measure_tables(Job& job, const TablesOptions& options) {
                                                           : std::vector<double>{16, 32, 64, 128, 256, 512, 1024}
                                           : options.quick ? std::vector<double>{64, 512, 2048}
                                                           : std::vector<double>{64, 256, 512, 1024, 2048, 4096, 8192};
-    for (const DType dtype : {DType::f32, DType::bf16}) measure_products(*device, *everyone, dtype, sizes, tables);
+    for (const DType dtype : {DType::f32, DType::bf16}) measure_gemms(*device, *everyone, dtype, sizes, tables);
     // Groups of 2, 4 and so on: all ranks are in one, and all of them talk at once.
     for (int k = 2; k <= world.size(); k *= 2) {
       if (world.size() % k != 0) continue;

@@ -16,7 +16,7 @@
 #include "cli/hosts.h"
 #include "cli/launch.h"
 #include "cli/seconds.h"
-#include "cli/told_by_ranks.h"
+#include "cli/reported_by_ranks.h"
 #include "engine/base/atomic_file.h"
 #include "engine/base/json_reader.h"
 #include "engine/base/text.h"
@@ -46,7 +46,7 @@ struct Options {
   std::vector<std::string> meshes;
   int ranks = 0;
   double timeout = 600;
-  bool told = false, quiet = false;
+  bool reported = false, quiet = false;
   LaunchOptions launch;
 };
 
@@ -134,7 +134,7 @@ health::Health check_here(const Options& options, Job& job) {
   World& world = job.world_of(*device);
   health::MeasureOptions measure;
   measure.sizes = health::sizes_up_to(largest_of(options));
-  if (!options.quiet && !options.told)
+  if (!options.quiet && !options.reported)
     measure.progress = [](const std::string& what) { fmt::print(stderr, "check: {}\n", what); };
   health.figures = health::measure(*device, world, health::scopes_of(world.size(), meshes), measure);
   return health;
@@ -161,7 +161,7 @@ int run_as_rank(const Options& options) {
   try {
     const health::Health health = check_here(options, *job);
     if (!first) return Exit::kDone;
-    if (!options.told) return report(options, health);
+    if (!options.reported) return report(options, health);
     tell_as_rank(health::to_json(health, 1));
     return Exit::kDone;
   } catch (const Error& e) {
@@ -206,10 +206,10 @@ health::Health check_ranks(const CheckRequest& request, const sweeps::Launcher& 
   job.ranks = request.ranks;
   job.timeout_s = request.timeout_s;
   job.interrupt = interrupt;
-  health::Health told = health::health_from_json(nlohmann::json(told_by_ranks(job, launcher)), "mbench check: $.told");
-  if (told.devices.size() == static_cast<std::size_t>(request.ranks)) return told;
+  health::Health reported = health::health_from_json(nlohmann::json(reported_by_ranks(job, launcher)), "mbench check: $.told");
+  if (reported.devices.size() == static_cast<std::size_t>(request.ranks)) return reported;
   fail(ErrorKind::launch_failed, launcher.program,
-       "starts jobs of {} ranks, need one of {}: it is another MPI's, or speaks another PMI than this program", told.devices.size(),
+       "starts jobs of {} ranks, need one of {}: it is another MPI's, or speaks another PMI than this program", reported.devices.size(),
        request.ranks);
 }
 
@@ -283,7 +283,7 @@ void add_check(CLI::App& app, Exit& exit) {
       ->type_name("SECONDS")
       ->check(seconds_between(0.001, 1e9));
   command->add_flag("--quiet", options->quiet, "No progress");
-  command->add_flag("--told", options->told, "A line of JSON, for the program that started the ranks")->group("");
+  command->add_flag("--told", options->reported, "A line of JSON, for the program that started the ranks")->group("");
   command->add_option("--end-with", options->end_with, "")->group("");  // as of run
   options->launch.add_to(*command);
   command->callback([options, &exit] { exit.code = run(*options); });

@@ -12,7 +12,7 @@ namespace mbench::cli {
 namespace {
 
 [[maybe_unused]] void say(const char* text) {
-  [[maybe_unused]] const ssize_t told = ::write(STDERR_FILENO, text, std::strlen(text));
+  [[maybe_unused]] const ssize_t reported = ::write(STDERR_FILENO, text, std::strlen(text));
 }
 
 #if defined(__x86_64__)

@@ -32,7 +32,7 @@ void say(const nlohmann::ordered_json& alive) {
   pollfd fd = {STDERR_FILENO, POLLOUT, 0};
   if (::poll(&fd, 1, 0) <= 0 || !(fd.revents & POLLOUT)) return;
   const std::string line = nlohmann::ordered_json{{"alive", alive}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-  [[maybe_unused]] const ssize_t told = ::write(STDERR_FILENO, line.data(), line.size());
+  [[maybe_unused]] const ssize_t reported = ::write(STDERR_FILENO, line.data(), line.size());
 }
 
 }  // namespace

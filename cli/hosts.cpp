@@ -71,7 +71,7 @@ void run(Options options) {
   const JobHosts all = gather_hosts(*job, options.device);
   if (job->world().rank() != 0) return;
   if (options.json)
-    fmt::print("{}\n", told_hosts(all, options.device).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n", reported_hosts(all, options.device).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   else
     print_table(all);
 }
@@ -93,7 +93,7 @@ JobHosts gather_hosts(Job& job, const std::string& device) {
   return all;
 }
 
-nlohmann::ordered_json told_hosts(const JobHosts& all, const std::string& device) {
+nlohmann::ordered_json reported_hosts(const JobHosts& all, const std::string& device) {
   return {{"hosts", hosts_to_json(all.hosts)}, {"variables", all.variables}, {"environment", describe_environment(device)}};
 }
 

@@ -19,7 +19,7 @@ JobHosts gather_hosts(Job& job, const std::string& device);
 
 // The line by which `mbench run` and `mbench hosts` tell them to a sweep, with the environment of rank 0:
 //   {"hosts": [...], "variables": {...}, "environment": {...}}
-nlohmann::ordered_json told_hosts(const JobHosts& hosts, const std::string& device);
+nlohmann::ordered_json reported_hosts(const JobHosts& hosts, const std::string& device);
 
 // launch_failed if a host has another number of ranks than was asked for (0: any will do).
 void check_ranks_per_node(const std::vector<Host>& hosts, std::int64_t asked);

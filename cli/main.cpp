@@ -116,9 +116,9 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    std::ostringstream told;  // with what was typed in it
-    const bool done = app.exit(e, std::cout, told) == 0;
-    std::cerr << printable(told.str());
+    std::ostringstream reported;  // with what was typed in it
+    const bool done = app.exit(e, std::cout, reported) == 0;
+    std::cerr << printable(reported.str());
     return done ? Exit::kDone : Exit::kBadInput;
   } catch (const Error& e) {
     complain(e.what());

@@ -83,7 +83,7 @@ Measured measure_best(const search::Space& space, const search::SearchEnd& end, 
   runner.program = this_program();
   runner.out = out;
   runner.launcher = find_launcher(LaunchOptions{});
-  std::optional<sweeps::ToldHosts> hosts;
+  std::optional<sweeps::ReportedHosts> hosts;
   if (runner.launcher.allocated) {
     hosts = sweeps::probe_hosts(runner.launcher, runner.program, options.device);
     runner.launcher = sweeps::on_hosts(runner.launcher, hosts->hosts);

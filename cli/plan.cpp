@@ -45,7 +45,7 @@ void print_weight(const Plan& plan, const WeightSpec& w) {
   std::string text = fmt::format("    {:<26} {:<14} {:<11}", w.name, shape, name_of(w.role));
   if (w.shape.rank() > 1) {
     const Transition in = Transition::between(linear.input, linear.consumed, plan.mesh);
-    const Transition out = Transition::between(linear.product, linear.output, plan.mesh);
+    const Transition out = Transition::between(linear.gemm, linear.output, plan.mesh);
     text += fmt::format(" {:<13} forward {} / {}, backward {} / {}", str(linear.weight, plan.mesh),
                         str(in.forward), str(out.forward), str(out.backward), str(in.backward));
   }
@@ -62,7 +62,7 @@ std::string kept(const Plan& plan) {
   if (dropped == Recompute::full) return "layer inputs only (full recompute)" + where;
   if (dropped == Recompute::selective)
     return "everything but the attention core (selective recompute)" + where;
-  if (dropped.regions.has(Region::alternate_products))
+  if (dropped.regions.has(Region::alternate_gemms))
     return "layer inputs, what attention gives and every second product" + where;
   return fmt::format("everything but {}{}", name_of(dropped), where);
 }
@@ -105,9 +105,9 @@ void print_layout(const Point& p, const Plan& plan) {
   fmt::print("  batch        {} samples = {} micro batches of {} x dp {}\n", p.global_batch,
              p.micro_batches(), p.micro_batch, p.dp);
   fmt::print("  keeps        {}, {} attention, framework {}\n", kept(plan), name_of(p.attention), name_of(p.framework));
-  if (plan.deferred_products > 0)
-    fmt::print("  deferred     the gradient of the logits' weight, of {} micro batches, to the end of the last backward\n", plan.deferred_products);
-  if (plan.tp_gathers == TpGathers::product) fmt::print("  over tp      each product of a block gathers its input\n");
+  if (plan.deferred_gemms > 0)
+    fmt::print("  deferred     the gradient of the logits' weight, of {} micro batches, to the end of the last backward\n", plan.deferred_gemms);
+  if (plan.tp_gathers == TpGathers::gemm) fmt::print("  over tp      each product of a block gathers its input\n");
   if (plan.tp_comm_overlap) fmt::print("  over tp      what layers exchange travels in parts beside their products\n");
   fmt::print("  activations  [seq, batch, hidden]: {}\n", str(plan.hidden.value, plan.mesh));
   if (plan.state.sharded())

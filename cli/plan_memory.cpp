@@ -29,7 +29,7 @@ Fullest fullest_of(const Point& point, const Plan& plan, Simulator& simulator, s
   auto recording = sim::record(plan, devices_per_node, nullptr, nullptr);
   if (!recording)
     fail(ErrorKind::unsupported, option, "the tensors of this step are not recorded{}",
-         plan.deferred_products > 0 ? ", got weight gradients that are deferred, need defer_embedding_wgrad false" : "");
+         plan.deferred_gemms > 0 ? ", got weight gradients that are deferred, need defer_embedding_wgrad false" : "");
   Fullest fullest{std::move(*recording)};
   const auto peaks = sim::count_memory(plan, fullest.recording);
   const auto most = std::max_element(peaks.begin(), peaks.end(), [](const MemoryUse& a, const MemoryUse& b) { return a.total < b.total; });

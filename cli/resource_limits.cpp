@@ -39,8 +39,8 @@ void check(int resource, const char* what, const char* option, unsigned long lon
       "mbench: [limits] the limit on %s (ulimit %s) leaves no room for the libraries, got %llu MiB, "
       "need %llu MiB: raise it, or set OMP_NUM_THREADS to fewer threads\n",
       what, option, static_cast<unsigned long long>(limit.rlim_cur) / kMiB, need / kMiB);
-  const ssize_t told = ::write(STDERR_FILENO, text, static_cast<std::size_t>(size));
-  ::_exit(told == size ? 3 : 4);
+  const ssize_t reported = ::write(STDERR_FILENO, text, static_cast<std::size_t>(size));
+  ::_exit(reported == size ? 3 : 4);
 }
 
 }  // namespace

@@ -91,9 +91,9 @@ int hand_over(const Options& options, const PointResult& r, std::string unwritte
   if (options.result.empty()) {
     print_report(r);
   } else if (options.result == "-") {
-    nlohmann::ordered_json told = {{"record", result_to_json(r)}};
-    if (!unwritten.empty()) told["unwritten"] = unwritten;
-    print_line(told);
+    nlohmann::ordered_json reported = {{"record", result_to_json(r)}};
+    if (!unwritten.empty()) reported["unwritten"] = unwritten;
+    print_line(reported);
   } else {
     try {
       write_file_atomically(options.result, dump_json(result_to_json(r)) + "\n");
@@ -243,7 +243,7 @@ int run(const Options& options) {
   // error from being told.
   std::unique_ptr<Device> device;
   JobHosts where;
-  const auto told = [&](PointResult r) {  // with where it ran
+  const auto reported = [&](PointResult r) {  // with where it ran
     r.hosts = where.hosts;
     r.variables = where.variables;
     return r;
@@ -251,19 +251,19 @@ int run(const Options& options) {
   try {
     if (first) check_paths(options);
     where = gather_hosts(*job, point.device);
-    if (first && options.progress) print_line(told_hosts(where, point.device));
+    if (first && options.progress) print_line(reported_hosts(where, point.device));
     if (options.progress)
       heartbeat.start(job->pulse(), world.rank(), options.collective_timeout);
     else if (options.deadline && point.device == "cpu")
       deadline.start(job->pulse(), options.collective_timeout, [&](const std::string& in) {
         const std::string why = reason_of_hang(world.rank(), in, options.collective_timeout);
-        give_up(options, told(not_run(point, Outcome::timeout, why)), first);
+        give_up(options, reported(not_run(point, Outcome::timeout, why)), first);
       });
     if (first) check_ranks_per_node(where.hosts, point.ranks_per_node);
     if (plan.single_process) {
       std::string unwritten;
       const PointResult result = run_in_process(options, point, plan, unwritten);
-      return hand_over(options, told(result), unwritten);
+      return hand_over(options, reported(result), unwritten);
     }
     device = job->open_device(point.device, point.memory_limit, point.precision);
     World& devices = job->world_of(*device);
@@ -278,7 +278,7 @@ int run(const Options& options) {
     }
     Timeline timeline;
     if (!options.trace.empty()) run_options.timeline = &timeline;
-    const PointResult result = told(run_point(point, plan, *device, devices, run_options));
+    const PointResult result = reported(run_point(point, plan, *device, devices, run_options));
     std::string unwritten;
     if (!options.trace.empty()) {
       const auto all = devices.group(*device, "trace", plan.mesh.members(0, kDenseAxes));
@@ -294,7 +294,7 @@ int run(const Options& options) {
     const Outcome outcome = outcome_of(e.kind()).value_or(Outcome::crashed);
     const std::string reason =
         world.size() > 1 ? fmt::format("rank {}: {}", world.rank(), e.what()) : e.what();
-    const int code = hand_over(options, told(not_run(point, outcome, reason)));
+    const int code = hand_over(options, reported(not_run(point, outcome, reason)));
     if (world.size() > 1) job->abort(code);  // the other ranks wait for this one
     return code;
   }

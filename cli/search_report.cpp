@@ -134,7 +134,7 @@ std::string describe_search(const search::Space& space, const search::Place& pla
                                  place.devices, place.machine.name);
   text += fmt::format("{} that can be, on {} of {}; {} simulated, {} of them block by block, {} ruled out by a lower bound, in {}.\n\n",
                       counted(end.layouts, "layout"), end.meshes_opened, end.meshes == 1 ? "1 mesh" : fmt::format("{} meshes", end.meshes),
-                      end.simulated, end.placed, end.by_floor, format_duration(end.total_seconds));
+                      end.simulated, end.placed, end.by_lower_bound, format_duration(end.total_seconds));
   text += assumed_framework(space);
   text += not_looked_at(options, end);
   if (end.best.empty()) {

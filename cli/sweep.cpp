@@ -172,7 +172,7 @@ int terminal_columns() {
 void add_plots(const ResultFile& file, const std::string& out, Interrupt& interrupt) {
   try {
     std::vector<std::string> notes;
-    const std::string lines = reports::plots_beside(out, file, notes, &interrupt);
+    const std::string lines = reports::plots_next_to(out, file, notes, &interrupt);
     if (!lines.empty())
       write_file_atomically((fs::path(out) / "results.md").string(),
                             reports::render_report(file, {}) + lines);
@@ -219,7 +219,7 @@ int run(Options options) {
   if (!options.turns.empty()) turns = sweeps::read_take_turns(options.turns);
   if (turns && soak_s > 0) fail(ErrorKind::bad_input, "--take-turns", "a soak trains by the clock, got --soak too, need one of them");
   sweeps::Launcher launcher = find_launcher(options.launch);
-  std::optional<sweeps::ToldHosts> hosts;
+  std::optional<sweeps::ReportedHosts> hosts;
   launcher.gpus = static_cast<int>(gpus().size());
   // Ranks that may be on other hosts say themselves what these have; a simulation has none.
   if (launcher.allocated && !options.dry_run && !options.on.starts_with("sim:")) {

@@ -2,7 +2,7 @@
 # times slower on the same CPU should not come about by chance.
 #
 # Sets onednn_left_out, the sources that do not belong to this build.
-set(onednn_left_out "/engine/backend/cpu/onednn/bf16_products\\.cpp$")
+set(onednn_left_out "/engine/backend/cpu/onednn/bf16_gemms\\.cpp$")
 if(MBENCH_ONEDNN)
   set(onednn_left_out "/engine/backend/cpu/onednn/stub\\.cpp$")
   find_path(ONEDNN_INCLUDE oneapi/dnnl/dnnl.hpp)

@@ -23,7 +23,7 @@ std::int64_t up(std::int64_t n, std::int64_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
 }
 
-struct Told {
+struct Advice {
   double gain = 0;
   std::string text;
 };
@@ -58,10 +58,10 @@ class Adviser {
     stages();
     nodes();
     loader();
-    std::stable_sort(told_.begin(), told_.end(),
-                     [](const Told& a, const Told& b) { return a.gain > b.gain; });
+    std::stable_sort(advice_.begin(), advice_.end(),
+                     [](const Advice& a, const Advice& b) { return a.gain > b.gain; });
     std::vector<std::string> texts;
-    for (Told& t : told_) texts.push_back(std::move(t.text));
+    for (Advice& t : advice_) texts.push_back(std::move(t.text));
     return texts;
   }
 
@@ -98,13 +98,13 @@ class Adviser {
         p_.precision == Precision::f32 || p_.precision == Precision::tf32 ? 4 : 8;
     const auto gain = faster_rate(other);
     if (gain && *gain > kWorthTelling)
-      told_.push_back(
+      advice_.push_back(
           {*gain,
            fmt::format("{} {} is no multiple of {}, a tile of a matrix product: with {} {} the rate of "
                        "FLOPs is {:.1f} % higher",
                        what, local, tile_, field, to, *gain * 100)});
     else if (local % sixteen_bytes != 0)
-      told_.push_back(
+      advice_.push_back(
           {0,
            fmt::format("{} {} is no multiple of {}, 16 bytes in {}, which tensor cores want (the cost model "
                        "does not count it): {} {} is",
@@ -154,7 +154,7 @@ class Adviser {
       if (const auto s = tried(other))
         cost =
             fmt::format(", of {} takes {:.2f} % less time", other.model.vocab, (1 - ms(*s) / ms(now_)) * 100);
-    told_.push_back(
+    advice_.push_back(
         {0, fmt::format("vocab {} is padded to {}, a multiple of {} x tp {}: one of {} costs no more{}",
                         words, rows, p_.vocab_multiple_used(), p_.tp, rows, cost)});
   }
@@ -167,7 +167,7 @@ class Adviser {
     if (!s) return;
     const double gain = 1 - ms(*s) / ms(now_);
     if (gain > kWorthTelling)
-      told_.push_back(
+      advice_.push_back(
           {gain,
            fmt::format("micro_batch {} takes {:.1f} % less time than {}, and {:.0f} MiB on the fullest rank "
                        "instead of {:.0f}",
@@ -181,11 +181,11 @@ class Adviser {
     Point other = p_;
     other.tp_gathers = TpGathers::block;
     if (const auto gain = p_.tp_gathers == TpGathers::block ? std::nullopt : less_time(other); gain && *gain > kWorthTelling)
-      told_.push_back({*gain, fmt::format("tp_gathers block takes {:.1f} % less time", *gain * 100)});
+      advice_.push_back({*gain, fmt::format("tp_gathers block takes {:.1f} % less time", *gain * 100)});
     other.sequence_parallel = other.tp_comm_overlap = true;
     const auto gain = less_time(other);
     if (gain && *gain > kWorthTelling)
-      told_.push_back({*gain, fmt::format("tp_comm_overlap{} takes {:.1f} % less time",
+      advice_.push_back({*gain, fmt::format("tp_comm_overlap{} takes {:.1f} % less time",
                                           !p_.sequence_parallel                   ? " with sequence_parallel"
                                           : p_.tp_gathers == TpGathers::block ? ""
                                                                               : " (tp_gathers block)",
@@ -249,7 +249,7 @@ class Adviser {
     for (std::size_t i = 0; i < better.size(); ++i) text += (i == 0 ? ": " : "; ") + better[i].second;
     if (better.empty())
       text += ", and neither half the stages, more virtual stages, other lengths of them nor another number of layers is faster";
-    told_.push_back({better.empty() ? 0 : better.front().first, text});
+    advice_.push_back({better.empty() ? 0 : better.front().first, text});
   }
 
   void nodes() {
@@ -278,13 +278,13 @@ class Adviser {
                        : fmt::format(", and yet {} takes {:.1f} % more time", best, -gain * 100);
     else if (!cannot.empty())
       text += fmt::format(", but {} cannot be or does not fit", fmt::join(cannot, " or "));
-    told_.push_back({gain, text});
+    advice_.push_back({gain, text});
   }
 
   void loader() {
     if (const auto better = better_loader(p_)) {
       const auto gain = less_time(*better);
-      if (gain && *gain > kWorthTelling) told_.push_back({*gain, loader_text(p_, *better, *gain)});
+      if (gain && *gain > kWorthTelling) advice_.push_back({*gain, loader_text(p_, *better, *gain)});
     }
   }
 
@@ -293,7 +293,7 @@ class Adviser {
   const Machine& machine_;
   const Simulate& simulate_;
   std::int64_t tile_;  // the smallest side of the machine's tiles
-  std::vector<Told> told_;
+  std::vector<Advice> advice_;
 };
 
 }  // namespace

@@ -83,11 +83,11 @@ std::uint64_t new_owner() {
 
 }  // namespace
 
-double Floor::total_bytes() const {
+double LowerBound::total_bytes() const {
   return sum(bytes);
 }
 
-Category Floor::largest() const {
+Category LowerBound::largest() const {
   return static_cast<Category>(std::max_element(bytes.begin(), bytes.end()) - bytes.begin());
 }
 
@@ -156,7 +156,7 @@ struct Bounds::Memo {
           plan, machine.node.devices, [&] { return costs_of(plan, machine, ranks); }, &links, stage, sim::Steps::first);
       if (!recording) return std::nullopt;
       const auto& classes = recording->classes.classes;
-      return stage_of(recording->tapes.at((stage == 0 ? classes.front() : classes.back()).kind), *times);
+      return stage_of(recording->step_events.at((stage == 0 ? classes.front() : classes.back()).kind), *times);
     };
     const Ends<Stage, decltype(of)> found(asked, of);
     if (!found.complete) return std::nullopt;
@@ -381,17 +381,17 @@ const Schedule& Bounds::start_of(const Point& point, int stage) const {
   return memo_->start_of(point, stage);
 }
 
-Floor Bounds::memory(const Point& point, double far_too_much) const {
-  Floor floor;
+LowerBound Bounds::memory(const Point& point, double far_too_much) const {
+  LowerBound lower_bound;
   const int ranks = static_cast<int>(point.world() / point.pp);
   const std::vector<int> stages = fuller_stages(point);
   const auto keep_fuller = [&](const Bytes& bytes, int stage) {
-    if (sum(bytes) <= floor.total_bytes()) return;
-    floor.bytes = bytes;
-    floor.rank = ranks * stage;
+    if (sum(bytes) <= lower_bound.total_bytes()) return;
+    lower_bound.bytes = bytes;
+    lower_bound.rank = ranks * stage;
   };
   for (const int s : stages) keep_fuller(state(point, s), s);
-  if (floor.total_bytes() > far_too_much) return floor;
+  if (lower_bound.total_bytes() > far_too_much) return lower_bound;
 
   const std::array<bool, 2> kinds = kinds_of(point);
   std::optional<Bytes> kept[2];
@@ -415,7 +415,7 @@ Floor Bounds::memory(const Point& point, double far_too_much) const {
     bytes[static_cast<std::size_t>(Category::weights)] += whole;
     keep_fuller(bytes, s);
   }
-  return floor;
+  return lower_bound;
 }
 
 double Bounds::seconds(const Point& asked) const {
@@ -449,10 +449,10 @@ double Bounds::seconds(const Point& asked) const {
   return least * (1 - 1e-9);  // sums are rounded in another order
 }
 
-Floor Bounds::floor(const Point& point) const {
-  Floor floor = memory(point);
-  floor.seconds = seconds(point);
-  return floor;
+LowerBound Bounds::lower_bound(const Point& point) const {
+  LowerBound lower_bound = memory(point);
+  lower_bound.seconds = seconds(point);
+  return lower_bound;
 }
 
 }  // namespace mbench::search

@@ -28,7 +28,7 @@ struct Point;
 
 namespace mbench::search {
 
-struct Floor {
+struct LowerBound {
   double seconds = 0;
   std::array<double, kCategories> bytes{};  // of the fullest stage
   int rank = 0;                             // the first of that stage
@@ -45,10 +45,10 @@ class Bounds {
   ~Bounds();
   // Of a layout that can be. What layouts have in common is remembered; several threads may ask. A layout of which no layers
   // can be recorded has a floor of nothing.
-  Floor floor(const Point& point) const;
+  LowerBound lower_bound(const Point& point) const;
   // The parts of it: that of memory, without its time, takes less to find.
   // Where the state alone is more than `far_too_much` bytes, that is the floor.
-  Floor memory(const Point& point, double far_too_much = 1e30) const;
+  LowerBound memory(const Point& point, double far_too_much = 1e30) const;
   double seconds(const Point& point) const;
 
   // What they are made of. The chunks of each stage;

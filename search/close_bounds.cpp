@@ -18,16 +18,16 @@
 namespace mbench::search {
 namespace {
 
-using sim::StepTapes;
+using sim::StepEvents;
 using Kind = Action::Kind;
 // What actions change of what is handed out, and what that is when it is most.
 struct Change {
   Bytes all{}, most{};
 };
 
-Change change_of(const StepTapes& tapes, Kind kind) {
-  if (!tapes.actions.contains({kind, 0})) return {};
-  const sim::MemoryChange c = sim::change_of(tapes, kind, 0);
+Change change_of(const StepEvents& step_events, Kind kind) {
+  if (!step_events.actions.contains({kind, 0})) return {};
+  const sim::MemoryChange c = sim::change_of(step_events, kind, 0);
   Change out;
   for (std::size_t i = 0; i < out.all.size(); ++i)
     out.all[i] = static_cast<double>(c.all[i]), out.most[i] = static_cast<double>(c.at_most[i]);
@@ -110,45 +110,45 @@ struct Recorded {
   }
 };
 
-Sample sample_of(const StepTapes& tapes, const HostTimes& times) {
-  const auto& forward = tapes.actions.at({Kind::forward, 0});
-  const auto& backward = tapes.actions.at({Kind::backward, 0});
+Sample sample_of(const StepEvents& step_events, const HostTimes& times) {
+  const auto& forward = step_events.actions.at({Kind::forward, 0});
+  const auto& backward = step_events.actions.at({Kind::backward, 0});
   Sample s;
-  s.forward = sim::alone(tapes, {&forward.last}, times);
-  s.backward = sim::alone(tapes, {&backward.first}, times);
-  if (backward.between) s.backward = std::min(s.backward, sim::alone(tapes, {&*backward.between}, times));
-  s.lead = std::max(0.0, sim::alone(tapes, {&tapes.begin, &forward.first}, times) - s.forward);
-  s.tail = std::max(0.0, sim::alone(tapes, {&backward.last, &tapes.end}, times) - s.backward);
-  for (const sim::ClockEvent& e : tapes.end.clock) {
+  s.forward = sim::alone(step_events, {&forward.last}, times);
+  s.backward = sim::alone(step_events, {&backward.first}, times);
+  if (backward.between) s.backward = std::min(s.backward, sim::alone(step_events, {&*backward.between}, times));
+  s.lead = std::max(0.0, sim::alone(step_events, {&step_events.begin, &forward.first}, times) - s.forward);
+  s.tail = std::max(0.0, sim::alone(step_events, {&backward.last, &step_events.end}, times) - s.backward);
+  for (const sim::ClockEvent& e : step_events.end.clock) {
     if (e.kind == sim::ClockEvent::Kind::host_kernel) s.host[0] += e.seconds;
     if (e.kind == sim::ClockEvent::Kind::copy) s.host[1 + e.group] += e.seconds;
   }
   for (const Kind kind : {Kind::receive_activation, Kind::receive_gradient})
-    if (const auto found = tapes.actions.find({kind, 0}); found != tapes.actions.end())
+    if (const auto found = step_events.actions.find({kind, 0}); found != step_events.actions.end())
       for (const sim::ClockEvent& e : found->second.last.clock)
         if (e.kind == sim::ClockEvent::Kind::receive) s.message = e.flops;
-  const auto of = [&](Kind kind) { return change_of(tapes, kind); };
-  for (std::size_t i = 0; i < s.left.size(); ++i) s.left[i] = static_cast<double>(tapes.left[i]);
+  const auto of = [&](Kind kind) { return change_of(step_events, kind); };
+  for (std::size_t i = 0; i < s.left.size(); ++i) s.left[i] = static_cast<double>(step_events.left[i]);
   s.fewest_tail = s.tail;
-  s.end = std::min(s.tail, sim::alone(tapes, {&tapes.end}, times));
+  s.end = std::min(s.tail, sim::alone(step_events, {&step_events.end}, times));
   s.up = in_turn(in_turn(of(Kind::receive_activation), of(Kind::forward)), of(Kind::send_activation));
   s.down = in_turn(in_turn(of(Kind::receive_gradient), of(Kind::backward)), of(Kind::send_gradient));
   return s;
 }
 
 // Of a forward and a backward, the seconds of the group over dp that is busy longest, or of the copies one way.
-double busiest_of(const StepTapes& tapes) {
-  const auto& backward = tapes.actions.at({Kind::backward, 0});
-  std::vector<double> busy(tapes.groups.size(), 0);
+double busiest_of(const StepEvents& step_events) {
+  const auto& backward = step_events.actions.at({Kind::backward, 0});
+  std::vector<double> busy(step_events.groups.size(), 0);
   std::array<double, 2> copies{};  // by way
-  for (const sim::Tape* tape : {&tapes.actions.at({Kind::forward, 0}).last, backward.between ? &*backward.between : &backward.first})
-    for (const sim::ClockEvent& e : tape->clock) {
+  for (const sim::ActionEvents* action_events : {&step_events.actions.at({Kind::forward, 0}).last, backward.between ? &*backward.between : &backward.first})
+    for (const sim::ClockEvent& e : action_events->clock) {
       if (e.kind == sim::ClockEvent::Kind::collective || e.kind == sim::ClockEvent::Kind::start) busy[e.group] += e.seconds;
       if (e.kind == sim::ClockEvent::Kind::copy) copies[e.group] += e.seconds;
     }
   double most = std::max(copies[0], copies[1]);
   for (std::size_t g = 0; g < busy.size(); ++g)
-    if (!(tapes.groups[g].axes & Axes{Axis::dp, Axis::edp, Axis::dp_replicate}).empty()) most = std::max(most, busy[g]);
+    if (!(step_events.groups[g].axes & Axes{Axis::dp, Axis::edp, Axis::dp_replicate}).empty()) most = std::max(most, busy[g]);
   return most;
 }
 
@@ -175,7 +175,7 @@ struct CloseBounds::Memo {
     if (!recording) return std::nullopt;
     ByEnds all;
     for (const auto& c : recording->classes.classes)
-      all[ends_of(plan.chunks[static_cast<std::size_t>(c.stage)][0])] = sample_of(recording->tapes.at(c.kind), times);
+      all[ends_of(plan.chunks[static_cast<std::size_t>(c.stage)][0])] = sample_of(recording->step_events.at(c.kind), times);
     return all;
   }
 
@@ -194,7 +194,7 @@ struct CloseBounds::Memo {
       if (!recording) return std::nullopt;
       for (const auto& c : recording->classes.classes)
         if (c.stage == 1)
-          busy[static_cast<std::size_t>(layers - 1)] = busiest_of(recording->tapes.at(c.kind));
+          busy[static_cast<std::size_t>(layers - 1)] = busiest_of(recording->step_events.at(c.kind));
     }
     return busy;
   }
@@ -232,7 +232,7 @@ struct CloseBounds::Memo {
   }
 
   // `alone`: with how state is sharded, else as if it were whole; `whole_step`: with what comes before and after all micro batches.
-  Floor closer(const Point& point, const Floor& floor, bool alone, bool whole_step);
+  LowerBound closer(const Point& point, const LowerBound& lower_bound, bool alone, bool whole_step);
 
   // The value of that key, made once; two threads may make one at the same time, to the same.
   template <class Map, class Make>
@@ -274,13 +274,13 @@ double CloseBounds::actions(const Point& point) const {
   return memo_->closer(p, {}, sharded, false).seconds;
 }
 
-Floor CloseBounds::floor(const Point& point, const Floor& floor) const {
+LowerBound CloseBounds::lower_bound(const Point& point, const LowerBound& lower_bound) const {
   const bool alone = memo_->layers_alone(point);
-  return memo_->closer(point, floor, alone, alone);
+  return memo_->closer(point, lower_bound, alone, alone);
 }
 
-Floor CloseBounds::Memo::closer(const Point& point, const Floor& floor, bool alone, bool whole_step) {
-  if (!stands_for(point)) return floor;
+LowerBound CloseBounds::Memo::closer(const Point& point, const LowerBound& lower_bound, bool alone, bool whole_step) {
+  if (!stands_for(point)) return lower_bound;
   // What is not sharded: its actions others do too, and reduce and update besides.
   const Point as = alone ? point : at_default(point, {BearsOn::state});
   const std::int64_t chunks = point.pp * point.virtual_stages, stages = std::min<std::int64_t>(chunks, 3);
@@ -305,7 +305,7 @@ Floor CloseBounds::Memo::closer(const Point& point, const Floor& floor, bool alo
   for (const std::size_t k : {0, 1})
     if (kinds[k]) {
       const auto found = this->of(as, stages, k == 0, lengths[k]);
-      if (!found) return floor;
+      if (!found) return lower_bound;
       of[k] = *found;
     }
 
@@ -326,7 +326,7 @@ Floor CloseBounds::Memo::closer(const Point& point, const Floor& floor, bool alo
     for (const ChunkPlan& c : stage) samples.back().push_back(recorded(c) ? sample(ends_of(c), kinds_of(point, c)) : Sample());
   }
 
-  Floor closer = floor;
+  LowerBound closer = lower_bound;
   const Links links(machine, peer_to_peer(point.env));
   const std::int64_t ranks = point.world() / point.pp;
   const auto micro_batches = static_cast<double>(point.micro_batches());

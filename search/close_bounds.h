@@ -27,7 +27,7 @@ class CloseBounds {
   ~CloseBounds();
   // No less than `floor`, which is that of `bounds`; equal to it where no layers can be recorded that stand for the layout's. Several
   // threads may ask.
-  Floor floor(const Point& point, const Floor& floor) const;
+  LowerBound lower_bound(const Point& point, const LowerBound& lower_bound) const;
 
   // Two parts of it that are told by fewer recordings.
   // Seconds that the ranks that share state are busy with it, one group or way of copies: each micro batch gathers every layer's

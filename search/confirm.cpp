@@ -65,9 +65,9 @@ Confirmed confirm(const Space& space, const Place& place, const SearchOptions& o
     for (const Tried& t : tried) {
       const double ms = t.result.iteration_ms->mean, mib = t.needed_mib, peak = *t.result.peak_memory_mib;
       const auto say = [&](const std::string& what) { confirmed.wrong.push_back(label_of(space, t.point) + ": " + what); };
-      if (t.floor.seconds * 1e3 > ms) say(fmt::format("takes {} ms, its lower bound says {}", ms, t.floor.seconds * 1e3));
-      if (t.floor.total_bytes() / kMiB > peak)
-        say(fmt::format("takes {} MiB, its lower bound says {}", peak, t.floor.total_bytes() / kMiB));
+      if (t.lower_bound.seconds * 1e3 > ms) say(fmt::format("takes {} ms, its lower bound says {}", ms, t.lower_bound.seconds * 1e3));
+      if (t.lower_bound.total_bytes() / kMiB > peak)
+        say(fmt::format("takes {} MiB, its lower bound says {}", peak, t.lower_bound.total_bytes() / kMiB));
       const bool asked = t.fits && *t.result.tokens_per_s >= options.rate;
       const bool among = std::find(ids.begin(), ids.end(), t.result.id) != ids.end();
       if (asked && !among && asked_for.is_better(t)) say(fmt::format("is better than one of the best, {} ms and {} MiB", ms, mib));

@@ -9,13 +9,13 @@ namespace mbench::search {
 namespace {
 
 using sim::ClockEvent;
-using sim::StepTapes;
-using sim::Tape;
+using sim::StepEvents;
+using sim::ActionEvents;
 
 // What is started in these actions and waited for in them, too by what begins behind it.
-std::set<std::uint32_t> waited_for(const Tape& tape) {
+std::set<std::uint32_t> waited_for(const ActionEvents& action_events) {
   std::set<std::uint32_t> waited;
-  for (auto e = tape.clock.rbegin(); e != tape.clock.rend(); ++e) {
+  for (auto e = action_events.clock.rbegin(); e != action_events.clock.rend(); ++e) {
     if (e->kind == ClockEvent::Kind::wait) waited.insert(e->pending);
     const bool behind = e->kind == ClockEvent::Kind::start && e->after != ClockEvent::kNone;
     if (behind && waited.contains(e->pending)) waited.insert(e->after);
@@ -26,14 +26,14 @@ std::set<std::uint32_t> waited_for(const Tape& tape) {
 // Of the device: its stream's way through the actions where nobody holds it up, neither the host, nor other ranks, nor what was started
 // before; a collective slows no kernel. Of what is started and waited for the part that the kernels between cannot hide counts; what a
 // later action waits for, that may find done. In a layer all that is started is waited for, so that the times of layers add up.
-Busy busy_of(const StepTapes& tapes, const Tape& tape, const HostTimes& times) {
+Busy busy_of(const StepEvents& step_events, const ActionEvents& action_events, const HostTimes& times) {
   HostTimes idle_host;
   idle_host.tensor_collectives_block = times.tensor_collectives_block;
   idle_host.progress_in_calls = times.progress_in_calls;
-  sim::Player device(tapes, idle_host);
-  const std::set<std::uint32_t> waited = waited_for(tape);
+  sim::Player device(step_events, idle_host);
+  const std::set<std::uint32_t> waited = waited_for(action_events);
   Busy busy;
-  for (const ClockEvent& e : tape.clock) {
+  for (const ClockEvent& e : action_events.clock) {
     switch (e.kind) {
       case ClockEvent::Kind::kernel:
         device.play(e);
@@ -59,10 +59,10 @@ Busy busy_of(const StepTapes& tapes, const Tape& tape, const HostTimes& times) {
 }
 
 // Taken and not given back.
-Kept kept_by(const Tape& tape) {
+Kept kept_by(const ActionEvents& action_events) {
   using Kind = sim::MemoryEvent::Kind;
   std::map<std::pair<Kind, std::uint32_t>, std::pair<double, Category>> open;
-  for (const sim::MemoryEvent& e : tape.memory) {
+  for (const sim::MemoryEvent& e : action_events.memory) {
     const bool takes = e.kind == Kind::take_scratch || e.kind == Kind::take_saved || e.kind == Kind::take_kept;
     if (takes) {
       open[{e.kind, e.block}] = {static_cast<double>(e.size), e.category};
@@ -83,13 +83,13 @@ Kept kept_by(const Tape& tape) {
 
 }  // namespace
 
-Stage stage_of(const StepTapes& tapes, const HostTimes& times) {
+Stage stage_of(const StepEvents& step_events, const HostTimes& times) {
   // The forward of the last micro batch: without waits for weights. Of backwards whichever takes less of each: the first may write
   // gradients where others add, and the last reduces them.
-  const Tape& forward = tapes.actions.at({Action::Kind::forward, 0}).last;
-  const auto& backward = tapes.actions.at({Action::Kind::backward, 0});
-  const Busy first = busy_of(tapes, backward.first, times), last = busy_of(tapes, backward.last, times);
-  return {busy_of(tapes, forward, times), {std::min(first.device, last.device), std::min(first.host, last.host)}, kept_by(forward)};
+  const ActionEvents& forward = step_events.actions.at({Action::Kind::forward, 0}).last;
+  const auto& backward = step_events.actions.at({Action::Kind::backward, 0});
+  const Busy first = busy_of(step_events, backward.first, times), last = busy_of(step_events, backward.last, times);
+  return {busy_of(step_events, forward, times), {std::min(first.device, last.device), std::min(first.host, last.host)}, kept_by(forward)};
 }
 
 }  // namespace mbench::search

@@ -6,7 +6,7 @@
 
 #include "engine/base/category.h"
 #include "engine/sim/clock.h"
-#include "engine/sim/tape.h"
+#include "engine/sim/step_events.h"
 
 namespace mbench::search {
 
@@ -38,6 +38,6 @@ struct Stage {
   Kept kept;  // by its forward
 };
 
-Stage stage_of(const sim::StepTapes& tapes, const HostTimes& times);
+Stage stage_of(const sim::StepEvents& step_events, const HostTimes& times);
 
 }  // namespace mbench::search

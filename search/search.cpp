@@ -31,11 +31,11 @@ struct Mesh {
 
 struct Candidate {
   Point point;
-  Floor floor;
+  LowerBound lower_bound;
   Score score;
   std::size_t number = 0;  // in the order of the space, which decides ties
-  enum class Known { floor, traffic, actions, close_floor, outline } known = Known::floor;
-  double mib() const { return floor.total_bytes() / kMiB; }
+  enum class Known { lower_bound, traffic, actions, close_bound, outline } known = Known::lower_bound;
+  double mib() const { return lower_bound.total_bytes() / kMiB; }
 };
 
 std::string decided_by(int rank, Category category) {
@@ -71,7 +71,7 @@ class Search {
     find_meshes();
     find_best();
     if (options_.front) find_front();
-    end_.by_floor = end_.layouts - end_.simulated;
+    end_.by_lower_bound = end_.layouts - end_.simulated;
     find_larger();
     finish();
     end_.total_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -133,7 +133,7 @@ class Search {
     std::vector<std::int64_t> micro_batches;
     double seconds = 0;  // of its mesh
     // What was found out.
-    std::vector<std::pair<std::int64_t, Floor>> floors = {};  // of those that can be, by micro batch
+    std::vector<std::pair<std::int64_t, LowerBound>> lower_bounds = {};  // of those that can be, by micro batch
     std::vector<std::int64_t> refused = {};
     std::size_t left_out = 0, undercut = 0;
   };
@@ -149,14 +149,14 @@ class Search {
         family.refused.push_back(p.micro_batch);
         continue;
       }
-      Floor floor = bounds_.memory(p, std::min(too_much, undercut) * kMiB);
-      if (floor.total_bytes() / kMiB >= undercut) {
+      LowerBound lower_bound = bounds_.memory(p, std::min(too_much, undercut) * kMiB);
+      if (lower_bound.total_bytes() / kMiB >= undercut) {
         family.undercut = family.micro_batches.size() - i;
         return;
       }
-      const bool within_reach = floor.total_bytes() / kMiB <= too_much;
-      if (within_reach) floor.seconds = std::max(bounds_.seconds(p), family.seconds);
-      family.floors.emplace_back(p.micro_batch, floor);
+      const bool within_reach = lower_bound.total_bytes() / kMiB <= too_much;
+      if (within_reach) lower_bound.seconds = std::max(bounds_.seconds(p), family.seconds);
+      family.lower_bounds.emplace_back(p.micro_batch, lower_bound);
       if (within_reach) continue;
       family.left_out = family.micro_batches.size() - i - 1;
       return;
@@ -177,8 +177,8 @@ class Search {
       }
       end_.larger_micro_batches += family.left_out;
       end_.undercut += family.undercut;
-      for (const auto& [micro_batch, floor] : family.floors) {
-        Candidate c{family.point, floor, {}, end_.layouts++};
+      for (const auto& [micro_batch, lower_bound] : family.lower_bounds) {
+        Candidate c{family.point, lower_bound, {}, end_.layouts++};
         c.point.micro_batch = micro_batch;
         c.score = score_of(c);
         if (is_open(c)) left_.push_back(std::move(c));
@@ -201,7 +201,7 @@ class Search {
   // Of layouts that do not fit, those that no other undercuts in both time and memory, by their floors.
   void remember_larger(const Candidate& c) {
     const auto undercuts = [](const Candidate& a, const Candidate& b) {
-      return a.floor.seconds <= b.floor.seconds && a.mib() <= b.mib();
+      return a.lower_bound.seconds <= b.lower_bound.seconds && a.mib() <= b.mib();
     };
     if (std::any_of(larger_.begin(), larger_.end(), [&](const Candidate& a) { return undercuts(a, c); })) return;
     std::erase_if(larger_, [&](const Candidate& a) { return undercuts(c, a); });
@@ -211,11 +211,11 @@ class Search {
   // Whether a layout is still to be decided, by what is known of it: it may fit and reach the rate.
   bool is_open(const Candidate& c) {
     if (c.mib() > end_.limit_mib) {
-      count_too_large(decided_by(c.floor.rank, c.floor.largest()), c.point, c.mib());
+      count_too_large(decided_by(c.lower_bound.rank, c.lower_bound.largest()), c.point, c.mib());
       if (c.mib() <= kWithinReach * end_.limit_mib) remember_larger(c);
       return false;
     }
-    if (rate_of(c.point, c.floor.seconds * 1e3) >= options_.rate) return true;
+    if (rate_of(c.point, c.lower_bound.seconds * 1e3) >= options_.rate) return true;
     ++end_.too_slow;
     return false;
   }
@@ -224,8 +224,8 @@ class Search {
   // without one.
   void learn(Candidate& c) const {
     using Known = Candidate::Known;
-    const auto rose = [&](double seconds) { return seconds > c.floor.seconds && (c.floor.seconds = seconds, true); };
-    if (c.known == Known::floor) {
+    const auto rose = [&](double seconds) { return seconds > c.lower_bound.seconds && (c.lower_bound.seconds = seconds, true); };
+    if (c.known == Known::lower_bound) {
       c.known = Known::traffic;
       if (rose(close_bounds_.traffic(c.point))) return;
     }
@@ -234,18 +234,18 @@ class Search {
       if (rose(close_bounds_.actions(c.point))) return;
     }
     if (c.known == Known::actions) {
-      c.known = Known::close_floor;
-      c.floor = close_bounds_.floor(c.point, c.floor);
+      c.known = Known::close_bound;
+      c.lower_bound = close_bounds_.lower_bound(c.point, c.lower_bound);
       return;
     }
     c.known = Known::outline;
     const auto outline = outline_point(c.point, strategies::make_plan(c.point), place_.machine,
                                        static_cast<int>(place_.devices), place_.recordings);
     if (!outline) return;
-    c.floor.seconds = outline->seconds * (1 - 1e-12);  // a step in ms and a rate are rounded
-    for (std::size_t i = 0; i < c.floor.bytes.size(); ++i)
-      c.floor.bytes[i] = static_cast<double>(outline->peak.by_category[i]);
-    c.floor.rank = outline->rank;
+    c.lower_bound.seconds = outline->seconds * (1 - 1e-12);  // a step in ms and a rate are rounded
+    for (std::size_t i = 0; i < c.lower_bound.bytes.size(); ++i)
+      c.lower_bound.bytes[i] = static_cast<double>(outline->peak.by_category[i]);
+    c.lower_bound.rank = outline->rank;
   }
 
   void keep(Tried&& t, std::size_t number) {
@@ -267,7 +267,7 @@ class Search {
   }
 
   Score score_of(const Candidate& c) const {
-    return score(options_.objective, c.floor.seconds * 1e3, c.mib(), c.point.world());
+    return score(options_.objective, c.lower_bound.seconds * 1e3, c.mib(), c.point.world());
   }
   Score score_of(const Tried& t) const {
     return score(options_.objective, t.result.iteration_ms->mean, t.needed_mib, t.point.world());
@@ -333,7 +333,7 @@ class Search {
     each_in_parallel(now.size(), options_.threads, [&](std::size_t i) {
       const Candidate& c = left_[now[i]];
       tried[i] = simulated(c.point, place_);
-      tried[i].floor = c.floor;
+      tried[i].lower_bound = c.lower_bound;
     });
     for (std::size_t i = 0; i < now.size(); ++i) {
       ++end_.placed;
@@ -372,7 +372,7 @@ class Search {
   }
 
   // Whether something fits that is as fast and takes as little as is known of that layout.
-  bool dominated(const Candidate& c) const { return least_mib_within(c.floor.seconds) <= c.mib(); }
+  bool dominated(const Candidate& c) const { return least_mib_within(c.lower_bound.seconds) <= c.mib(); }
 
   // Of the front those layouts count that take so many seconds at most, as far as is known.
   double longest_of_front() const {
@@ -386,8 +386,8 @@ class Search {
     for_front_ = true;
     sort_meshes([](const Mesh& m) { return m.seconds; });
     const auto go_on = [&] {
-      decide([](const Candidate& c) { return std::tuple(c.floor.seconds, c.mib(), c.number); },
-             [&](const Candidate& c) { return c.floor.seconds <= longest_of_front() && !dominated(c); });
+      decide([](const Candidate& c) { return std::tuple(c.lower_bound.seconds, c.mib(), c.number); },
+             [&](const Candidate& c) { return c.lower_bound.seconds <= longest_of_front() && !dominated(c); });
       if (!stopped()) left_.clear();  // what is not wanted now never will be
     };
     go_on();
@@ -398,7 +398,7 @@ class Search {
   void find_larger() {
     if (fitting_.empty()) return;
     const double best_ms = fitting_.front().tried.result.iteration_ms->mean;
-    std::erase_if(larger_, [&](const Candidate& c) { return c.floor.seconds * 1e3 >= best_ms; });
+    std::erase_if(larger_, [&](const Candidate& c) { return c.lower_bound.seconds * 1e3 >= best_ms; });
     std::sort(larger_.begin(), larger_.end(), [](const Candidate& a, const Candidate& b) { return a.mib() < b.mib(); });
     const auto least = [&]() -> std::optional<double> {
       std::optional<double> mib;
@@ -410,7 +410,7 @@ class Search {
     for (std::size_t i = 0; i < std::min(larger_.size(), kMost) && !stopped(); ++i) {
       if (const auto mib = least(); mib && *mib <= larger_[i].mib()) break;
       Tried t = simulated(larger_[i].point, place_, false);
-      t.floor = larger_[i].floor;
+      t.lower_bound = larger_[i].lower_bound;
       if (t.result.iteration_ms) larger_tried_.push_back(std::move(t));
     }
     least();

@@ -57,7 +57,7 @@ struct SearchEnd {
   std::size_t larger_micro_batches = 0;          // not looked at: than those of others that are far too large
   std::size_t undercut = 0;                      // not looked at: what fits takes less time than any on the mesh, and less memory
   std::size_t too_slow = 0;                      // for the rate that was asked for
-  std::size_t by_floor = 0, simulated = 0;       // decided by their floors; by a simulation
+  std::size_t by_lower_bound = 0, simulated = 0;       // decided by their floors; by a simulation
   std::size_t placed = 0;                        // of these, simulated block by block
   double limit_mib = 0;                          // that the allocator of a rank may hold: the margin of the place is off
   double total_seconds = 0;                      // of wall clock

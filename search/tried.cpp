@@ -50,7 +50,7 @@ double limit_mib(const Point& point, const Place& place) {
 
 Tried try_layout(const Point& point, const Place& place, const Bounds& bounds, const CloseBounds& close) {
   Tried t = simulated(point, place);
-  t.floor = close.floor(point, bounds.floor(point));
+  t.lower_bound = close.lower_bound(point, bounds.lower_bound(point));
   return t;
 }
 

@@ -18,7 +18,7 @@ struct Place {
 struct Tried {
   Point point;
   PointResult result;
-  Floor floor;
+  LowerBound lower_bound;
   bool fits = true;
   int fullest_rank = 0;
   double needed_mib = 0;  // that the allocator held on the fullest rank

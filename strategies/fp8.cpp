@@ -13,14 +13,14 @@ constexpr std::int64_t kMultiple = 16;
 constexpr std::int64_t kScaleBlock = 128;
 
 // The products of a layer's linear parts on a rank: [tokens, in] x [in, out].
-struct Product {
+struct Gemm {
   std::string name;
   std::int64_t tokens, in, out;
 };
 
-class Products {
+class Gemms {
  public:
-  explicit Products(const Point& p)
+  explicit Gemms(const Point& p)
       : p_(p),
         tokens_(p.seq / p.cp * p.micro_batch),
         local_(p.sequence_parallel ? tokens_ / p.tp : tokens_),
@@ -34,7 +34,7 @@ class Products {
       all.push_back({a.qkv.name, tokens_, a.qkv.in, a.qk_dim + a.v_dim});
     }
     // Keys and values alone.
-    if (p_.recompute.regions.has(Region::alternate_products))
+    if (p_.recompute.regions.has(Region::alternate_gemms))
       for (const std::int64_t dim : {a.qk_dim, a.v_dim})
         all.push_back({a.qkv.name, tokens_, a.qkv.in, a.kv_heads / p_.tp * dim});
     add(a.proj);
@@ -53,7 +53,7 @@ class Products {
     all.push_back({m.expert.fc2.name, rows, m.expert.fc2.in / etp, m.expert.fc2.out});
     if (m.shared) add(*m.shared);
   }
-  std::vector<Product> all;
+  std::vector<Gemm> all;
 
  private:
   void add(const LinearSpec& l) {
@@ -101,10 +101,10 @@ MaybeFault refuse(const Point& p) {
                       "precision fp8 with router learned: experts have as many rows as the data say, and FP8 products multiples of {}",
                       kMultiple);
   for (const std::int64_t i : kinds_of_layers(p.model)) {
-    Products products(p);
+    Gemms gemms(p);
     for (const BranchSpec& branch : layer_of(p.model, i).branches)
-      std::visit([&](const auto& mixer) { products.add(mixer); }, branch.mixer);
-    for (const Product& x : products.all)
+      std::visit([&](const auto& mixer) { gemms.add(mixer); }, branch.mixer);
+    for (const Gemm& x : gemms.all)
       if (x.tokens % kMultiple != 0 || x.in % kMultiple != 0 || x.out % kMultiple != 0)
         return infeasible({x.tokens % kMultiple == 0 ? kIn16Bits : within("seq", 1, p.model.positions), kIn16Bits},
                           "precision fp8: {} is a product of {} tokens, {} inputs and {} outputs on a rank, and wants multiples of {}", x.name,

@@ -275,7 +275,7 @@ void write(const Point& point, Plan& plan) {
                                           static_cast<int>(point.micro_batch_group)));
   }
   if (point.defer_embedding_wgrad)
-    plan.deferred_products = point.wgrad_deferral_limit == 0 ? point.micro_batches() : std::min(point.wgrad_deferral_limit, point.micro_batches());
+    plan.deferred_gemms = point.wgrad_deferral_limit == 0 ? point.micro_batches() : std::min(point.wgrad_deferral_limit, point.micro_batches());
 }
 
 }  // namespace

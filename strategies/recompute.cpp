@@ -61,7 +61,7 @@ MaybeFault refuse(const Point& p) {
   if (regions.has(Region::norm) && place == NormPlace::output)
     return infeasible({one_of("model.norm_place", "pre"), one_of("recompute", "-norm")},
                       "recompute norm with norm_place output: no branch reads a norm's output");
-  if (regions.has(Region::alternate_products))
+  if (regions.has(Region::alternate_gemms))
     if (auto bad = bad_products(p)) return bad;
   if (p.recompute_layers == 0) return std::nullopt;
   if (p.recompute == Recompute::none)

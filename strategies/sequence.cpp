@@ -18,7 +18,7 @@ Fault not_split(const Point& p, std::string_view what, const Way& without) {
   return infeasible({with, without}, "{} with tp {} and sequence_parallel {}", what, p.tp, p.sequence_parallel);
 }
 
-MaybeFault why_not_each_product(const Point& p) {
+MaybeFault why_not_each_gemm(const Point& p) {
   constexpr Way block = one_of("tp_gathers", "block");
   if (!split(p)) return not_split(p, "tp_gathers product", block);
   const auto not_with = [&](const Way& way, std::string_view what) { return not_built_in({way, block}, "tp_gathers product with {}", what); };
@@ -26,7 +26,7 @@ MaybeFault why_not_each_product(const Point& p) {
   if (p.precision == Precision::fp8) return not_with(one_of("precision", "bf16"), "precision fp8");
   if (p.model.experts > 0 || p.model.parts().attention_form == AttentionForm::latent)
     return not_built_in({block}, "tp_gathers product with experts or latent attention");
-  if (p.recompute.regions.has(Region::norm) || p.recompute.regions.has(Region::alternate_products))
+  if (p.recompute.regions.has(Region::norm) || p.recompute.regions.has(Region::alternate_gemms))
     return not_with(one_of("recompute", "none|core_attention|full"), fmt::format("recompute {}", name_of(p.recompute)));
   return std::nullopt;
 }
@@ -36,10 +36,10 @@ MaybeFault refuse(const Point& p) {
   const Branches branches = p.model.parts().branches;
   if (branches != Branches::sequential && p.tp_comm_overlap)
     return not_built_in({one_of("tp_comm_overlap", "false"), kSequential}, "tp_comm_overlap true with branches {}", name_of(branches));
-  if (branches != Branches::sequential && p.tp_gathers == TpGathers::product)
+  if (branches != Branches::sequential && p.tp_gathers == TpGathers::gemm)
     return not_built_in({one_of("tp_gathers", "block"), kSequential}, "tp_gathers product with branches {}", name_of(branches));
-  if (p.tp_gathers == TpGathers::product)
-    if (auto why = why_not_each_product(p)) return why;
+  if (p.tp_gathers == TpGathers::gemm)
+    if (auto why = why_not_each_gemm(p)) return why;
   if (p.tp_comm_overlap && !split(p)) return not_split(p, "tp_comm_overlap true", one_of("tp_comm_overlap", "false"));
   if (!p.sequence_parallel || p.seq % (p.tp * p.cp) == 0) return std::nullopt;
   const std::string ranks = p.cp == 1 ? fmt::format("tp {}", p.tp) : fmt::format("tp {} x cp {}", p.tp, p.cp);

@@ -202,11 +202,11 @@ Failure explain_failure(const ProcessEnd& end, const Launcher& launcher, const s
       // What the launcher has said of the host tells more than its silence.
       const auto lost = std::find_if(end.tail.begin(), end.tail.end(),
                                      [](const std::string& line) { return mentions(line, kHostLost); });
-      const std::string told = lost == end.tail.end() ? "" : "; " + printable(*lost);
-      const std::string why = fmt::format("{}, {}{}", end.why, reached, told);
+      const std::string reported = lost == end.tail.end() ? "" : "; " + printable(*lost);
+      const std::string why = fmt::format("{}, {}{}", end.why, reached, reported);
       // Where no rank has spoken, what their launcher has said is all that is known.
       const Outcome outcome = mentions(end.why, kNotLaunched) ? Outcome::launch_failed : Outcome::timeout;
-      return {outcome, progress.empty() && told.empty() ? with_words(why, end.tail) : why};
+      return {outcome, progress.empty() && reported.empty() ? with_words(why, end.tail) : why};
     }
     case ProcessEnd::How::interrupted:
       return {Outcome::crashed, "interrupted"};
@@ -219,21 +219,21 @@ Failure explain_failure(const ProcessEnd& end, const Launcher& launcher, const s
     const auto lost = std::find_if(end.tail.begin(), end.tail.end(),
                                    [](const std::string& line) { return mentions(line, kHostLost); });
     if (lost != end.tail.end()) return {Outcome::launch_failed, printable(*lost)};
-    const auto told = std::find_if(end.tail.begin(), end.tail.end(),
+    const auto reported = std::find_if(end.tail.begin(), end.tail.end(),
                                    [](const std::string& line) { return mentions(line, kNotLaunched); });
-    if (told != end.tail.end()) {
+    if (reported != end.tail.end()) {
       // The sentence may run on over the lines that follow, and after a colon beyond an empty one.
       std::string reason;
-      for (auto line = told; line != end.tail.end() && line->find("----") != 0 && reason.size() < 300;
+      for (auto line = reported; line != end.tail.end() && line->find("----") != 0 && reason.size() < 300;
            ++line) {
-        if (line != told && *line == *told) break;  // every rank says so
+        if (line != reported && *line == *reported) break;  // every rank says so
         const std::size_t first = line->find_first_not_of(" \t\r");
         if (first != std::string::npos)
           reason += (reason.empty() ? "" : " ") + line->substr(first);
         else if (!reason.ends_with(':'))
           break;
       }
-      if (told->find("OMPI was not built with SLURM") != std::string::npos)
+      if (reported->find("OMPI was not built with SLURM") != std::string::npos)
         reason += "; need --mpi=pmix (SLURM_MPI_TYPE=pmix), or --launcher mpirun";
       return {Outcome::launch_failed, printable(reason)};
     }

@@ -41,7 +41,7 @@ Words names_to_forward(const Launcher& launcher, const Command& command) {
 Words open_mpi_words(const Launcher& launcher, std::int64_t ranks, const Spread& spread, const Command& command) {
   Words words = {launcher.program, "-np", std::to_string(ranks), "--bind-to", "none"};
   if (!launcher.hostfile.empty()) append(words, {"--hostfile", launcher.hostfile});
-  if (spread.told) append(words, {"--map-by", fmt::format("ppr:{}:node", spread.per_node)});
+  if (spread.reported) append(words, {"--map-by", fmt::format("ppr:{}:node", spread.per_node)});
   if (!launcher.allocated) words.push_back("--oversubscribe");
   if (launcher.root) words.push_back("--allow-run-as-root");
   if (spread.per_node > launcher.cores) append(words, {"--mca", "mpi_yield_when_idle", "1"});
@@ -52,7 +52,7 @@ Words open_mpi_words(const Launcher& launcher, std::int64_t ranks, const Spread&
 Words hydra_words(const Launcher& launcher, std::int64_t ranks, const Spread& spread, const Command& command) {
   Words words = {launcher.program, "-n", std::to_string(ranks)};
   if (!launcher.hostfile.empty()) append(words, {"-f", launcher.hostfile});
-  if (spread.told) append(words, {"-ppn", std::to_string(spread.per_node)});
+  if (spread.reported) append(words, {"-ppn", std::to_string(spread.per_node)});
   for (const auto& [name, value] : command.env) append(words, {"-genv", name, value});
   std::string list;
   for (const std::string& name : launcher.forwarded)
@@ -63,7 +63,7 @@ Words hydra_words(const Launcher& launcher, std::int64_t ranks, const Spread& sp
 
 Words srun_words(const Launcher& launcher, std::int64_t ranks, const Spread& spread) {
   Words words = {launcher.program, "-n", std::to_string(ranks)};
-  if (spread.told)
+  if (spread.reported)
     append(words, {"-N", std::to_string(spread.nodes), fmt::format("--ntasks-per-node={}", spread.per_node)});
   append(words, {"--kill-on-bad-exit=1", "--export=ALL"});
   return words;
@@ -71,7 +71,7 @@ Words srun_words(const Launcher& launcher, std::int64_t ranks, const Spread& spr
 
 Words flux_words(const Launcher& launcher, std::int64_t ranks, const Spread& spread) {
   Words words = {launcher.program, "run", "-n", std::to_string(ranks)};
-  if (spread.told) append(words, {"-N", std::to_string(spread.nodes)});
+  if (spread.reported) append(words, {"-N", std::to_string(spread.nodes)});
   append(words, {"-o", "cpu-affinity=off", "-o", "exit-on-error"});
   return words;
 }

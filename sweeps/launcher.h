@@ -67,7 +67,7 @@ struct Command {
 // How the ranks of a point lie: so many on each node but perhaps the last. `told`: the launcher is told so.
 struct Spread {
   std::int64_t nodes = 1, per_node = 1;
-  bool told = false;
+  bool reported = false;
 };
 // The field ranks_per_node; else as few nodes as have room, alike. launch_failed where it cannot be.
 Spread spread_of(const Launcher& launcher, const Point& point);

@@ -48,14 +48,14 @@ std::vector<std::string> hosts_named_in(const std::vector<std::string>& texts, c
   return found;
 }
 
-std::optional<Remaining> without_lost_hosts(const Launcher& launcher, const std::vector<std::string>& told, const std::string& program,
+std::optional<Remaining> without_lost_hosts(const Launcher& launcher, const std::vector<std::string>& reported, const std::string& program,
                                             const std::string& device, const std::string& folder) {
-  if (launcher.hostfile.empty() || told.empty()) return std::nullopt;
+  if (launcher.hostfile.empty() || reported.empty()) return std::nullopt;
   const std::vector<NodeSlots> all = read_hostfile(read_text_file(launcher.hostfile), launcher.hostfile);
   std::vector<std::string> names;
   for (const NodeSlots& host : all) names.push_back(host.name);
   Remaining remaining;
-  remaining.lost = hosts_named_in(told, names);
+  remaining.lost = hosts_named_in(reported, names);
   if (remaining.lost.empty() || remaining.lost.size() == all.size() || answering(launcher, program, device)) return std::nullopt;
   std::vector<NodeSlots> left;
   Launcher shorter = launcher;

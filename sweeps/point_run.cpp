@@ -60,12 +60,12 @@ double now() {
 }
 
 // What the lines of a run tell: how far it came, whether its ranks are alive, and its record and trace where these have no file.
-class Told {
+class Reported {
  public:
-  explicit Told(const PointRun& run) : run_(run), watch_(collective_timeout(run)) {}
+  explicit Reported(const PointRun& run) : run_(run), watch_(collective_timeout(run)) {}
 
   bool take(std::string_view line) {
-    if (!take_told(line)) return take_error(line);  // a launcher may join what ranks print
+    if (!take_reported(line)) return take_error(line);  // a launcher may join what ranks print
     watch_.on_rank();
     return true;
   }
@@ -83,14 +83,14 @@ class Told {
   }
 
   const std::string& reached() const { return reached_; }
-  const std::optional<ToldRecord>& record() const { return record_; }
+  const std::optional<ReportedRecord>& record() const { return record_; }
   // What of the run's files could not be written, by it or here.
   std::string unwritten() const {
     std::string text = record_ ? record_->unwritten : "";
     if (!trace_trouble_.empty()) text += (text.empty() ? "" : "; ") + trace_trouble_;
     return text;
   }
-  const std::optional<ToldHosts>& where() const { return hosts_; }
+  const std::optional<ReportedHosts>& where() const { return hosts_; }
   std::vector<Host> hosts() const { return hosts_ ? hosts_->hosts : std::vector<Host>(); }
   const RankWatch& watch() const { return watch_; }
   // A point whose record has no samples keeps those that were told.
@@ -109,7 +109,7 @@ class Told {
   }
 
  private:
-  bool take_told(std::string_view line) {
+  bool take_reported(std::string_view line) {
     if (const auto message = read_progress(line)) {
       reached_ = message->str();
       constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
@@ -125,7 +125,7 @@ class Told {
       if (run_.on_window) run_.on_window(*window);
       return true;
     }
-    if (auto hosts = read_told_hosts(line)) {
+    if (auto hosts = read_reported_hosts(line)) {
       hosts_ = std::move(hosts);
       watch_.on_hosts(hosts_->hosts);
       return true;
@@ -154,8 +154,8 @@ class Told {
   std::string reached_, trace_, trace_trouble_;
   std::vector<double> ms_, losses_;
   Soak soak_;  // the windows that were told
-  std::optional<ToldRecord> record_;
-  std::optional<ToldHosts> hosts_;
+  std::optional<ReportedRecord> record_;
+  std::optional<ReportedHosts> hosts_;
 };
 
 }  // namespace
@@ -199,21 +199,21 @@ std::optional<SoakWindow> read_window(std::string_view line) {
   }
 }
 
-std::optional<ToldRecord> read_record(std::string_view line) {
+std::optional<ReportedRecord> read_record(std::string_view line) {
   if (!line.starts_with("{\"record\"")) return std::nullopt;
   try {
     const json root(parse_json(line, "standard output"));
-    return ToldRecord{result_from_json(root.at("record"), "standard output: $.record"), root.value("unwritten", "")};
+    return ReportedRecord{result_from_json(root.at("record"), "standard output: $.record"), root.value("unwritten", "")};
   } catch (const std::exception&) {  // some program prints something like it: it goes to the log
     return std::nullopt;
   }
 }
 
-std::optional<ToldTrace> read_trace(std::string_view line) {
+std::optional<ReportedTrace> read_trace(std::string_view line) {
   if (!line.starts_with("{\"trace\"")) return std::nullopt;
   const json root = json::parse(line.begin(), line.end(), nullptr, false);
   if (!root.is_object() || !root.at("trace").is_string()) return std::nullopt;
-  return ToldTrace{root.at("trace").get<std::string>(), root.contains("more")};
+  return ReportedTrace{root.at("trace").get<std::string>(), root.contains("more")};
 }
 
 std::string point_file(const std::string& out, const std::string& id, const std::string& suffix) {
@@ -252,7 +252,7 @@ PointEnd run_point(const SpecPoint& p, const PointRun& run) {
   std::error_code ignored;
   fs::remove(result_path, ignored);  // of an earlier attempt
 
-  Told told(run);
+  Reported reported(run);
   ProcessRequest request;
   request.argv = command.argv;
   request.env = command.env;
@@ -260,20 +260,20 @@ PointEnd run_point(const SpecPoint& p, const PointRun& run) {
   request.log = point_file(run.out, p.id, ".log");
   request.timeout_s = run.timeout_s;
   request.interrupt = run.interrupt;
-  request.on_line = [&](std::string_view line) { return told.take(line); };
-  request.on_error_line = [&](std::string_view line) { return told.take_error(line); };
-  request.give_up = [&] { return told.give_up(); };
+  request.on_line = [&](std::string_view line) { return reported.take(line); };
+  request.on_error_line = [&](std::string_view line) { return reported.take_error(line); };
+  request.give_up = [&] { return reported.give_up(); };
   const ProcessEnd end = run_process(request);
   if (run.session) run.session->clear();
   std::string trouble;
   std::optional<PointResult> result = read_result(result_path, trouble);
-  const bool unwritten = !told.unwritten().empty();
-  if (told.record()) result = told.record()->result;
+  const bool unwritten = !reported.unwritten().empty();
+  if (reported.record()) result = reported.record()->result;
   // A batch system tells the ranks to end when it tells this program: what its end makes of them is no crash.
   const bool cut_off = end.how == ProcessEnd::How::signalled || (end.how == ProcessEnd::How::exited && end.code != 0);
   const bool interrupted = end.how == ProcessEnd::How::interrupted || (cut_off && run.interrupt && run.interrupt->pending());
   if (interrupted && (!result || !is_done(result->outcome))) {
-    result = told.interrupted(p.point);
+    result = reported.interrupted(p.point);
     if (!result) return {};
   }
   constexpr int kSaidSo = 3;  // how `mbench run` ends after it has said what it could not write
@@ -282,27 +282,27 @@ PointEnd run_point(const SpecPoint& p, const PointRun& run) {
   if (!result || (!clean && result->outcome == Outcome::ok)) {
     // A run that wrote "ok" and then failed to end is no success: its other ranks may never have got that
     // far.
-    const Failure failure = explain_failure(end, run.launcher, told.reached(), run.timeout_s, told.hosts());
+    const Failure failure = explain_failure(end, run.launcher, reported.reached(), run.timeout_s, reported.hosts());
     const bool had_result = result.has_value();
     result = not_run(p.point, failure.outcome, failure.reason);
     if (had_result) result->reason += "; its result was written, but it did not end well";
     add_reason(*result, trouble);
-    if (told.reached().empty() && (end.how == ProcessEnd::How::exited || end.how == ProcessEnd::How::not_started))
+    if (reported.reached().empty() && (end.how == ProcessEnd::How::exited || end.how == ProcessEnd::How::not_started))
       add_reason(*result, early_end(p.point, end.tail.empty() && end.how == ProcessEnd::How::exited));
   }
-  told.add_partial(*result);
-  if (told.where() && result->hosts.empty()) {
-    result->hosts = told.where()->hosts;
-    result->variables = told.where()->variables;
+  reported.add_partial(*result);
+  if (reported.where() && result->hosts.empty()) {
+    result->hosts = reported.where()->hosts;
+    result->variables = reported.where()->variables;
   }
   // The run knew the data by where it was found; the row knows it as the spec has it.
   result->point = p.point;
   result->id = p.id;
-  add_reason(*result, told.unwritten());
+  add_reason(*result, reported.unwritten());
   add_reason(*result, end.trouble);
-  PointEnd done{std::move(result), unwritten, told.where(), {}};
+  PointEnd done{std::move(result), unwritten, reported.where(), {}};
   if (is_failure(done.result->outcome)) {
-    done.lost_hosts = end.how == ProcessEnd::How::given_up ? told.watch().lost_hosts() : std::vector<std::string>();
+    done.lost_hosts = end.how == ProcessEnd::How::given_up ? reported.watch().lost_hosts() : std::vector<std::string>();
     for (const std::string& line : end.tail)
       if (names_lost_host(line)) done.lost_hosts.push_back(line);
   }

@@ -36,18 +36,18 @@ std::optional<SoakWindow> read_window(std::string_view line);
 // What rank 0 says where it may not see the sweep's folder, which is where ranks may be on other hosts, or where a file of its own,
 // the record or the trace, could not be written, before it ends with exit code 3:
 //   {"record": {...}}      {"record": {...}, "unwritten": "[FILE] could not be written: ..."}
-struct ToldRecord {
+struct ReportedRecord {
   PointResult result;
   std::string unwritten;  // why; empty where it is told because nothing was to be written
 };
-std::optional<ToldRecord> read_record(std::string_view line);
+std::optional<ReportedRecord> read_record(std::string_view line);
 
 // A part of the trace's file, from the same: {"trace": "...", "more": true}
-struct ToldTrace {
+struct ReportedTrace {
   std::string text;
   bool more = false;  // to come
 };
-std::optional<ToldTrace> read_trace(std::string_view line);
+std::optional<ReportedTrace> read_trace(std::string_view line);
 
 struct PointRun {
   std::string program;  // this binary
@@ -77,7 +77,7 @@ struct PointEnd {
   std::optional<PointResult> result;
   // Whether it was measured but a file could not be written, as the row's reason says.
   bool unwritten = false;
-  std::optional<ToldHosts> told;  // where it ran, if its ranks came so far
+  std::optional<ReportedHosts> reported;  // where it ran, if its ranks came so far
   // Names of hosts that may be lost, and lines of the launcher that name such; empty where it ended well.
   std::vector<std::string> lost_hosts;
 };

@@ -8,39 +8,39 @@
 
 namespace mbench::sweeps {
 
-std::optional<ToldHosts> read_told_hosts(std::string_view line) {
+std::optional<ReportedHosts> read_reported_hosts(std::string_view line) {
   if (!line.starts_with("{\"hosts\"")) return std::nullopt;
   try {
     const nlohmann::ordered_json root = parse_json(line, "standard output");
-    ToldHosts told;
-    told.hosts = hosts_from_json(nlohmann::json(root.at("hosts")), "standard output: $.hosts");
-    told.variables = root.at("variables").get<std::map<std::string, std::string>>();
-    told.environment = root.at("environment");
-    if (!told.environment.is_object()) return std::nullopt;
-    return told;
+    ReportedHosts reported;
+    reported.hosts = hosts_from_json(nlohmann::json(root.at("hosts")), "standard output: $.hosts");
+    reported.variables = root.at("variables").get<std::map<std::string, std::string>>();
+    reported.environment = root.at("environment");
+    if (!reported.environment.is_object()) return std::nullopt;
+    return reported;
   } catch (const std::exception&) {  // some program prints something like it: it goes to the log
     return std::nullopt;
   }
 }
 
-ToldHosts probe_hosts(const Launcher& launcher, const std::string& program, const std::string& device, double patience_s) {
+ReportedHosts probe_hosts(const Launcher& launcher, const std::string& program, const std::string& device, double patience_s) {
   const Command command = command_on_nodes(launcher, {program, "hosts", "--json", "--on", device});
-  std::optional<ToldHosts> told;
+  std::optional<ReportedHosts> reported;
   ProcessRequest request;
   request.argv = command.argv;
   request.env = command.env;
   request.timeout_s = patience_s;
   request.on_line = [&](std::string_view line) {
-    auto hosts = read_told_hosts(line);
+    auto hosts = read_reported_hosts(line);
     const bool taken = hosts.has_value();
-    if (taken) told = std::move(hosts);
+    if (taken) reported = std::move(hosts);
     return taken;
   };
   const ProcessEnd end = run_process(request);
-  if (told && end.how == ProcessEnd::How::exited && end.code == 0) {
+  if (reported && end.how == ProcessEnd::How::exited && end.code == 0) {
     std::size_t ranks = 0;
-    for (const Host& host : told->hosts) ranks += host.ranks.size();
-    if (ranks == static_cast<std::size_t>(launcher.nodes)) return *told;
+    for (const Host& host : reported->hosts) ranks += host.ranks.size();
+    if (ranks == static_cast<std::size_t>(launcher.nodes)) return *reported;
     fail(ErrorKind::launch_failed, launcher.program,
          "starts jobs of {} rank{}, need one of {}: it is another MPI's, or speaks another PMI than this program; got it from: {}",
          ranks, ranks == 1 ? "" : "s", launcher.nodes, shell_text(command));

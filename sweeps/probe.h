@@ -16,18 +16,18 @@ class Interrupt;
 namespace mbench::sweeps {
 
 // What rank 0 of `mbench run` and `mbench hosts` says of its job, in a line of JSON on stdout.
-struct ToldHosts {
+struct ReportedHosts {
   std::vector<Host> hosts;
   std::map<std::string, std::string> variables;
   nlohmann::ordered_json environment;  // of rank 0's host
 };
 // Nothing if the line is something else.
-std::optional<ToldHosts> read_told_hosts(std::string_view line);
+std::optional<ReportedHosts> read_reported_hosts(std::string_view line);
 
 // Starts `program hosts` with one rank on each node. Error of kind launch_failed with the reason if that does not work: no
 // point would.
 // `patience_s`: daemons of many nodes take their time.
-ToldHosts probe_hosts(const Launcher& launcher, const std::string& program, const std::string& device, double patience_s = 120);
+ReportedHosts probe_hosts(const Launcher& launcher, const std::string& program, const std::string& device, double patience_s = 120);
 
 // The launcher with what the hosts have: how many they are, and of each what the least has.
 Launcher on_hosts(Launcher launcher, const std::vector<Host>& hosts);

@@ -47,21 +47,21 @@ bool RankWatch::take(std::string_view line) {
   }
   const json root = json::parse(line.begin(), line.end(), nullptr, false);
   if (!root.is_object() || !root.contains("alive") || !root.at("alive").is_object()) return false;
-  const json& told = root.at("alive");
-  const auto number = told.find("rank");
-  if (number == told.end() || !number->is_number_integer()) return false;
+  const json& reported = root.at("alive");
+  const auto number = reported.find("rank");
+  if (number == reported.end() || !number->is_number_integer()) return false;
   up_ = true;
   const auto [at, first] = ranks_.try_emplace(number->get<std::int64_t>());
   Rank& rank = at->second;
   rank.heard = awake_;
-  rank.ended = told.contains("ends");
-  const auto turn = told.find("turn");
-  if (turn != told.end() && turn->is_number_unsigned() && (first || turn->get<std::uint64_t>() != rank.turn)) {
+  rank.ended = reported.contains("ends");
+  const auto turn = reported.find("turn");
+  if (turn != reported.end() && turn->is_number_unsigned() && (first || turn->get<std::uint64_t>() != rank.turn)) {
     rank.turn = turn->get<std::uint64_t>();
     rank.moved = awake_;
   }
-  const auto in = told.find("in");
-  rank.in = in != told.end() && in->is_string() ? printable(in->get<std::string>(), 100) : "";
+  const auto in = reported.find("in");
+  rank.in = in != reported.end() && in->is_string() ? printable(in->get<std::string>(), 100) : "";
   if (first)  // all ranks have come so far together: what another has not said yet it owes from now on
     for (const Host& host : hosts_)
       for (const std::int64_t other : host.ranks)
@@ -111,17 +111,17 @@ std::string RankWatch::say_silent(const std::vector<std::int64_t>& silent) {
   std::vector<std::string> names;
   bool hosts_gone = false;
   const bool all = std::all_of(ranks_.begin(), ranks_.end(), [&](const auto& r) { return r.second.ended || holds(silent, r.first); });
-  std::vector<std::int64_t> told;  // with their host
+  std::vector<std::int64_t> reported;  // with their host
   for (const Host& host : hosts_) {
     const bool gone = !host.ranks.empty() && std::all_of(host.ranks.begin(), host.ranks.end(), [&](std::int64_t r) { return holds(silent, r); });
     if (!gone || all) continue;
     lost_hosts_.push_back(host.name);
     names.push_back(fmt::format("{} on {}", numbers(host.ranks), host.name));
-    told.insert(told.end(), host.ranks.begin(), host.ranks.end());
+    reported.insert(reported.end(), host.ranks.begin(), host.ranks.end());
     hosts_gone = true;
   }
   for (const std::int64_t rank : silent)
-    if (!holds(told, rank)) names.push_back(rank_text(rank, hosts_));
+    if (!holds(reported, rank)) names.push_back(rank_text(rank, hosts_));
   const std::string why = all          ? "their launcher, or all of them, are stopped or cut off"
                           : hosts_gone ? "the host or the link to it is lost, or what ran there is stopped"
                                        : "stopped";

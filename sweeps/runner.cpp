@@ -162,7 +162,7 @@ class Sweep {
         if (turns_) turns_->pass();
         result = std::move(end.result);
         end_.failed = end_.failed || end.unwritten;
-        if (end.told) store_.learn(end.told->environment);
+        if (end.reported) store_.learn(end.reported->environment);
         end_.interrupted = !result || result->outcome == Outcome::partial;
         if (!result) break;
         seconds = progress_.elapsed();
@@ -200,8 +200,8 @@ class Sweep {
   }
 
   // The points that follow run on the hosts that still answer.
-  void go_on_without(const std::vector<std::string>& told, const std::string& device) {
-    const auto remaining = without_lost_hosts(launcher_, told, options_.program, device, options_.out);
+  void go_on_without(const std::vector<std::string>& reported, const std::string& device) {
+    const auto remaining = without_lost_hosts(launcher_, reported, options_.program, device, options_.out);
     if (!remaining) return;
     launcher_ = remaining->launcher;
     lost_.insert(lost_.end(), remaining->lost.begin(), remaining->lost.end());

@@ -11,7 +11,7 @@
 namespace mbench {
 
 enum class TimePart : std::uint8_t {
-  products,     // matrix products with their epilogues
+  gemms,     // matrix products with their epilogues
   attention,    // fused attention, softmax of scores, masks
   elementwise,  // norms, activations, dropout, embedding, loss, routing: what streams through memory
   optimizer,    // the update and the gradient's norm

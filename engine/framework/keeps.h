@@ -39,7 +39,7 @@ struct Keeps {
   bool grouped_experts = true;     // products of all experts of a rank in one call / one expert's after the other's
   bool mask_in_batch = false;      // a causal mask [batch, seq, seq] comes with each micro batch and goes after its forward / none
   bool unfused_rotary = false;     // the framework turns positions by small ops / by a kernel, as the engine does either way
-  bool down_apart = false;         // the framework has two products where latent attention goes down: queries', keys' / the engine's one
+  bool down_separate = false;         // the framework has two products where latent attention goes down: queries', keys' / the engine's one
   bool forwarding_kernels = false;  // kernels that send tokens to ranks gather them, and those that send back sum / ops do, beside the exchange
   bool reads_expert_rows = false;   // the host waits for the rows of experts, though routing be balanced / not
   bool deterministic_attention = true;  // gradients of fused attention are summed in one order / in whatever order parts arrive
@@ -67,7 +67,7 @@ inline constexpr KeepsFlag kKeepsFlags[] = {
     {"grouped_experts", &Keeps::grouped_experts},
     {"mask_in_batch", &Keeps::mask_in_batch},
     {"unfused_rotary", &Keeps::unfused_rotary},
-    {"down_apart", &Keeps::down_apart},
+    {"down_apart", &Keeps::down_separate},
     {"forwarding_kernels", &Keeps::forwarding_kernels},
     {"reads_expert_rows", &Keeps::reads_expert_rows},
     {"deterministic_attention", &Keeps::deterministic_attention},

@@ -68,7 +68,7 @@ Tensor WordHead::backward(Context& c, const CrossEntropy::Targets& words, Saved&
   const Tensor dlogits = loss_.backward(c, words, saved.loss);
   if (cap_ != 0) run(c.device, ops::SoftcapGrad{dlogits, std::exchange(saved.uncapped, Tensor()), dlogits, cap_});
   if (scale_ != 1) run(c.device, ops::Scale{dlogits, dlogits, scale_});
-  const bool deferred = static_cast<std::int64_t>(c.deferred.size()) < c.plan.deferred_products;
+  const bool deferred = static_cast<std::int64_t>(c.deferred.size()) < c.plan.deferred_gemms;
   const Tensor dx = deferred ? logits_.backward_deferred(c, dlogits, saved.logits, c.deferred.emplace_back())
                              : logits_.backward(c, dlogits, saved.logits);
   if (!transform_) return dx;

@@ -83,7 +83,7 @@ Tensor ActivationFunction::forward(Context& c, const Linear& first, const Tensor
 
 Tensor ActivationFunction::backward(Context& c, const Linear& first, const Linear& second, Tensor dy,
                                     Linear::Saved& second_saved, Saved& saved) const {
-  if (kind_ == Activation::gelu && !saved.bias_apart && second.fuses_input_gradient(c))
+  if (kind_ == Activation::gelu && !saved.separate_bias && second.fuses_input_gradient(c))
     return second.backward(c, std::move(dy), second_saved, std::exchange(saved.x, Tensor()));
   const Tensor gradient = second.backward(c, std::move(dy), second_saved);
   return backward(c, first, gradient, saved);
@@ -92,7 +92,7 @@ Tensor ActivationFunction::backward(Context& c, const Linear& first, const Linea
 Tensor ActivationFunction::backward(Context& c, const Linear& first, const Tensor& gradient,
                                     Saved& kept) const {
   const Saved saved = std::exchange(kept, {});
-  return activation_gradient(c, kind_, gradient, saved.x, saved.bias_apart ? first.bias() : Tensor());
+  return activation_gradient(c, kind_, gradient, saved.x, saved.separate_bias ? first.bias() : Tensor());
 }
 
 }  // namespace mbench

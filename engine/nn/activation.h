@@ -20,7 +20,7 @@ class ActivationFunction {
   // What the gradient is taken at: the input kept, the first layer's bias in it or not.
   struct Saved {
     Tensor x;
-    bool bias_apart = false;
+    bool separate_bias = false;
   };
   explicit ActivationFunction(Activation kind) : kind_(kind) {}
   // activation(first(x) + its bias).

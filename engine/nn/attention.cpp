@@ -42,7 +42,7 @@ std::optional<ColumnsNorm> norm_of_heads(ParameterStore& store, const Plan& plan
                                          const std::optional<NormSpec>& norm) {
   if (!norm || of_all_heads(spec, norm)) return std::nullopt;
   const LinearPlan& linear = plan.role(spec.qkv.role);
-  return ColumnsNorm(store, *norm, linear.consumed.value, linear.product.value);
+  return ColumnsNorm(store, *norm, linear.consumed.value, linear.gemm.value);
 }
 
 std::optional<AllHeadsNorm> norm_of_all_heads(ParameterStore& store, const Plan& plan, const AttentionSpec& spec,
@@ -55,7 +55,7 @@ std::optional<AllHeadsNorm> norm_of_all_heads(ParameterStore& store, const Plan&
 Parameter* sinks_of(ParameterStore& store, const Plan& plan, const AttentionSpec& spec) {
   if (!spec.sinks) return nullptr;
   const LinearPlan& linear = plan.role(spec.qkv.role);
-  return store.add(weight_of(*spec.sinks), linear.weight, linear.consumed.value, linear.product.value);
+  return store.add(weight_of(*spec.sinks), linear.weight, linear.consumed.value, linear.gemm.value);
 }
 
 std::int64_t groups_in(const Tensor& qkv) {  // of all tokens
@@ -80,11 +80,11 @@ Attention::Attention(ParameterStore& store, const Plan& plan, const AttentionSpe
       dropout_site_(site_of(spec.name + ".dropout")),
       core_(make_attention_core(plan)),
       core_checkpoint_(drop.has(Region::core_attention)),
-      apart_(drop.has(Region::alternate_products)) {
+      separate_(drop.has(Region::alternate_gemms)) {
   const bool norm = drop.has(Region::norm);
   if (kv_) kv_->in_layer(store, plan, norm, 2);
   qkv_.in_layer(store, plan, norm, kv_ ? 1 : 3);
-  proj_.in_layer(store, plan, apart_);
+  proj_.in_layer(store, plan, separate_);
 }
 
 AttentionSizes Attention::sizes(const Context& c, const Shape& s) const {
@@ -136,7 +136,7 @@ Tensor Attention::keys(Context& c, const Linear::Arrived& arrived) const {
   return turned(c, part(c, arrived, group_ * spec_.qk_dim, spec_.qk_dim));
 }
 
-void Attention::keep_alternate_products(Mixer::Saved& kept) const {
+void Attention::keep_alternate_gemms(Mixer::Saved& kept) const {
   Saved& saved = static_cast<Saved&>(kept);
   saved.k.reset();
   saved.qkv_linear.x.reset();
@@ -206,7 +206,7 @@ Tensor Attention::forward(Context& c, const MicroBatch& batch, Tensor x,
     return y.view({s[0], s[1], s[2] / width, width});
   };
   const std::int64_t queries = group_ * spec_.qk_dim, key_and_value = spec_.qk_dim + spec_.v_dim;
-  if (apart_) {
+  if (separate_) {
     const Linear::Arrived arrived = qkv_.arrive(c, x);
     saved.q = turned(c, part(c, arrived, 0, queries));
     saved.k = keys(c, arrived);
@@ -218,7 +218,7 @@ Tensor Attention::forward(Context& c, const MicroBatch& batch, Tensor x,
     if (proj_.scatters_output()) saved.output = y;
     return y;
   }
-  saved.keys_apart = kv_.has_value();
+  saved.separate_keys = kv_.has_value();
   if (kv_) saved.kv = by_group(kv_->forward_with_bias(c, x, saved.kv_linear), key_and_value);
   saved.qkv = by_group(qkv_.forward_with_bias(c, std::move(x), saved.qkv_linear),
                        kv_ ? queries : queries + key_and_value);

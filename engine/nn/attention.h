@@ -31,16 +31,16 @@ class Attention final : public Mixer {
     AttentionCore::Saved core;
     Shape qkv_shape, kv_shape;
     bool kept_by_core = false;  // Q, K and V, which are not here then
-    bool keys_apart = false;  // whether kv_linear is there
+    bool separate_keys = false;  // whether kv_linear is there
     std::vector<Tensor*> inputs() override {
-      if (keys_apart) return {&qkv_linear.x, &kv_linear.x};
+      if (separate_keys) return {&qkv_linear.x, &kv_linear.x};
       return {&qkv_linear.x};
     }
   };
   Attention(ParameterStore& store, const Plan& plan, const AttentionSpec& spec, Regions drop);
   Tensor forward(Context& context, const MicroBatch& batch, Tensor x,
                  std::unique_ptr<Mixer::Saved>& saved) const override;
-  void keep_alternate_products(Mixer::Saved& saved) const override;
+  void keep_alternate_gemms(Mixer::Saved& saved) const override;
   Tensor make_others(Context& context, const MicroBatch& batch, Tensor x, Mixer::Saved& saved, bool output) const override;
   Tensor bias() const override { return proj_.bias(); }
   Tensor backward(Context& context, const MicroBatch& batch, Tensor dy,
@@ -80,7 +80,7 @@ class Attention final : public Mixer {
   std::uint64_t dropout_site_;
   std::unique_ptr<AttentionCore> core_;
   Checkpoint core_checkpoint_;
-  bool apart_;  // queries, keys and values are products of their own, of which every second one is kept
+  bool separate_;  // queries, keys and values are products of their own, of which every second one is kept
 };
 
 }  // namespace mbench

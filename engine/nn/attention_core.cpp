@@ -36,10 +36,10 @@ ops::Matrix scores_of(const Tensor& scores, const AttentionSizes& n, std::int64_
 // y = a b for every group; or y += a b.
 void multiply(Context& c, const AttentionSizes& n, const ops::Matrix& a, const ops::Matrix& b,
               const ops::Matrix& y, bool add = false) {
-  ops::Matmul product{a, b, y};
-  product.batch = n.groups();
-  product.beta = add ? 1.0f : 0.0f;
-  run(c.device, product);
+  ops::Matmul gemm{a, b, y};
+  gemm.batch = n.groups();
+  gemm.beta = add ? 1.0f : 0.0f;
+  run(c.device, gemm);
 }
 
 // Op by op as Megatron-LM's CoreAttention: the probabilities, the dropout mask and the probabilities after

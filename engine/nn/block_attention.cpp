@@ -145,9 +145,9 @@ class BlockAttention final : public AttentionCore {
                                DType::f32, Category::activations, "attention row statistics");
     saved.context = c.activation(n.context(), "attention context");
     // Sums of 16-bit outputs are rounded once, at the end.
-    const bool apart = c.dtype() != DType::f32;
+    const bool separate = c.dtype() != DType::f32;
     const Tensor sum =
-        apart ? c.device.empty(n.context(), DType::f32, Category::activations, "attention context in f32")
+        separate ? c.device.empty(n.context(), DType::f32, Category::activations, "attention context in f32")
               : saved.context;
     const Tensor part = c.activation(all.rows_shape(n.v_dim), "attention context of a block"),
                  part_lse = c.device.empty(all.lse_shape(), DType::f32, Category::activations,
@@ -157,19 +157,19 @@ class BlockAttention final : public AttentionCore {
       const Tensor share = keys.share(step);
       for_blocks(all.share(), all.rank(), step, n, [&](const Block& b) {
         const Tensor k = all.chunk(share, b.keys), to = all.chunk(sum, b.queries),
-                     lse = all.statistics(saved.lse, b.queries), out = b.first && !apart ? to : part;
+                     lse = all.statistics(saved.lse, b.queries), out = b.first && !separate ? to : part;
         run(c.device, ops::Attention{all.shape(b), all.queries(b.queries), all.keys_in(k, k.shape()[0]),
                                      all.values_in(k, k.shape()[0]), all.heads(out, n.v_dim),
                                      b.first ? lse : part_lse, Tensor()});
         const Shape by_head{k.shape()[0], n.batch, n.local_heads, n.v_dim};
         if (!b.first)
           run(c.device, ops::AttentionMerge{to.view(by_head), lse, part.view(by_head), part_lse});
-        else if (apart)
+        else if (separate)
           run(c.device, ops::Copy{part, to});
       });
     }
     for (int i = 0; n.sinks && i < all.share().chunks(); ++i) add_sinks(c, n, all.chunk(sum, i), all.statistics(saved.lse, i));
-    if (apart) run(c.device, ops::Copy{sum, saved.context});
+    if (separate) run(c.device, ops::Copy{sum, saved.context});
     return saved.context;
   }
 

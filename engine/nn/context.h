@@ -43,7 +43,7 @@ class Linear;
 
 // What the gradient of a linear layer's weight is made of when all backwards are done: its input, as it arrived, and the gradient
 // of its product.
-struct DeferredProduct {
+struct DeferredGemm {
   const Linear* layer;
   Tensor input, gradient;
 };
@@ -59,7 +59,7 @@ struct Context {
       placeholders{};  // of weights' gradients, by [out, in]
   Fp8Weights fp8_weights{};
   RouterLoad router_load{};
-  std::vector<DeferredProduct> deferred{};  // of this step
+  std::vector<DeferredGemm> deferred{};  // of this step
   // [1] f32, where routers have losses and somebody asks: their sum over the layers and micro batches of a step.
   Tensor router_losses{};
   Tensor step_on_device{};  // [1] i64, where steps are replayed: the same as `step`

@@ -84,7 +84,7 @@ void InputEmbedding::backward(Context& c, const MicroBatch& batch, Tensor dy, Sa
 
 WordLookup::WordLookup(const Plan& plan, Parameter* word, float scale) : word_(word), scale_(scale) {
   const LinearPlan& lookup = plan.role(word->spec.role);
-  sum_ = Transition::between(lookup.product, lookup.output, plan.mesh);
+  sum_ = Transition::between(lookup.gemm, lookup.output, plan.mesh);
 }
 
 Tensor WordLookup::forward(Context& c, const Tensor& tokens) const {

@@ -18,23 +18,23 @@
 namespace mbench {
 namespace {
 
-using Product = ops::GroupedMatmul::Product;
+using Gemm = ops::GroupedMatmul::Gemm;
 
 // Experts of equal shares are one batched product.
-ops::Matmul batched(Product product, const Tensor& x, const Tensor& w, const Tensor& y, std::int64_t rows) {
+ops::Matmul batched(Gemm gemm, const Tensor& x, const Tensor& w, const Tensor& y, std::int64_t rows) {
   const std::int64_t in = w.shape()[2], out = w.shape()[1];
   const ops::Matrix mx(x, rows, in, in, 0, rows * in), mw(w, out, in, in, 0, out * in),
       my(y, rows, out, out, 0, rows * out);
   ops::Matmul m;
   m.batch = w.shape()[0];
-  switch (product) {
-    case Product::forward:
+  switch (gemm) {
+    case Gemm::forward:
       m.a = mx, m.b = mw.t(), m.c = my;
       break;
-    case Product::input_gradient:
+    case Gemm::input_gradient:
       m.a = my, m.b = mw, m.c = mx;
       break;
-    case Product::weight_gradient:
+    case Gemm::weight_gradient:
       m.a = my.t(), m.b = mx, m.c = mw;
       break;
   }
@@ -53,21 +53,21 @@ void for_each_expert(const ExpertRows& rows, std::int64_t experts, const F& f) {
 }
 
 // The framework's module makes the products of experts in groups in one call.
-void charge_products(Context& c, const Tensor& weights, int times = 1) {
-  c.device.host_work(HostWork::product, c.keeps().grouped_experts ? times : times * static_cast<int>(weights.shape()[0]));
+void charge_gemms(Context& c, const Tensor& weights, int times = 1) {
+  c.device.host_work(HostWork::gemm, c.keeps().grouped_experts ? times : times * static_cast<int>(weights.shape()[0]));
 }
 
-void multiply(Context& c, Product product, const Tensor& x, const Tensor& w, const Tensor& y,
+void multiply(Context& c, Gemm gemm, const Tensor& x, const Tensor& w, const Tensor& y,
               const ExpertRows& rows, float beta = 0) {
-  charge_products(c, w);
+  charge_gemms(c, w);
   if (!c.keeps().grouped_experts)
     return for_each_expert(rows, w.shape()[0], [&](std::int64_t e, std::int64_t first, std::int64_t count) {
-      ops::Matmul m = batched(product, x.slice(first, count), w.slice(e, 1), y.slice(first, count), count);
+      ops::Matmul m = batched(gemm, x.slice(first, count), w.slice(e, 1), y.slice(first, count), count);
       m.beta = beta;
       run(c.device, m);
     });
-  if (rows.each == 0) return run(c.device, ops::GroupedMatmul{product, x, w, y, rows.offsets, beta});
-  ops::Matmul m = batched(product, x, w, y, rows.each);
+  if (rows.each == 0) return run(c.device, ops::GroupedMatmul{gemm, x, w, y, rows.offsets, beta});
+  ops::Matmul m = batched(gemm, x, w, y, rows.each);
   m.beta = beta;
   run(c.device, m);
 }
@@ -75,17 +75,17 @@ void multiply(Context& c, Product product, const Tensor& x, const Tensor& w, con
 void add_weight_gradient(Context& c, const Tensor& x, Parameter& weight, const Tensor& y,
                          const ExpertRows& rows) {
   if (!c.keeps().grouped_experts) {
-    charge_products(c, weight.gradient);
+    charge_gemms(c, weight.gradient);
     return for_each_expert(rows, weight.gradient.shape()[0], [&](std::int64_t e, std::int64_t first, std::int64_t count) {
       WeightGradient made(c, weight, weight.gradient.slice(e, 1));
-      ops::Matmul m = batched(Product::weight_gradient, x.slice(first, count), made.target(), y.slice(first, count), count);
+      ops::Matmul m = batched(Gemm::weight_gradient, x.slice(first, count), made.target(), y.slice(first, count), count);
       m.beta = made.beta();
       run(c.device, m);
       made.finish();
     });
   }
   WeightGradient made(c, weight, weight.gradient);
-  multiply(c, Product::weight_gradient, x, made.target(), y, rows, made.beta());
+  multiply(c, Gemm::weight_gradient, x, made.target(), y, rows, made.beta());
   made.finish();
 }
 
@@ -163,10 +163,10 @@ Tensor Experts::forward(Context& c, const ExpertRows& rows, Tensor x, Tensor wei
   saved.x = std::move(x);
   const std::int64_t n = saved.x.shape()[0];
   saved.wide = c.activation({n, fc1_->local[1]}, "experts' first product");
-  multiply(c, Product::forward, saved.x, fc1_->value, saved.wide, rows);
+  multiply(c, Gemm::forward, saved.x, fc1_->value, saved.wide, rows);
   saved.narrow = activated(c, saved);
   const Tensor y = c.activation({n, fc2_->local[1]}, "experts' output");
-  multiply(c, Product::forward, saved.narrow, fc2_->value, y, rows);
+  multiply(c, Gemm::forward, saved.narrow, fc2_->value, y, rows);
   if (activation_checkpoint_.drop(saved.narrow)) saved.unweighted.reset();
   return y;
 }
@@ -177,14 +177,14 @@ Tensor Experts::backward(Context& c, const ExpertRows& rows, Tensor dy, Saved& s
   {
     Tensor narrow = activated_again(c, saved);
     Tensor dnarrow = c.activation(narrow.shape(), "gradient of the activation");
-    multiply(c, Product::input_gradient, dnarrow, fc2_->value, dy, rows);
+    multiply(c, Gemm::input_gradient, dnarrow, fc2_->value, dy, rows);
     add_weight_gradient(c, narrow, *fc2_, dy, rows);
     narrow.reset();
     dy.reset();
     dwide = gradient_of_wide(c, std::move(dnarrow), saved, dweights);
   }
   const Tensor dx = c.activation(saved.x.shape(), "gradient of the experts' input");
-  multiply(c, Product::input_gradient, dx, fc1_->value, dwide, rows);
+  multiply(c, Gemm::input_gradient, dx, fc1_->value, dwide, rows);
   add_weight_gradient(c, saved.x, *fc1_, dwide, rows);
   saved.x.reset();
   return dx;
@@ -202,62 +202,62 @@ void in_one_call(Context& c, std::int64_t experts, const F& f) {
 }
 
 // What each expert multiplies with; quantised by a call each, where they are not kept.
-std::vector<ops::Fp8Operand> weights_in_fp8(Context& c, const Fp8Products& products, const Tensor& w, Fp8Ways ways) {
+std::vector<ops::Fp8Operand> weights_in_fp8(Context& c, const Fp8Gemms& gemms, const Tensor& w, Fp8Ways ways) {
   const Shape one{w.shape()[1], w.shape()[2]};
   std::vector<ops::Fp8Operand> made;
   for (std::int64_t e = 0; e < w.shape()[0]; ++e) {
-    Fp8Tensor weight = products.weight(c, w.slice(e, 1).view(one), ways, e);
+    Fp8Tensor weight = gemms.weight(c, w.slice(e, 1).view(one), ways, e);
     made.push_back(std::move(ways == Fp8Ways::straight ? weight.straight : weight.transposed));
   }
   return made;
 }
 
 // y = x W^T of every expert, [rows of all, width]; returns the inputs as backward wants them, if it is to keep them.
-std::vector<ops::Fp8Operand> multiply_in_fp8(Context& c, const Fp8Products& products, const Tensor& x,
+std::vector<ops::Fp8Operand> multiply_in_fp8(Context& c, const Fp8Gemms& gemms, const Tensor& x,
                                              const Tensor& w, const Tensor& y, std::int64_t rows, bool keep) {
   const std::int64_t experts = w.shape()[0];
-  charge_products(c, w);
+  charge_gemms(c, w);
   std::vector<ops::Fp8Operand> in, kept;
   in_one_call(c, experts, [&](std::int64_t e) {
-    Fp8Tensor q = products.input(c, x.slice(e * rows, rows), keep ? Fp8Ways::both : Fp8Ways::straight);
+    Fp8Tensor q = gemms.input(c, x.slice(e * rows, rows), keep ? Fp8Ways::both : Fp8Ways::straight);
     in.push_back(std::move(q.straight));
     if (keep) kept.push_back(std::move(q.transposed));
   });
-  const std::vector<ops::Fp8Operand> weights = weights_in_fp8(c, products, w, Fp8Ways::straight);
+  const std::vector<ops::Fp8Operand> weights = weights_in_fp8(c, gemms, w, Fp8Ways::straight);
   in_one_call(c, experts, [&](std::int64_t e) {
     const auto i = static_cast<std::size_t>(e);
-    Fp8Products::multiply(c, std::exchange(in[i], {}), weights[i], y.slice(e * rows, rows));
+    Fp8Gemms::multiply(c, std::exchange(in[i], {}), weights[i], y.slice(e * rows, rows));
   });
   return kept;
 }
 
 // Inputs that were not kept, as backward wants them.
-std::vector<ops::Fp8Operand> quantised_again(Context& c, const Fp8Products& products, const Tensor& x, std::int64_t rows) {
+std::vector<ops::Fp8Operand> quantised_again(Context& c, const Fp8Gemms& gemms, const Tensor& x, std::int64_t rows) {
   std::vector<ops::Fp8Operand> made;
   in_one_call(c, x.shape()[0] / rows, [&](std::int64_t e) {
-    made.push_back(products.input(c, x.slice(e * rows, rows), Fp8Ways::transposed).transposed);
+    made.push_back(gemms.input(c, x.slice(e * rows, rows), Fp8Ways::transposed).transposed);
   });
   return made;
 }
 
 // The gradients of that: dx, and the weights'.
-void gradients_in_fp8(Context& c, const Fp8Products& products, const Tensor& dy, Parameter& parameter,
+void gradients_in_fp8(Context& c, const Fp8Gemms& gemms, const Tensor& dy, Parameter& parameter,
                       std::vector<ops::Fp8Operand> inputs, const Tensor& dx, std::int64_t rows) {
   const Tensor& w = parameter.value;
   const std::int64_t experts = w.shape()[0];
   WeightGradient made(c, parameter, parameter.gradient);
   const Shape one{w.shape()[1], w.shape()[2]};
-  charge_products(c, w, 2);
+  charge_gemms(c, w, 2);
   std::vector<Fp8Tensor> out;
-  in_one_call(c, experts, [&](std::int64_t e) { out.push_back(products.gradient(c, dy.slice(e * rows, rows))); });
-  const std::vector<ops::Fp8Operand> weights = weights_in_fp8(c, products, w, Fp8Ways::transposed);
+  in_one_call(c, experts, [&](std::int64_t e) { out.push_back(gemms.gradient(c, dy.slice(e * rows, rows))); });
+  const std::vector<ops::Fp8Operand> weights = weights_in_fp8(c, gemms, w, Fp8Ways::transposed);
   in_one_call(c, experts, [&](std::int64_t e) {
     const auto i = static_cast<std::size_t>(e);
-    Fp8Products::multiply(c, std::exchange(out[i].straight, {}), weights[i], dx.slice(e * rows, rows));
+    Fp8Gemms::multiply(c, std::exchange(out[i].straight, {}), weights[i], dx.slice(e * rows, rows));
   });
   in_one_call(c, experts, [&](std::int64_t e) {
     const auto i = static_cast<std::size_t>(e);
-    Fp8Products::multiply(c, std::exchange(out[i].transposed, {}), std::exchange(inputs[i], {}), made.target().slice(e, 1).view(one),
+    Fp8Gemms::multiply(c, std::exchange(out[i].transposed, {}), std::exchange(inputs[i], {}), made.target().slice(e, 1).view(one),
                           made.beta());
   });
   made.finish();

@@ -46,7 +46,7 @@ class Experts {
   Activation activation_;
   Checkpoint activation_checkpoint_;
   Parameter *fc1_, *fc2_;
-  std::optional<Fp8Products> fp8_1_, fp8_2_;
+  std::optional<Fp8Gemms> fp8_1_, fp8_2_;
 };
 
 // How the rows of a micro batch are shared out where the data decide. Where every expert has as many, all of it is empty.

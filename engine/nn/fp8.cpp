@@ -33,7 +33,7 @@ void ScaleHistory::end_step(Device& device, const Groups& groups, std::int64_t s
   }
 }
 
-Fp8Products::Fp8Products(ParameterStore& store, Parameter& weight, const Plan& plan)
+Fp8Gemms::Fp8Gemms(ParameterStore& store, Parameter& weight, const Plan& plan)
     : recipe_(*plan.precision.fp8),
       sharded_(plan.state.weights.sharded()),
       scales_(&store.scales()),
@@ -44,11 +44,11 @@ Fp8Products::Fp8Products(ParameterStore& store, Parameter& weight, const Plan& p
   if (plan.precision.fp8_parameters) store.keep_in_fp8(weight, slots_[kWeight]);
 }
 
-DType Fp8Products::type_of(Operand operand) const {
+DType Fp8Gemms::type_of(Operand operand) const {
   return operand == kGradient && recipe_ != Fp8Recipe::blockwise ? DType::e5m2 : DType::e4m3;
 }
 
-Fp8Tensor Fp8Products::quantise(Context& c, Operand operand, const Tensor& x, Fp8Ways ways, Fp8Tensor q,
+Fp8Tensor Fp8Gemms::quantise(Context& c, Operand operand, const Tensor& x, Fp8Ways ways, Fp8Tensor q,
                                 const std::vector<Axis>& parts_of) const {
   const std::int64_t rows = x.shape()[0], cols = x.shape()[1];
   const bool blocks = recipe_ == Fp8Recipe::blockwise, squares = operand == kWeight;
@@ -116,16 +116,16 @@ ops::Fp8Operand turned(Context& c, const ops::Fp8Operand& w, ops::Fp8Operand int
 
 }  // namespace
 
-Fp8Tensor Fp8Products::input(Context& c, const Tensor& x, Fp8Ways ways,
+Fp8Tensor Fp8Gemms::input(Context& c, const Tensor& x, Fp8Ways ways,
                              const std::vector<Axis>& parts_of) const {
   return quantise(c, kInput, x, ways, {}, parts_of);
 }
 
-Fp8Tensor Fp8Products::gradient(Context& c, const Tensor& dy, Fp8Ways ways, const std::vector<Axis>& parts_of) const {
+Fp8Tensor Fp8Gemms::gradient(Context& c, const Tensor& dy, Fp8Ways ways, const std::vector<Axis>& parts_of) const {
   return quantise(c, kGradient, dy, ways, {}, parts_of);
 }
 
-Fp8Tensor Fp8Products::weight(Context& c, const Tensor& w, Fp8Ways ways, std::int64_t part, std::int64_t row) const {
+Fp8Tensor Fp8Gemms::weight(Context& c, const Tensor& w, Fp8Ways ways, std::int64_t part, std::int64_t row) const {
   if (is_fp8(w.dtype())) return weight_in_fp8(c, w, ways, part, row);
   if (sharded_) return quantise(c, kWeight, w, ways, {});
   Fp8Weights::Kept& kept = c.fp8_weights.kept[{this, part}];
@@ -133,7 +133,7 @@ Fp8Tensor Fp8Products::weight(Context& c, const Tensor& w, Fp8Ways ways, std::in
   return kept.tensor;
 }
 
-Fp8Tensor Fp8Products::weight_in_fp8(Context& c, const Tensor& codes, Fp8Ways ways, std::int64_t part, std::int64_t row) const {
+Fp8Tensor Fp8Gemms::weight_in_fp8(Context& c, const Tensor& codes, Fp8Ways ways, std::int64_t part, std::int64_t row) const {
   Fp8Tensor q;
   q.straight = parameters_->operand(*weight_, part, codes, row);
   if (sharded_) {
@@ -149,7 +149,7 @@ Fp8Tensor Fp8Products::weight_in_fp8(Context& c, const Tensor& codes, Fp8Ways wa
   return q;
 }
 
-ops::Fp8Operand Fp8Products::transpose(Context& c, const ops::Fp8Operand& x) {
+ops::Fp8Operand Fp8Gemms::transpose(Context& c, const ops::Fp8Operand& x) {
   const Shape& s = x.codes.shape();
   const Tensor y =
       c.device.empty({s[1], s[0]}, x.codes.dtype(), Category::activations, "transposed FP8 operand");
@@ -157,13 +157,13 @@ ops::Fp8Operand Fp8Products::transpose(Context& c, const ops::Fp8Operand& x) {
   return {y, x.inverse};
 }
 
-ops::Fp8Operand Fp8Products::part(const ops::Fp8Operand& w, std::int64_t first, std::int64_t count) {
+ops::Fp8Operand Fp8Gemms::part(const ops::Fp8Operand& w, std::int64_t first, std::int64_t count) {
   constexpr std::int64_t block = ops::QuantiseBlocks::kBlock;
   const bool blocks = w.blocks != ops::Fp8Blocks::tensor;
   return {w.codes.slice(first, count), blocks ? w.inverse.slice(first / block, ops::QuantiseBlocks::blocks(count)) : w.inverse, w.blocks};
 }
 
-void Fp8Products::multiply(Context& c, const ops::Fp8Operand& a, const ops::Fp8Operand& b, const Tensor& out,
+void Fp8Gemms::multiply(Context& c, const ops::Fp8Operand& a, const ops::Fp8Operand& b, const Tensor& out,
                            float beta) {
   run(c.device, ops::Fp8Matmul{a, b, out, beta});
 }

@@ -47,10 +47,10 @@ class ScaleHistory {
 };
 
 // The products of one weight, or of several that stand one after the other (experts).
-class Fp8Products {
+class Fp8Gemms {
  public:
   // While the model is built. The weight lives in FP8 alone from then on, if the plan has it so.
-  Fp8Products(ParameterStore& store, Parameter& weight, const Plan& plan);
+  Fp8Gemms(ParameterStore& store, Parameter& weight, const Plan& plan);
 
   // Of the layer's input [rows, in]. `parts_of`: ranks along these axes hold the other parts of a tensor that has one scale.
   Fp8Tensor input(Context& context, const Tensor& x, Fp8Ways ways,

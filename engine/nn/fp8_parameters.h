@@ -5,7 +5,7 @@
 // A step begins by quantising the f32 originals: each rank what it owns of a weight, by scales of the whole weight, whose largest values
 // go over the ranks that own parts of it in one all-reduce for all weights. Those of delayed scaling are there before. The codes are one
 // flat tensor, whole or as sharded as weights are (StatePlan), along the inner dim of forward's products; the other way round a product
-// turns them itself (Fp8Products).
+// turns them itself (Fp8Gemms).
 #pragma once
 #include <map>
 #include <vector>

@@ -131,7 +131,7 @@ Tensor LatentAttention::forward(Context& c, const MicroBatch& batch, Tensor x,
   auto owned = std::make_unique<Saved>();
   Saved& saved = *owned;
   keep = std::move(owned);
-  if (c.keeps().down_apart && q_norm_) c.device.host_work(HostWork::call, 1);
+  if (c.keeps().down_separate && q_norm_) c.device.host_work(HostWork::call, 1);
   saved.latents = down_.forward_with_bias(c, x, saved.down);
   saved.straight = !q_norm_;
   make_up(c, std::move(x), saved);
@@ -179,7 +179,7 @@ Tensor LatentAttention::backward(Context& c, const MicroBatch& batch, Tensor dy,
                                  std::unique_ptr<Mixer::Saved>& kept) const {
   Saved& saved = static_cast<Saved&>(*kept);
   Tensor dqueries, dkeys_and_values;
-  if (c.keeps().down_apart && q_norm_) c.device.host_work(HostWork::call, 3);
+  if (c.keeps().down_separate && q_norm_) c.device.host_work(HostWork::call, 3);
   {
     const Tensor dcontext = proj_.backward(c, std::move(dy), saved.proj);
     up_checkpoint_.restore(c, [&] { make_up(c, saved.down.x, saved); });

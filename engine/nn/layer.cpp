@@ -77,9 +77,9 @@ Tensor Branch::backward(Context& c, const MicroBatch& batch, const Tensor& dy, S
   return dnormed;
 }
 
-void Branch::keep_alternate_products(Saved& saved) const {
+void Branch::keep_alternate_gemms(Saved& saved) const {
   saved.norm = {};
-  mixer_->keep_alternate_products(*saved.mixer);
+  mixer_->keep_alternate_gemms(*saved.mixer);
 }
 
 Tensor Branch::make_others(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved, bool sum) const {
@@ -88,7 +88,7 @@ Tensor Branch::make_others(Context& c, const MicroBatch& batch, const Tensor& x,
 }
 
 Layer::Layer(ParameterStore& store, const Plan& plan, const LayerSpec& spec, Regions drop)
-    : checkpoint_(drop.has(Region::layer)), products_checkpoint_(drop.has(Region::alternate_products)) {
+    : checkpoint_(drop.has(Region::layer)), gemms_checkpoint_(drop.has(Region::alternate_gemms)) {
   if (spec.arrangement != Branches::sequential) {
     parallel_ = std::make_unique<ParallelBranches>(store, plan, spec, drop);
     return;
@@ -108,9 +108,9 @@ Tensor Layer::run_branches(Context& c, const MicroBatch& batch, const Tensor& x,
 Tensor Layer::forward(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {
   const Tensor y = run_branches(c, batch, x, saved);
   if (checkpoint_.drop(saved)) saved.input = x;
-  if (products_checkpoint_.dropped()) {
+  if (gemms_checkpoint_.dropped()) {
     saved.input = x;
-    for (std::size_t i = 0; i < branches_.size(); ++i) branches_[i].keep_alternate_products(saved.branches[i]);
+    for (std::size_t i = 0; i < branches_.size(); ++i) branches_[i].keep_alternate_gemms(saved.branches[i]);
   }
   return y;
 }
@@ -126,7 +126,7 @@ Tensor Layer::backward(Context& c, const MicroBatch& batch, const Tensor& dy, Sa
     const Tensor x = std::exchange(saved.input, Tensor());
     run_branches(c, batch, x, saved);
   });
-  products_checkpoint_.restore(c, [&] { make_others(c, batch, saved); });
+  gemms_checkpoint_.restore(c, [&] { make_others(c, batch, saved); });
   if (parallel_) return parallel_->backward(c, batch, dy, saved.parallel);
   Tensor gradient = dy;
   for (std::size_t i = branches_.size(); i-- > 0;)

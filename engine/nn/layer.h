@@ -24,7 +24,7 @@ class Branch {
   Tensor backward(Context& context, const MicroBatch& batch, const Tensor& dy, Saved& saved) const;
   // Of a layer that keeps every second product: what of the branch is dropped, and all of that again from x as it was; then
   // the sum, where the next branch wants it, else nothing.
-  void keep_alternate_products(Saved& saved) const;
+  void keep_alternate_gemms(Saved& saved) const;
   Tensor make_others(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved, bool sum) const;
   void after_step(Context& context) const { mixer_->after_step(context); }
 
@@ -62,7 +62,7 @@ class Layer {
 
   std::vector<Branch> branches_;
   std::unique_ptr<ParallelBranches> parallel_;  // in their place
-  Checkpoint checkpoint_, products_checkpoint_;
+  Checkpoint checkpoint_, gemms_checkpoint_;
 };
 
 }  // namespace mbench

@@ -47,10 +47,10 @@ Linear::Linear(ParameterStore& store, const Plan& plan, const LinearSpec& spec, 
 }
 
 Linear::Linear(ParameterStore& store, const Plan& plan, const LinearSpec& spec, const LinearPlan& linear)
-    : weight_(store.add(weight_of(spec), linear.weight, linear.consumed.value, linear.product.value)),
+    : weight_(store.add(weight_of(spec), linear.weight, linear.consumed.value, linear.gemm.value)),
       table_(spec.role == Role::vocabulary),
       input_(Transition::between(linear.input, linear.consumed, plan.mesh)),
-      output_(Transition::between(linear.product, linear.output, plan.mesh)) {
+      output_(Transition::between(linear.gemm, linear.output, plan.mesh)) {
   add_bias(store, spec, linear);
 }
 
@@ -58,18 +58,18 @@ Linear::Linear(ParameterStore& store, const Plan& plan, const LinearSpec& spec, 
     : weight_(table), table_(true) {
   const LinearPlan& linear = plan.role(spec.role);
   input_ = Transition::between(linear.input, linear.consumed, plan.mesh);
-  output_ = Transition::between(linear.product, linear.output, plan.mesh);
+  output_ = Transition::between(linear.gemm, linear.output, plan.mesh);
   add_bias(store, spec, linear);
 }
 
 void Linear::add_bias(ParameterStore& store, const LinearSpec& spec, const LinearPlan& linear) {
-  bias_of_product_ = gathers_outputs(output_.forward);
+  bias_of_gemm_ = gathers_outputs(output_.forward);
   if (!spec.bias) return;
-  bias_ = store.add(bias_of(spec), bias_spread(linear.weight), bias_of_product_ ? linear.product.value : linear.output.value);
+  bias_ = store.add(bias_of(spec), bias_spread(linear.weight), bias_of_gemm_ ? linear.gemm.value : linear.output.value);
 }
 
 bool Linear::fuses_output(const Context& c) const {
-  return !fp8_ && products_ == 0 && c.keeps().fused_epilogues && output_.forward.empty();
+  return !fp8_ && gemms_ == 0 && c.keeps().fused_epilogues && output_.forward.empty();
 }
 
 bool Linear::fuses_input_gradient(const Context& c) const {
@@ -81,9 +81,9 @@ Tensor Linear::forward(Context& c, const Tensor& x, Saved& saved) const {
 }
 
 Tensor Linear::forward(Context& c, const Tensor& x, Saved& saved, const Epilogue& epilogue) const {
-  if (!table_) c.device.host_work(HostWork::product);
+  if (!table_) c.device.host_work(HostWork::gemm);
   if (fp8_) return forward_in_fp8(c, x, saved);
-  if (products_ > 0) return forward_apart(c, x, saved);
+  if (gemms_ > 0) return forward_separate(c, x, saved);
   saved.x = x;
   const Tensor w = rows(weight_->value);
   if (leaves_in_pieces()) {
@@ -103,10 +103,10 @@ Tensor Linear::forward(Context& c, const Tensor& x, Saved& saved, const Epilogue
   const Tensor y = c.activation(wide, epilogue.gelu_input ? "gelu output" : "linear output");
   const EachPart multiply = [&](const Tensor& part, std::int64_t first) {
     const std::int64_t rows = part.shape()[0];
-    ops::Matmul product{ops::Matrix(part), ops::Matrix(w).t(), ops::Matrix(y.slice(first, rows))};
-    if (epilogue.bias && c.keeps().fused_epilogues) product.bias = bias();
-    if (epilogue.gelu_input) product.gelu_input = epilogue.gelu_input->slice(first, rows);
-    run(c.device, product);
+    ops::Matmul gemm{ops::Matrix(part), ops::Matrix(w).t(), ops::Matrix(y.slice(first, rows))};
+    if (epilogue.bias && c.keeps().fused_epilogues) gemm.bias = bias();
+    if (epilogue.gelu_input) gemm.gelu_input = epilogue.gelu_input->slice(first, rows);
+    run(c.device, gemm);
   };
   if (by_parts)
     gather_by_ring(c, input_.forward.front(), x, false, multiply);
@@ -120,7 +120,7 @@ bool Linear::rings(const Exchanges& exchanges) const { return overlaps_ && gathe
 bool Linear::leaves_in_pieces() const { return overlaps_ && scatters_sequence(output_.forward); }
 
 Tensor Linear::forward_with_bias(Context& c, const Tensor& x, Saved& saved) const {
-  if (!bias_ || fuses_output(c) || bias_of_product_) return forward(c, x, saved, {.bias = bias_ != nullptr});
+  if (!bias_ || fuses_output(c) || bias_of_gemm_) return forward(c, x, saved, {.bias = bias_ != nullptr});
   const Tensor y = forward(c, x, saved);
   run(c.device, ops::BiasAdd{y, bias(), y});
   return y;
@@ -138,7 +138,7 @@ Linear::Arrived Linear::arrive(Context& c, const Tensor& x) const {
 }
 
 Tensor Linear::make(Context& c, const Arrived& arrived, const Outputs& o) const {
-  c.device.host_work(HostWork::product);
+  c.device.host_work(HostWork::gemm);
   const Tensor w = rows(weight_->value);
   const std::int64_t in = w.shape()[1], all = o.groups * o.count,
                      tokens = fp8_ ? arrived.quantised.codes.shape()[0] : arrived.x.shape().rows();
@@ -148,26 +148,26 @@ Tensor Linear::make(Context& c, const Arrived& arrived, const Outputs& o) const 
     // A weight of its own, as frameworks have it: its rows lie together, and have a scale.
     const Tensor part = c.device.empty({all, in}, w.dtype(), Category::weights, "rows of a weight");
     run(c.device, ops::CopyBlocks{chosen, ops::Matrix(part, o.count, in, in, 0, o.count * in), o.groups});
-    Fp8Products::multiply(c, arrived.quantised, fp8_->rows(c, part), matrix(y));
+    Fp8Gemms::multiply(c, arrived.quantised, fp8_->rows(c, part), matrix(y));
     return y;
   }
-  ops::Matmul product{{arrived.x, tokens, in, in}, chosen.t(), {y, tokens, o.count, all, 0, o.count}};
-  product.batch = o.groups;
-  run(c.device, product);
+  ops::Matmul gemm{{arrived.x, tokens, in, in}, chosen.t(), {y, tokens, o.count, all, 0, o.count}};
+  gemm.batch = o.groups;
+  run(c.device, gemm);
   return y;
 }
 
 Tensor Linear::backward(Context& c, Tensor dy, Saved& saved, Tensor gelu_input) const {
-  if (!table_) c.device.host_work(HostWork::product, 2);
+  if (!table_) c.device.host_work(HostWork::gemm, 2);
   if (fp8_) return backward_in_fp8(c, std::move(dy), saved);
-  if (products_ > 0) return backward_apart(c, dy, saved);
+  if (gemms_ > 0) return backward_separate(c, dy, saved);
   // The bias belongs to the output: what the weight's gradient sees of it is the same only if nothing
   // travelled, or if it is the product's.
-  const bool fused_bias = c.keeps().fused_epilogues && (output_.backward.empty() || bias_of_product_);
-  if (bias_ && !fused_bias && !bias_of_product_) run(c.device, ops::BiasGrad{dy, rows(bias_->gradient)});
+  const bool fused_bias = c.keeps().fused_epilogues && (output_.backward.empty() || bias_of_gemm_);
+  if (bias_ && !fused_bias && !bias_of_gemm_) run(c.device, ops::BiasGrad{dy, rows(bias_->gradient)});
   const bool by_parts = rings(output_.backward);
   Tensor dproduct = by_parts ? Tensor() : communicate(c, output_.backward, dy);
-  if (bias_ && !fused_bias && bias_of_product_) run(c.device, ops::BiasGrad{dproduct, rows(bias_->gradient)});
+  if (bias_ && !fused_bias && bias_of_gemm_) run(c.device, ops::BiasGrad{dproduct, rows(bias_->gradient)});
   Shape s = by_parts ? dy.shape() : dproduct.shape();
   if (by_parts) s[0] *= c.groups.over({Axis::tp}).size();
   // The input travels while its gradient is computed, and that while the weight's is.
@@ -176,9 +176,9 @@ Tensor Linear::backward(Context& c, Tensor dy, Saved& saved, Tensor gelu_input) 
   {
     const EachPart input_gradient = [&](const Tensor& part, std::int64_t first) {
       const std::int64_t count = part.shape()[0];
-      ops::Matmul product{ops::Matrix(part), ops::Matrix(rows(weight_->value)), ops::Matrix(dx.slice(first, count))};
-      if (gelu_input) product.gelu_grad_input = gelu_input.slice(first, count);
-      run(c.device, product);
+      ops::Matmul gemm{ops::Matrix(part), ops::Matrix(rows(weight_->value)), ops::Matrix(dx.slice(first, count))};
+      if (gelu_input) gemm.gelu_grad_input = gelu_input.slice(first, count);
+      run(c.device, gemm);
     };
     if (by_parts)
       dproduct = gather_by_ring(c, output_.backward.front(), dy, true, input_gradient);
@@ -202,11 +202,11 @@ void Linear::add_weight_gradient(Context& c, const Tensor& dproduct, const Tenso
   made.finish();
 }
 
-Tensor Linear::backward_deferred(Context& c, const Tensor& dy, Saved& saved, DeferredProduct& later) const {
+Tensor Linear::backward_deferred(Context& c, const Tensor& dy, Saved& saved, DeferredGemm& later) const {
   check(!fp8_, "linear", "a product in FP8 whose weight's gradient is deferred");
-  if (!table_) c.device.host_work(HostWork::product, 2);
+  if (!table_) c.device.host_work(HostWork::gemm, 2);
   later = {this, std::exchange(saved.x, Tensor()), communicate(c, output_.backward, dy)};
-  if (bias_) run(c.device, ops::BiasGrad{bias_of_product_ ? later.gradient : dy, rows(bias_->gradient)});
+  if (bias_) run(c.device, ops::BiasGrad{bias_of_gemm_ ? later.gradient : dy, rows(bias_->gradient)});
   const Shape& s = later.gradient.shape();
   WeightGradient::keep_placeholder(c, rows(weight_->gradient).shape());
   Tensor dx = c.activation({s[0], s[1], weight_->local[1]}, "linear input gradient");
@@ -214,23 +214,23 @@ Tensor Linear::backward_deferred(Context& c, const Tensor& dy, Saved& saved, Def
   return communicate(c, input_.backward, dx);
 }
 
-void Linear::make_deferred(Context& c, std::vector<DeferredProduct> products) {
+void Linear::make_deferred(Context& c, std::vector<DeferredGemm> gemms) {
   std::optional<Communication> next;
   const auto start = [&](std::size_t i) {
-    if (i < products.size()) next.emplace(c, products[i].layer->input_.forward, std::exchange(products[i].input, Tensor()));
+    if (i < gemms.size()) next.emplace(c, gemms[i].layer->input_.forward, std::exchange(gemms[i].input, Tensor()));
   };
   start(0);
-  for (std::size_t i = 0; i < products.size(); ++i) {
+  for (std::size_t i = 0; i < gemms.size(); ++i) {
     const Tensor x = next->finish();
     start(i + 1);
-    products[i].layer->add_weight_gradient(c, products[i].gradient, x, false);
-    products[i].gradient.reset();
+    gemms[i].layer->add_weight_gradient(c, gemms[i].gradient, x, false);
+    gemms[i].gradient.reset();
   }
 }
 
-void Linear::in_layer(ParameterStore& store, const Plan& plan, bool keep_input, std::int64_t products) {
+void Linear::in_layer(ParameterStore& store, const Plan& plan, bool keep_input, std::int64_t gemms) {
   overlaps_ = plan.tp_comm_overlap;
-  if (plan.tp_gathers == TpGathers::product && gathers_sequence(input_.forward)) products_ = products;
+  if (plan.tp_gathers == TpGathers::gemm && gathers_sequence(input_.forward)) gemms_ = gemms;
   if (!plan.precision.fp8) return;
   fp8_.emplace(store, *weight_, plan);
   keep_input_ = keep_input;
@@ -271,7 +271,7 @@ Tensor Linear::forward_in_fp8(Context& c, const Tensor& x, Saved& saved) const {
     const ops::Fp8Operand operand = weight(), &own = saved.quantised.straight;
     const Tensor y = c.activation({x.shape()[0] * c.groups.over({Axis::tp}).size(), batch, out}, "linear output");
     gather_by_ring(c, input_.forward.front(), own.codes.view(x.shape()), false, [&](const Tensor& part, std::int64_t first) {
-      Fp8Products::multiply(c, {matrix(part), own.inverse}, operand, matrix(y.slice(first, part.shape()[0])));
+      Fp8Gemms::multiply(c, {matrix(part), own.inverse}, operand, matrix(y.slice(first, part.shape()[0])));
     });
     return communicate(c, output_.forward, y);
   }
@@ -281,11 +281,11 @@ Tensor Linear::forward_in_fp8(Context& c, const Tensor& x, Saved& saved) const {
     const ops::Fp8Operand operand = weight();
     return scatter_in_pieces(c, output_.forward.front(), {tokens / batch, batch, out}, fp8_->multiple_of_rows(),
                              [&](const Tensor& piece, std::int64_t first) {
-                               Fp8Products::multiply(c, in, Fp8Products::part(operand, first, piece.shape()[2]), matrix(piece));
+                               Fp8Gemms::multiply(c, in, Fp8Gemms::part(operand, first, piece.shape()[2]), matrix(piece));
                              });
   }
   const Tensor y = c.activation({tokens / batch, batch, out}, "linear output");
-  Fp8Products::multiply(c, in, weight(), matrix(y));
+  Fp8Gemms::multiply(c, in, weight(), matrix(y));
   in = {};
   return communicate(c, output_.forward, y);
 }
@@ -316,11 +316,11 @@ Tensor Linear::backward_in_fp8(Context& c, Tensor dy, Saved& saved) const {
     ops::Fp8Operand& own = gradient.straight;
     own.codes = matrix(gather_by_ring(
         c, output_.backward.front(), own.codes.view(dy.shape()), true, [&](const Tensor& part, std::int64_t first) {
-          Fp8Products::multiply(c, {matrix(part), own.inverse}, weight, matrix(dx.slice(first, part.shape()[0])));
+          Fp8Gemms::multiply(c, {matrix(part), own.inverse}, weight, matrix(dx.slice(first, part.shape()[0])));
         }));
-    gradient.transposed = Fp8Products::transpose(c, own);
+    gradient.transposed = Fp8Gemms::transpose(c, own);
   } else {
-    Fp8Products::multiply(c, gradient.straight, weight, matrix(dx));
+    Fp8Gemms::multiply(c, gradient.straight, weight, matrix(dx));
   }
   Communication travelling(c, input_.backward, dx);
   dx.reset();
@@ -329,10 +329,10 @@ Tensor Linear::backward_in_fp8(Context& c, Tensor dy, Saved& saved) const {
     x = fp8_->input(c, matrix(input->finish()), Fp8Ways::transposed).transposed;
   } else if (kept.codes) {
     kept.codes = matrix(input->finish());
-    x = Fp8Products::transpose(c, kept);
+    x = Fp8Gemms::transpose(c, kept);
   }
   WeightGradient made(c, *weight_, rows(weight_->gradient));
-  Fp8Products::multiply(c, gradient.transposed, x, made.target(), made.beta());
+  Fp8Gemms::multiply(c, gradient.transposed, x, made.target(), made.beta());
   made.finish();
   saved = {};
   return travelling.finish();

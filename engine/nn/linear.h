@@ -58,15 +58,15 @@ class Linear {
   // saved and returns dx. `gelu_input`, where fuses_input_gradient(): x was its GELU, and dx is the gradient of it.
   Tensor backward(Context& context, Tensor dy, Saved& saved, Tensor gelu_input = {}) const;
   // The same without the gradient of the weight, of whose product it leaves the operands. Not of a layer in FP8.
-  Tensor backward_deferred(Context& context, const Tensor& dy, Saved& saved, DeferredProduct& later) const;
+  Tensor backward_deferred(Context& context, const Tensor& dy, Saved& saved, DeferredGemm& later) const;
   // The gradients of weights that were left, in their order; an input that is gathered travels while the one before is used.
-  static void make_deferred(Context& context, std::vector<DeferredProduct> products);
+  static void make_deferred(Context& context, std::vector<DeferredGemm> gemms);
 
   // A linear part of a layer, not a router or what makes logits: computes in FP8, and what it exchanges over tp travels beside its
   // products, if the plan has it so. `keep_input`: the input is kept as it arrives, since it is dropped and made again beside the
   // layer (Transformer Engine's save_original_input), and in FP8 quantised again in backward; then the product waits for all of it.
   // `products`: as many are what it makes in a framework that does not fuse them.
-  void in_layer(ParameterStore& store, const Plan& plan, bool keep_input = false, std::int64_t products = 1);
+  void in_layer(ParameterStore& store, const Plan& plan, bool keep_input = false, std::int64_t gemms = 1);
 
   // Whether a product can apply an epilogue to its output: not if that is yet to be summed over ranks.
   bool fuses_output(const Context& context) const;
@@ -86,8 +86,8 @@ class Linear {
   // The input quantised, where the product wants it; and what backward needs of it.
   ops::Fp8Operand arrive_in_fp8(Context& context, const Tensor& x, bool keep_input, Saved& saved) const;
   Tensor backward_in_fp8(Context& context, Tensor dy, Saved& saved) const;
-  Tensor forward_apart(Context& context, const Tensor& x, Saved& saved) const;
-  Tensor backward_apart(Context& context, const Tensor& dy, Saved& saved) const;
+  Tensor forward_separate(Context& context, const Tensor& x, Saved& saved) const;
+  Tensor backward_separate(Context& context, const Tensor& dy, Saved& saved) const;
   void add_bias(ParameterStore& store, const LinearSpec& spec, const LinearPlan& linear);
   void add_weight_gradient(Context& context, const Tensor& dproduct, const Tensor& x, bool with_bias) const;
   // Whether the input is multiplied by parts as they arrive, and the output leaves in pieces; in backward, the output's gradient is
@@ -98,11 +98,11 @@ class Linear {
   Parameter* weight_;
   Parameter* bias_ = nullptr;
   std::int64_t begin_ = 0, count_ = 0;  // 0: all of the parameter's
-  std::int64_t products_ = 0;           // that gather the input each for itself; 0: it is gathered once for all
+  std::int64_t gemms_ = 0;           // that gather the input each for itself; 0: it is gathered once for all
   bool table_ = false;                  // the weight is a table of words
   Transition input_, output_;
-  bool bias_of_product_ = false;  // is added before outputs are gathered, not to the output
-  std::optional<Fp8Products> fp8_;
+  bool bias_of_gemm_ = false;  // is added before outputs are gathered, not to the output
+  std::optional<Fp8Gemms> fp8_;
   bool keep_input_ = false, overlaps_ = false;
 };
 

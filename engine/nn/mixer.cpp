@@ -7,7 +7,7 @@
 
 namespace mbench {
 
-void Mixer::keep_alternate_products(Saved&) const {
+void Mixer::keep_alternate_gemms(Saved&) const {
   fail(ErrorKind::internal, "recompute", "alternate_products of a mixer that has no order of products");
 }
 

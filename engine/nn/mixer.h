@@ -20,9 +20,9 @@ class Mixer {
   // Hidden activations to hidden activations, without the bias of the last linear layer: the residual sum adds it.
   virtual Tensor forward(Context& context, const MicroBatch& batch, Tensor x,
                          std::unique_ptr<Saved>& saved) const = 0;
-  // Of a layer that keeps every second product (Region::alternate_products): frees the others and what was made of products;
+  // Of a layer that keeps every second product (Region::alternate_gemms): frees the others and what was made of products;
   // and makes it again, from x as it was. The output is made again too where it is asked for.
-  virtual void keep_alternate_products(Saved& saved) const;
+  virtual void keep_alternate_gemms(Saved& saved) const;
   virtual Tensor make_others(Context& context, const MicroBatch& batch, Tensor x, Saved& saved, bool output) const;
   virtual Tensor bias() const = 0;  // empty if there is none
   // From the gradient of the output with bias to that of x; frees what was saved.

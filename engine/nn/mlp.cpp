@@ -8,9 +8,9 @@ namespace mbench {
 Mlp::Mlp(ParameterStore& store, const Plan& plan, const MlpSpec& spec, Regions drop)
     : fc1_(store, plan, spec.fc1), fc2_(store, plan, spec.fc2), activation_(spec.activation) {
   fc1_.in_layer(store, plan, drop.has(Region::norm), is_gated(spec.activation) ? 2 : 1);
-  const bool apart = drop.has(Region::alternate_products);
-  fc2_.in_layer(store, plan, apart);
-  if (apart) pairs_ = fc1_.local_outputs() / 2;
+  const bool separate = drop.has(Region::alternate_gemms);
+  fc2_.in_layer(store, plan, separate);
+  if (separate) pairs_ = fc1_.local_outputs() / 2;
 }
 
 Tensor Mlp::half(Context& c, const Linear::Arrived& arrived, std::int64_t which) const {
@@ -40,7 +40,7 @@ Tensor Mlp::forward(Context& c, const MicroBatch&, Tensor x, std::unique_ptr<Mix
   return fc2_.forward(c, gated(c, saved), saved.fc2);
 }
 
-void Mlp::keep_alternate_products(Mixer::Saved& kept) const {
+void Mlp::keep_alternate_gemms(Mixer::Saved& kept) const {
   Saved& saved = static_cast<Saved&>(kept);
   saved.up.reset();
   saved.fc1.x.reset();

@@ -50,7 +50,7 @@ Moe::Moe(ParameterStore& store, const Plan& plan, const MoeSpec& spec, Regions d
       own_(communication_ != EpCommunication::all_to_all),
       tokens_(Transition::between(plan.role(spec.expert.fc1.role).input,
                                   plan.role(spec.expert.fc1.role).consumed, plan.mesh)),
-      sums_(Transition::between(plan.role(spec.expert.fc2.role).product,
+      sums_(Transition::between(plan.role(spec.expert.fc2.role).gemm,
                                 plan.role(spec.expert.fc2.role).output, plan.mesh)),
       counted_apart_(sequence_axes(own_ ? plan.hidden.value : plan.role(spec.expert.fc1.role).consumed.value, plan.mesh)),
       router_(store, plan, spec),
@@ -186,7 +186,7 @@ Tensor Moe::weights_of_rows(Context& c, Saved& saved) const {
 }
 
 void Moe::charge_sending(Context& c) const {
-  if (communication_ != EpCommunication::all_gather) c.device.host_work(HostWork::mixture);
+  if (communication_ != EpCommunication::all_gather) c.device.host_work(HostWork::moe);
 }
 
 Tensor Moe::shared_forward(Context& c, const MicroBatch& batch, Tensor x, Saved& saved) const {

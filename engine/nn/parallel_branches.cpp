@@ -16,7 +16,7 @@ std::unique_ptr<Plan> plan_inside(const Plan& plan) {
   auto inside = std::make_unique<Plan>(plan);
   LinearPlan &column = inside->linear[static_cast<std::size_t>(Role::column)], &row = inside->linear[static_cast<std::size_t>(Role::row)];
   column.input = column.consumed;
-  row.output = row.product;
+  row.output = row.gemm;
   return inside;
 }
 
@@ -50,7 +50,7 @@ std::vector<Tensor> apart(Context& c, const Tensor& together, std::size_t count,
 ParallelBranches::ParallelBranches(ParameterStore& store, const Plan& plan, const LayerSpec& spec, Regions drop)
     : inside_(plan_inside(plan)),
       gather_(Transition::between(plan.role(Role::column).input, plan.role(Role::column).consumed, plan.mesh)),
-      reduce_(Transition::between(plan.role(Role::row).product, plan.role(Role::row).output, plan.mesh)),
+      reduce_(Transition::between(plan.role(Role::row).gemm, plan.role(Role::row).output, plan.mesh)),
       residual_(spec.branches.front().name + ".residual.dropout", spec.residual_scale),
       norm_checkpoint_(drop.has(Region::norm)) {
   // The mixers' inputs are dropped after forward and brought again.

@@ -250,7 +250,7 @@ void ParameterStore::allocate_and_initialise() {
   weights_ = weights_home.empty(weights, precision.model, Category::weights, "weights");
   gradients_ =
       device_.empty(elements(state().gradients), precision.gradients, Category::gradients, "gradients");
-  main_ = main_apart() ? optimizer_home.empty(elements(state().optimizer), precision.main, Category::optimizer,
+  main_ = main_separate() ? optimizer_home.empty(elements(state().optimizer), precision.main, Category::optimizer,
                                               "f32 main weights")
                        : weights_;
   fp8_.allocate(device_, plan_, layout_, main_, scales_);
@@ -259,9 +259,9 @@ void ParameterStore::allocate_and_initialise() {
   // Where the f32 originals are all on the device, and in one place, values are drawn there.
   const bool whole = main_.numel() == layout_.size() && !state().weights.sharded() &&
                      state().optimizer_at == Residence::device && precision.main == DType::f32;
-  if (!whole && main_apart()) run(weights_home, ops::Fill{weights_, 0});
+  if (!whole && main_separate()) run(weights_home, ops::Fill{weights_, 0});
   for (const auto& p : parameters_) whole ? initialise(*p) : initialise_by_blocks(*p);
-  if (whole && main_apart()) run(device_, ops::Copy{main_.part(0, weights), weights_});
+  if (whole && main_separate()) run(device_, ops::Copy{main_.part(0, weights), weights_});
 }
 
 void ParameterStore::initialise(const Parameter& p) {
@@ -309,9 +309,9 @@ void ParameterStore::keep_block(const Tensor& block, const Parameter& p, std::in
     if (state().weights.sharded() && on_device && !in_fp8) run(device_, ops::Copy{values, place(weights_)});
     if (state().optimizer_at == Residence::host)
       device_.start_copy(CopyWay::to_host, values, place(main_))->wait_on_host();
-    else if (main_apart())
+    else if (main_separate())
       run(device_, ops::Copy{values, place(main_)});
-    if (!on_device && main_apart()) run(device_.host(), ops::Copy{place(main_), place(weights_)});
+    if (!on_device && main_separate()) run(device_.host(), ops::Copy{place(main_), place(weights_)});
   }
 }
 

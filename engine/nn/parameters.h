@@ -116,7 +116,7 @@ class ParameterStore {
   const Tensor& gradients() const { return gradients_; }
   // What the optimizer updates: f32, or the weights themselves where those have its type and are in the same memory.
   const Tensor& main() const { return main_; }
-  bool main_apart() const {
+  bool main_separate() const {
     return plan_.precision.main_weights() || state().weights_at != state().optimizer_at;
   }
   // In whose memory that is.

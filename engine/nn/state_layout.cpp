@@ -66,7 +66,7 @@ std::vector<StateLayout::Items> StateLayout::grouped(const StatePlan& plan, cons
       // Beside weights in FP8 alone what is left of layers fills none for long, and does not wait for a table that fills one by itself.
       const bool table_next = apart_of_fp8 && item.elements >= bucket_elements;
       const bool full = another_unit && (plan.weights.sharded() || elements >= bucket_elements || table_next);
-      if (full || item.apart || next.apart || item.data != next.data ||
+      if (full || item.separate || next.separate || item.data != next.data ||
           (another_unit && crosses_chunks(item.unit, next.unit))) {
         groups.push_back(all.subspan(i + 1, last - i - 1));
         last = i + 1;
@@ -117,7 +117,7 @@ void StateLayout::give_to_owners(Bucket& bucket, const std::vector<Item>& items,
   given.resize(static_cast<std::size_t>(peers.size));
   for (const std::size_t i : mine) {
     // What another stage has too is owned by the same peer there.
-    const auto least = items[i].apart ? given.begin() : std::min_element(given.begin(), given.end());
+    const auto least = items[i].separate ? given.begin() : std::min_element(given.begin(), given.end());
     *least += ranges_[i].size();
     const int owner = static_cast<int>(least - given.begin());
     if (!bucket.parts.empty() && bucket.parts.back().owner == owner)

@@ -29,7 +29,7 @@ class StateLayout {
     std::int64_t elements = 0;
     Axes data;           // of kDataAxes: where the weight is replicated and its gradient partial
     int unit = 0;        // ascending
-    bool apart = false;  // a bucket of its own: another stage has it too, beside other neighbours
+    bool separate = false;  // a bucket of its own: another stage has it too, beside other neighbours
     bool fp8 = false;    // its weight is in FP8 alone
   };
   struct Units {

@@ -13,7 +13,7 @@ class WeightGradient {
   // What the product writes, and what it multiplies that with before: 1 adds.
   const Tensor& target() const { return made_ ? made_ : buffer_; }
   float beta() const { return made_ || first_ ? 0.0f : 1.0f; }
-  bool apart() const { return static_cast<bool>(made_); }
+  bool separate() const { return static_cast<bool>(made_); }
   // After the product.
   void finish();
   // What autograd is given of that shape [..., out, in] where gradients are added to their buffer, also where the product comes

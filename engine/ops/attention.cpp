@@ -41,7 +41,7 @@ void need_statistics(std::string_view op, const AttentionShape& s, const Tensor&
 
 // One product of [seq, seq, dim] for every head. A causal kernel skips the hidden half of the blocks, and one with a window those
 // before it.
-double product_flops(const AttentionShape& s, std::int64_t dim) {
+double gemm_flops(const AttentionShape& s, std::int64_t dim) {
   const double seq = static_cast<double>(s.seq), heads = static_cast<double>(s.batches()), width = static_cast<double>(dim);
   if (s.window > 0) return 2 * heads * s.visible_pairs() * width;
   return 2 * heads * seq * seq * width * (s.causal ? 0.5 : 1);
@@ -93,7 +93,7 @@ void Attention::check() const {
 }
 
 Cost Attention::cost() const {
-  return {product_flops(shape, shape.head_dim) + product_flops(shape, shape.v_dim()),
+  return {gemm_flops(shape, shape.head_dim) + gemm_flops(shape, shape.v_dim()),
           operand_bytes(shape, q.data.dtype()) + bytes_of(probs), true};
 }
 
@@ -112,7 +112,7 @@ void AttentionGrad::check() const {
 
 // dV and dP are as wide as values, dQ and dK, and the scores where they are computed again, as keys.
 Cost AttentionGrad::cost() const {
-  return {2 * product_flops(shape, shape.v_dim()) + (probs ? 2 : 3) * product_flops(shape, shape.head_dim),
+  return {2 * gemm_flops(shape, shape.v_dim()) + (probs ? 2 : 3) * gemm_flops(shape, shape.head_dim),
           2 * operand_bytes(shape, q.data.dtype()) + bytes_of(probs), true};
 }
 

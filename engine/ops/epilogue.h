@@ -8,10 +8,10 @@
 namespace mbench::ops {
 
 // The product that those ops expect: without epilogue, into gelu_input where there is one.
-inline Matmul product_before_epilogue(const Matmul& op) {
-  Matmul product = op.product();
-  if (op.gelu_input) product.c = Matrix(op.gelu_input, op.c.rows, op.c.cols, op.c.cols);
-  return product;
+inline Matmul gemm_before_epilogue(const Matmul& op) {
+  Matmul gemm = op.gemm();
+  if (op.gelu_input) gemm.c = Matrix(op.gelu_input, op.c.rows, op.c.cols, op.c.cols);
+  return gemm;
 }
 
 // f(op) for each op of the epilogue, in order.

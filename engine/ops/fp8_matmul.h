@@ -16,7 +16,7 @@ struct Fp8Operand {
 
 struct Fp8Matmul {
   static constexpr std::string_view name = "fp8_matmul";
-  static constexpr TimePart part = TimePart::products;
+  static constexpr TimePart part = TimePart::gemms;
   // What cuBLASLt asks of every dim of an FP8 operand: rows of 16 bytes.
   static constexpr std::int64_t kMultiple = 16;
   Fp8Operand a;  // [m, k]

@@ -8,15 +8,15 @@ Matmul GroupedMatmul::of(std::int64_t expert) const {
   const std::int64_t in = x.shape().cols(), out = y.shape().cols();
   const Matrix xs(x, rows, in, in, begin * in), ys(y, rows, out, out, begin * out),
       ws(w, out, in, in, expert * out * in);
-  switch (product) {
-    case Product::forward:
+  switch (gemm) {
+    case Gemm::forward:
       return {xs, ws.t(), ys, 1, 1, beta};
-    case Product::input_gradient:
+    case Gemm::input_gradient:
       return {ys, ws, xs, 1, 1, beta};
-    case Product::weight_gradient:
+    case Gemm::weight_gradient:
       return {ys.t(), xs, ws, 1, 1, beta};
   }
-  fail(ErrorKind::internal, name, "product, got {}, need one of 3", static_cast<int>(product));
+  fail(ErrorKind::internal, name, "product, got {}, need one of 3", static_cast<int>(gemm));
 }
 
 void GroupedMatmul::check() const {
@@ -28,8 +28,8 @@ void GroupedMatmul::check() const {
   need_shape(name, "w", w, {experts(), y.shape().cols(), x.shape().cols()});
   mbench::check(x.shape().rows() == y.shape().rows(), name, "rows of x and y, got {} and {}, need as many",
                 x.shape().rows(), y.shape().rows());
-  const bool gradient = product == Product::weight_gradient;
-  const Tensor& other = product == Product::forward ? x : y;  // both factors have one dtype
+  const bool gradient = gemm == Gemm::weight_gradient;
+  const Tensor& other = gemm == Gemm::forward ? x : y;  // both factors have one dtype
   need_dtype(name, gradient ? "x" : "w", gradient ? x : w, other.dtype());
   std::int64_t end = 0;
   for (const std::int64_t offset : offsets) {

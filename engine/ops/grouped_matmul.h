@@ -10,13 +10,13 @@ namespace mbench::ops {
 
 struct GroupedMatmul {
   static constexpr std::string_view name = "grouped_matmul";
-  static constexpr TimePart part = TimePart::products;
-  enum class Product {
+  static constexpr TimePart part = TimePart::gemms;
+  enum class Gemm {
     forward,          // y[rows of e] = x[rows of e] * w[e]^T + beta * y
     input_gradient,   // x[rows of e] = y[rows of e] * w[e] + beta * x
     weight_gradient,  // w[e] = y[rows of e]^T * x[rows of e] + beta * w[e]
   };
-  Product product = Product::forward;
+  Gemm gemm = Gemm::forward;
   Tensor x;                               // [rows, in]
   Tensor w;                               // [experts, out, in]
   Tensor y;                               // [rows, out]

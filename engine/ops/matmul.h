@@ -12,7 +12,7 @@ namespace mbench::ops {
 
 struct Matmul {
   static constexpr std::string_view name = "matmul";
-  static constexpr TimePart part = TimePart::products;
+  static constexpr TimePart part = TimePart::gemms;
   Matrix a;  // [m, k]
   Matrix b;  // [k, n]
   Matrix c;  // [m, n], never transposed
@@ -28,7 +28,7 @@ struct Matmul {
 
   bool has_epilogue() const { return bias || gelu_input || gelu_grad_input || bias_gradient; }
   // The same without its epilogue.
-  Matmul product() const { return {a, b, c, batch, alpha, beta}; }
+  Matmul gemm() const { return {a, b, c, batch, alpha, beta}; }
   void check() const;
   // An epilogue adds its arithmetic and the tensors that only it touches; c and a cross the bus once.
   Cost cost() const;

@@ -104,7 +104,7 @@ struct Plan {
   std::vector<std::vector<ChunkPlan>> chunks;  // [stage][chunk]
   std::vector<Schedule> schedule;              // [stage]
   // Of so many micro batches of a step the last stage makes the gradient of the logits' weight after its last backward.
-  std::int64_t deferred_products = 0;
+  std::int64_t deferred_gemms = 0;
   StatePlan state;
   // Whether gradients travel beside the last backward, and updated weights beside the next forward.
   bool overlap_grad_reduce = true, overlap_param_gather = true;

@@ -64,17 +64,17 @@ Tensor drawn(Device& device, const Shape& shape, DType dtype, std::uint64_t seed
 }
 
 // Large enough that packing and threads cost little, small enough to be quick.
-constexpr std::int64_t kProduct = 1536, kGpuProduct = 8192;
+constexpr std::int64_t kGemm = 1536, kGpuGemm = 8192;
 constexpr double kGpuSettling = 1;  // until power and clock are those of a long run
 
 // `settling`: seconds of products before the first that counts.
-double product_flops(Device& device, Stopwatch& watch, DType dtype, std::int64_t n = kProduct, double settling = 0) {
+double gemm_flops(Device& device, Stopwatch& watch, DType dtype, std::int64_t n = kGemm, double settling = 0) {
   const Tensor a = drawn(device, {n, n}, dtype, 1), b = drawn(device, {n, n}, dtype, 2),
                c = filled(device, {n, n}, dtype);
-  const ops::Matmul product{ops::Matrix(a), ops::Matrix(b), ops::Matrix(c)};
+  const ops::Matmul gemm{ops::Matrix(a), ops::Matrix(b), ops::Matrix(c)};
   for (const double begin = device.synchronize(); settling > 0 && device.synchronize() - begin < settling;)
-    run(device, product);
-  return product.cost().flops / watch.least([&] { run(device, product); });
+    run(device, gemm);
+  return gemm.cost().flops / watch.least([&] { run(device, gemm); });
 }
 
 // Bytes a second of a sum of two large tensors, as the op's cost counts them.
@@ -135,7 +135,7 @@ ordered_json calibrate_cpu(const CalibrationOptions& options) {
   Stopwatch watch(*device, options.seconds / 8, options.between);
   // For an estimate that a person waits for, tensors that are quickly filled: larger than caches, but not by much.
   const bool hurried = options.seconds < 0.5;
-  const std::int64_t product = hurried ? kProduct / 2 : kProduct, sum_mib = hurried ? 32 : 128;
+  const std::int64_t gemm = hurried ? kGemm / 2 : kGemm, sum_mib = hurried ? 32 : 128;
   const std::string measured =
       fmt::format("measured by mbench calibrate on {}", options.measured_on);
   const std::string estimate = "estimate: ";
@@ -145,9 +145,9 @@ ordered_json calibrate_cpu(const CalibrationOptions& options) {
   };
   const double f32_peak = peak_of(Precision::f32), bf16_peak = peak_of(Precision::bf16),
                f16_peak = peak_of(Precision::fp16);
-  const double f32 = product_flops(*device, watch, DType::f32, product),
-               bf16 = product_flops(*device, watch, DType::bf16, product),
-               f16 = product_flops(*device, watch, DType::f16, product);
+  const double f32 = gemm_flops(*device, watch, DType::f32, gemm),
+               bf16 = gemm_flops(*device, watch, DType::bf16, gemm),
+               f16 = gemm_flops(*device, watch, DType::f16, gemm);
   const double bytes = bandwidth(*device, watch, sum_mib << 18);
   const double least = least_op_seconds(*device, watch);
   const AttentionFlops attention = attention_flops(*device, watch);
@@ -212,8 +212,8 @@ ordered_json calibrate_gpu(const CalibrationOptions& options,
   ordered_json peaks, sustained;
   double f16_peak = 0;
   const auto add = [&](Precision precision, DType dtype) {
-    const double reached = product_flops(*device, watch, dtype, kGpuProduct, kGpuSettling), known = peak(gpu.name, precision);
-    const std::string what = fmt::format("{}: {} matrix product of {}", measured, name_of(precision), kGpuProduct);
+    const double reached = gemm_flops(*device, watch, dtype, kGpuGemm, kGpuSettling), known = peak(gpu.name, precision);
+    const std::string what = fmt::format("{}: {} matrix product of {}", measured, name_of(precision), kGpuGemm);
     const double top = std::max(known, reached);
     peaks[std::string(name_of(precision))] = figure(top * 1e-12, known >= reached ? "datasheet of " + gpu.name : what);
     sustained[std::string(name_of(precision))] = figure(reached / top, what);

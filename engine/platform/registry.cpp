@@ -9,7 +9,7 @@
 #include <set>
 #include <thread>
 
-#include "engine/backend/cpu/bf16_products.h"
+#include "engine/backend/cpu/bf16_gemms.h"
 #include "engine/backend/cpu/blas_core.h"
 #include "engine/backend/cpu/cpu_device.h"
 #include "engine/backend/cuda/cuda.h"
@@ -246,8 +246,8 @@ std::string mpi_library() {
 
 std::string blas_library() {
 #ifdef OPENBLAS_VERSION
-  const std::string replaced = cpu::replaced_blas_core(), told = openblas_get_config();
-  return replaced.empty() ? told : fmt::format("{} (it takes this CPU for {}, whose kernels are older)", told, replaced);
+  const std::string replaced = cpu::replaced_blas_core(), reported = openblas_get_config();
+  return replaced.empty() ? reported : fmt::format("{} (it takes this CPU for {}, whose kernels are older)", reported, replaced);
 #else
   return "CBLAS";
 #endif

@@ -77,7 +77,7 @@ template <>
 std::span<const NamedChoice<TpGathers>> choices_of() {
   static constexpr NamedChoice<TpGathers> all[] = {
       {"block", TpGathers::block, "The input of a block's first products is gathered once, and once more in backward."},
-      {"product", TpGathers::product,
+      {"product", TpGathers::gemm,
        "Queries, keys, values, gates and ups each gather their input, keep it, and scatter their gradient, as DTensor's "
        "`ColwiseParallel` does without `PrepareModuleInput`."}};
   return all;

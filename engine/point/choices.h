@@ -25,7 +25,7 @@ enum class AttentionKind { core, flash };
 // How the ranks of cp meet in attention: keys and values gathered; passed round from rank to rank; or all of the sequence for
 // some of the heads.
 enum class CpCommunication { all_gather, ring, all_to_all };
-enum class TpGathers { block, product };  // what gathers its input over tp for itself, with sequence_parallel
+enum class TpGathers { block, gemm };  // what gathers its input over tp for itself, with sequence_parallel
 enum class EpCommunication { all_to_all, all_gather, flex };
 enum class Replicas { ranks, single_process };
 // ZeRO's stages; FairScale's and PyTorch's names for what they have of them. Written 0 to 3, "oss", "oss+sdp", "fsdp".

@@ -166,8 +166,8 @@ std::vector<Field> make_former_fields() {
 }
 
 // One that every report tells, even where it is at its default.
-Field told(Field field) {
-  field.about.told = true;
+Field reported(Field field) {
+  field.about.reported = true;
   return field;
 }
 
@@ -177,25 +177,25 @@ std::vector<Field> make_table() {
   using P = Point;
   const Bearings all = {micro_batch, experts, recompute, state, update, schedule}, none;
   return {
-      told(row("model", model, all, &P::model, FieldValues{read_model, model_schema()}, "",
+      reported(row("model", model, all, &P::model, FieldValues{read_model, model_schema()}, "",
                "What is trained: a preset's name, or an object of sizes and [parts](../spec.md#a-model-by-its-parts).")),
-      told(row("seq", training, {micro_batch}, &P::seq, count(1, kMaxCount), "tokens", "Tokens of a sample.")),
-      told(row("micro_batch", training, {micro_batch}, &P::micro_batch, count(1, 1 << 20), "samples",
+      reported(row("seq", training, {micro_batch}, &P::seq, count(1, kMaxCount), "tokens", "Tokens of a sample.")),
+      reported(row("micro_batch", training, {micro_batch}, &P::micro_batch, count(1, 1 << 20), "samples",
                "Samples that a data-parallel rank takes at a time.")),
-      told(row("global_batch", training, {schedule}, &P::global_batch, count(1, kMaxCount), "samples",
+      reported(row("global_batch", training, {schedule}, &P::global_batch, count(1, kMaxCount), "samples",
                "Samples of an optimizer step over all ranks.")),
-      told(row("iterations", training, none, &P::iterations, count(1, kMaxCount), "steps", "Measured steps. Memory repeats from the second step on: a run of one step in all can peak lower than "
+      reported(row("iterations", training, none, &P::iterations, count(1, kMaxCount), "steps", "Measured steps. Memory repeats from the second step on: a run of one step in all can peak lower than "
                "[its forecast](../simulation.md#what-is-simulated).")),
-      told(row("warmup", training, none, &P::warmup, count(0, kMaxCount), "steps", "Steps before the measured ones.")),
+      reported(row("warmup", training, none, &P::warmup, count(0, kMaxCount), "steps", "Steps before the measured ones.")),
       row("seed", training, none, &P::seed, FieldValues{read_uint, ordered_json{{"type", "integer"}, {"minimum", 0}}}, "",
           "What initial values, dropout masks and synthetic data are drawn from."),
       row("dropout", training, {micro_batch}, &P::dropout, number(0, 0.999), "", "Probability that dropout zeroes an element."),
-      told(row("tp", layout, {micro_batch, state}, &P::tp, count(1, kMaxAxis), "ranks",
+      reported(row("tp", layout, {micro_batch, state}, &P::tp, count(1, kMaxAxis), "ranks",
                "Tensor parallelism: ranks that share the weights of every layer.")),
-      told(row("pp", layout, {micro_batch, state, schedule}, &P::pp, count(1, kMaxAxis), "ranks",
+      reported(row("pp", layout, {micro_batch, state, schedule}, &P::pp, count(1, kMaxAxis), "ranks",
                "Pipeline stages. They have as many layers each. Where that does not come out even, the embedding and the head count as a "
                "layer, and stages differ by one at most.")),
-      told(row("dp", layout, {micro_batch, state, schedule}, &P::dp, count(1, kMaxAxis), "ranks",
+      reported(row("dp", layout, {micro_batch, state, schedule}, &P::dp, count(1, kMaxAxis), "ranks",
                "Data parallelism: ranks that train on different samples.")),
       row("cp", layout, {micro_batch, state}, &P::cp, count(1, kMaxAxis), "ranks",
           "[Context parallelism](../spec.md#context-parallelism): ranks that share the sequence."),
@@ -270,12 +270,12 @@ std::vector<Field> make_table() {
           "With `zero: fsdp`: gradients of a step's micro batches accumulate whole and are reduced once, as under PyTorch's `no_sync()`."),
       row("offload", layout, {state}, &P::offload, choice<Offload>(), "",
           "What lives in [host memory](../spec.md#offload)."),
-      told(precision_row()),
-      told(row("attention", training, {micro_batch}, &P::attention, choice<AttentionKind>(), "", "How attention is computed.")),
-      told(framework_row()),
+      reported(precision_row()),
+      reported(row("attention", training, {micro_batch}, &P::attention, choice<AttentionKind>(), "", "How attention is computed.")),
+      reported(framework_row()),
       row("capture", layout, {micro_batch, schedule}, &P::capture, flag(), "",
           "Steps are recorded once and replayed, on GPUs as a CUDA graph. See [replayed steps](../spec.md#replayed-steps)."),
-      told(row("data", training, {micro_batch}, &P::data, data_values(), "", "What is trained on.")),
+      reported(row("data", training, {micro_batch}, &P::data, data_values(), "", "What is trained on.")),
       row("loader_workers", layout, {micro_batch}, &P::loader_workers, count(0, 1024), "threads",
           "Threads of each rank that prepare samples, two batches ahead each (DataLoader's `num_workers`); 0: the step makes its own. Losses "
           "do not depend on it."),
@@ -302,7 +302,7 @@ std::vector<Field> make_table() {
           "So many ranks on each host, in order; 0: as few hosts as have room. See [several nodes](../clusters.md#several-nodes)."),
       row("machine", place, {micro_batch, state}, &P::machine, FieldValues{read_machine, object_of(ordered_json{{"type", "number"}})}, "",
           "Simulation: figures [other than the machine's file has](../simulation.md#what-if), by path. `machine.PATH` sets one."),
-      told(row("device", place, {micro_batch, state}, &P::device, device_values(), "",
+      reported(row("device", place, {micro_batch, state}, &P::device, device_values(), "",
                "Where it runs. In a spec `--on` says it.")),
   };
 }

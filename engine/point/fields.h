@@ -57,7 +57,7 @@ struct PointField {
   std::string key;
   FieldKind kind;
   Bearings bears_on;
-  bool told;  // in what a report says of all its points, even where it is at its default
+  bool reported;  // in what a report says of all its points, even where it is at its default
   std::string unit;  // of a number; empty: none
   std::string doc;   // Markdown, of one paragraph
   std::vector<FieldChoice> choices;  // where it has names for values

@@ -17,7 +17,7 @@ constexpr Choices<Region, kRegions> kNames = {{{"layer", Region::layer},
                                                {"moe", Region::moe},
                                                {"moe_act", Region::moe_act},
                                                {"norm", Region::norm},
-                                               {"alternate_products", Region::alternate_products}}};
+                                               {"alternate_products", Region::alternate_gemms}}};
 struct Mode {
   const char* name;
   Recompute recompute;
@@ -29,7 +29,7 @@ void check_together(const Regions& regions, const std::string& where) {
   if (regions.has(Region::layer) && regions != Recompute::full.regions)
     fail(ErrorKind::bad_input, where,
          "the region layer holds all others, need it alone, or the others without it");
-  if (regions.has(Region::alternate_products) && regions != Regions{Region::alternate_products})
+  if (regions.has(Region::alternate_gemms) && regions != Regions{Region::alternate_gemms})
     fail(ErrorKind::bad_input, where,
          "the region alternate_products is of whole layers, need it alone, or the others without it");
 }

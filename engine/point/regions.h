@@ -20,7 +20,7 @@ enum class Region : std::uint8_t {
   // Of a layer its input, what attention gives and every second product are kept, in the order queries, keys, values, output of
   // attention, gates, ups, output of the block: the keys, the output of attention and the ups are made again, and all that
   // is made of products (torchtitan's selective activation checkpointing by op). What a reduce-scatter gives is kept too.
-  alternate_products
+  alternate_gemms
 };
 inline constexpr int kRegions = 8;
 

@@ -94,15 +94,15 @@ Statistics statistics_of(std::vector<double> samples) {
 StepParts parts_of(const std::vector<double>& steps) {
   check(!steps.empty(), "parts_of", "no steps, need at least one");
   const auto median = [](std::vector<double> x) { return statistics_of(std::move(x)).median; };
-  StepParts told;
-  told.median = median(steps);
+  StepParts reported;
+  reported.median = median(steps);
   std::vector<double> distances;
-  for (const double x : steps) distances.push_back(std::abs(x - told.median));
-  told.spread = 1.4826 * median(std::move(distances));
+  for (const double x : steps) distances.push_back(std::abs(x - reported.median));
+  reported.spread = 1.4826 * median(std::move(distances));
   const std::size_t count = std::min(steps.size(), StepParts::kMost);
   const auto at = [&](std::size_t i) { return steps.begin() + static_cast<std::ptrdiff_t>(i * steps.size() / count); };
-  for (std::size_t i = 0; i < count; ++i) told.parts.push_back(median({at(i), at(i + 1)}));
-  return told;
+  for (std::size_t i = 0; i < count; ++i) reported.parts.push_back(median({at(i), at(i + 1)}));
+  return reported;
 }
 
 PointResult not_run(const Point& point, Outcome outcome, const std::string& reason) {

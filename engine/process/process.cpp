@@ -111,8 +111,8 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   environ = env;
   if (!*folder || ::chdir(folder) == 0) ::execvp(argv[0], argv);
   const int error = errno;
-  const ssize_t told = ::write(report, &error, sizeof error);
-  ::_exit(told == sizeof error ? 127 : 126);
+  const ssize_t reported = ::write(report, &error, sizeof error);
+  ::_exit(reported == sizeof error ? 127 : 126);
 }
 
 // Hands what the child has written so far to `take`; false at its end.
@@ -176,10 +176,10 @@ ProcessEnd run_process(const ProcessRequest& request) {
            report.write_end());
   out.close_write(), err.close_write(), report.close_write();
   int exec_error = 0;
-  ssize_t told;
-  while ((told = ::read(report.read_end(), &exec_error, sizeof exec_error)) < 0 && errno == EINTR) {
+  ssize_t reported;
+  while ((reported = ::read(report.read_end(), &exec_error, sizeof exec_error)) < 0 && errno == EINTR) {
   }
-  if (told == sizeof exec_error) {
+  if (reported == sizeof exec_error) {
     ::waitpid(child, nullptr, 0);
     end.how = ProcessEnd::How::not_started;
     end.code = exec_error;

@@ -76,7 +76,7 @@ std::set<pid_t> live_descendants(pid_t keep) {
 std::size_t end_descendants(const std::set<pid_t>& spare, pid_t keep, double grace_s) {
   constexpr double kGiveUp = 5;  // after KILL: what is left then hangs in the kernel
   const auto begin = Clock::now();
-  std::set<pid_t> told;  // TERM once each: a second one would make mpirun give up on its ranks
+  std::set<pid_t> reported;  // TERM once each: a second one would make mpirun give up on its ranks
   while (true) {
     std::set<pid_t> left;
     for (const pid_t pid : live_descendants(keep))
@@ -86,7 +86,7 @@ std::size_t end_descendants(const std::set<pid_t>& spare, pid_t keep, double gra
     for (const pid_t pid : left) {
       if (waited > grace_s)
         ::kill(pid, SIGKILL);
-      else if (told.insert(pid).second)
+      else if (reported.insert(pid).second)
         ::kill(pid, SIGTERM);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));

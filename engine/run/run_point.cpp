@@ -67,8 +67,8 @@ class Pace {
 
 // A trace changes what it looks at: it gets a step of its own, which is in no record. So does what a step of a stream is spent on, which
 // events around every op tell.
-void look_into_a_step(Device& device, Trainer& trainer, bool told_apart, Timeline* timeline, Measured& m) {
-  if (!timeline && !told_apart) return;
+void look_into_a_step(Device& device, Trainer& trainer, bool by_part, Timeline* timeline, Measured& m) {
+  if (!timeline && !by_part) return;
   Timeline own;
   trainer.all_ranks().barrier();
   const double start = device.synchronize();
@@ -77,7 +77,7 @@ void look_into_a_step(Device& device, Trainer& trainer, bool told_apart, Timelin
   trainer.step();
   const double seconds = device.synchronize() - start;
   device.trace(nullptr);
-  if (!told_apart) return;
+  if (!by_part) return;
   m.looked_into = seconds;
   m.parts = device.total_meter().seconds;
 }
@@ -307,14 +307,14 @@ void add_turns(const Measured& mine, std::int64_t steps, Group& all, PointResult
 }
 
 // What each rank's steps took, all of them and outside collectives; `told`: its meters tell these apart.
-void add_ranks(const Measured& mine, bool told, Group& all, PointResult& r) {
+void add_ranks(const Measured& mine, bool reported, Group& all, PointResult& r) {
   const auto to_ms = [](std::vector<double> seconds) {
     for (double& s : seconds) s *= 1e3;
     return seconds;
   };
   for (const std::vector<double>& steps : gather_all(all, mine.step_seconds))
     if (!steps.empty()) r.step_ms_by_rank.push_back(statistics_of(to_ms(steps)).median);
-  if (!told) return;
+  if (!reported) return;
   // Each rank tells the parts of its steps and not every step: median, spread, parts.
   const StepParts parts = parts_of(to_ms(mine.compute_seconds));
   std::vector<double> figures = {parts.median, parts.spread};

@@ -29,16 +29,16 @@ double mean_of(const std::vector<double>& values) {
   return values.empty() ? SoakWindow::unknown : sum / static_cast<double>(values.size());
 }
 
-constexpr std::int64_t kNotTold = -1;
+constexpr std::int64_t kNotReported = -1;
 // What held a rank's clock down, as bits.
 std::int64_t throttle_of(const Readings& r) {
-  return r.throttle ? *r.throttle : kNotTold;
+  return r.throttle ? *r.throttle : kNotReported;
 }
 // What held any rank's clock down; empty where one of them does not tell.
 std::string throttled(const std::vector<std::int64_t>& ranks) {
   std::uint32_t seen = 0;
   for (const std::int64_t bits : ranks) {
-    if (bits == kNotTold) return "";
+    if (bits == kNotReported) return "";
     seen |= static_cast<std::uint32_t>(bits);
   }
   return seen == 0 ? "none" : fmt::format("{}", fmt::join(throttle_names(seen), ", "));

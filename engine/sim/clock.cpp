@@ -33,8 +33,8 @@ Interval VirtualClock::kernel(double seconds, TimePart part, bool called) {
   if (called) host_ += together_ ? times_.launch_together : times_.launch;
   charge(TimePart::host, before);
   const double begin = now();
-  const double beside = std::min(begin + seconds, beside_.end) - std::max(begin, beside_.begin);
-  wait_until(begin + whole_ticks(seconds + std::max(0.0, beside) * times_.overlap_slowdown), part);
+  const double overlapped = std::min(begin + seconds, overlapped_.end) - std::max(begin, overlapped_.begin);
+  wait_until(begin + whole_ticks(seconds + std::max(0.0, overlapped) * times_.overlap_slowdown), part);
   return {begin, compute_};
 }
 
@@ -53,14 +53,14 @@ Interval VirtualClock::run(const CollectiveCall& call, double begin) {
     if (call.meets) wait_until(span.begin, TimePart::bubble);
     wait_until(span.end, call.part);
   } else if (call.slows && !times_.progress_in_calls) {
-    beside_ = {call.behind ? call.behind->begin : span.begin, span.end};
+    overlapped_ = {call.behind ? call.behind->begin : span.begin, span.end};
   }
   return span;
 }
 
 VirtualClock::Standing VirtualClock::standing(double host_work) const {
   const double at = now();
-  if (together_ || beside_.end > at || copies_free_[0] > at || copies_free_[1] > at) return Standing::other;
+  if (together_ || overlapped_.end > at || copies_free_[0] > at || copies_free_[1] > at) return Standing::other;
   for (const Stream& s : streams_)
     if (s.free > at) return Standing::other;
   if (host_ >= compute_) return Standing::idle;
@@ -76,7 +76,7 @@ VirtualClock::Move VirtualClock::since(const VirtualClock& before) const {
   if (compute_ != before.compute_) move.compute = compute_ - at;
   for (std::size_t i = 0; i < streams_.size(); ++i)
     if (streams_[i].free != before.streams_[i].free) move.streams.emplace_back(i, streams_[i].free - at);
-  if (beside_.end != before.beside_.end) move.beside = Interval{beside_.begin - at, beside_.end - at};
+  if (overlapped_.end != before.overlapped_.end) move.overlapped = Interval{overlapped_.begin - at, overlapped_.end - at};
   return move;
 }
 
@@ -86,7 +86,7 @@ void VirtualClock::repeat(const Move& move) {
   loader_ += move.loader;
   if (move.compute) compute_ = at + *move.compute;
   for (const auto& [stream, free] : move.streams) streams_[stream].free = at + free;
-  if (move.beside) beside_ = {at + move.beside->begin, at + move.beside->end};
+  if (move.overlapped) overlapped_ = {at + move.overlapped->begin, at + move.overlapped->end};
 }
 
 }  // namespace mbench

@@ -158,7 +158,7 @@ class VirtualClock {
     std::optional<double> compute;  // this and what follows: behind now() of the beginning
     std::optional<double> waited;   // the host, which has waited for the stream; in place of `host`
     std::vector<std::pair<std::size_t, double>> streams;
-    std::optional<Interval> beside;
+    std::optional<Interval> overlapped;
   };
   Move since(const VirtualClock& before) const;
   void repeat(const Move& move);
@@ -192,7 +192,7 @@ class VirtualClock {
   std::uint64_t waits_ = 0;       // of the host for the stream
   double step_ = 0, loader_ = 0;  // when the step began; what its inputs take the loader
   bool together_ = false;
-  Interval beside_;               // the collective started last that the stream did not wait for
+  Interval overlapped_;               // the collective started last that the stream did not wait for
 };
 
 }  // namespace mbench

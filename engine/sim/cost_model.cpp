@@ -41,7 +41,7 @@ double CostModel::sustained_flops(DType dtype) const {
   return machine_.device.peak_flops[i] * machine_.gemm.sustained[i] * share_ * machine_.device.power_share;
 }
 
-double CostModel::tiled(const ProductSize& s) const {
+double CostModel::tiled(const GemmSize& s) const {
   const double m = static_cast<double>(s.m), n = static_cast<double>(s.n), k = static_cast<double>(s.k),
                batch = static_cast<double>(s.batch);
   const double units = std::max(1.0, machine_.device.multiprocessors * share_);
@@ -63,11 +63,11 @@ double CostModel::tiled(const ProductSize& s) const {
 
 // Products of a batch are shared out among the threads whole, where there are as many: each takes what it takes where every core
 // computes on one thread.
-std::optional<double> CostModel::measured_product(const ProductSize& s) const {
+std::optional<double> CostModel::measured_gemm(const GemmSize& s) const {
   if (!tables_ || tf32_) return std::nullopt;
   const auto seconds = [&](const RankTables& tables) -> std::optional<double> {
-    const auto grid = tables.products.find({s.form, s.dtype});
-    if (grid == tables.products.end()) return std::nullopt;
+    const auto grid = tables.gemms.find({s.form, s.dtype});
+    if (grid == tables.gemms.end()) return std::nullopt;
     const double m = static_cast<double>(s.m), n = static_cast<double>(s.n), k = static_cast<double>(s.k);
     return static_cast<double>(s.batch) * 2 * m * n * k / grid->second.at(m, n, k) * longer_;
   };
@@ -85,9 +85,9 @@ std::optional<double> CostModel::measured_seconds(std::string_view op, const Cos
   return curve->second.at(cost.matmul ? cost.flops : cost.bytes) * longer_;
 }
 
-double CostModel::product_seconds(const ProductSize& size, const Cost& cost) {
-  if (const auto measured = measured_product(size)) return *measured;
-  const auto [it, fresh] = products_.try_emplace(size, 0);
+double CostModel::gemm_seconds(const GemmSize& size, const Cost& cost) {
+  if (const auto measured = measured_gemm(size)) return *measured;
+  const auto [it, fresh] = gemms_.try_emplace(size, 0);
   if (fresh) it->second = tiled(size);
   return std::max(it->second, traffic(cost.bytes)) + machine_.device.kernel_latency;
 }

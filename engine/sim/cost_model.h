@@ -24,12 +24,12 @@
 
 namespace mbench::sim {
 
-struct ProductSize {
+struct GemmSize {
   std::int64_t m = 0, n = 0, k = 0, batch = 1;
   DType dtype = DType::f32;
   bool accumulates = false;  // adds to an f32 result
-  ProductForm form = ProductForm::nn;
-  bool operator==(const ProductSize&) const = default;
+  GemmForm form = GemmForm::nn;
+  bool operator==(const GemmSize&) const = default;
 };
 
 class CostModel {
@@ -41,7 +41,7 @@ class CostModel {
   CostModel(const Machine& machine, const Framework& framework, double share,
             Precision precision = Precision::f32, int ranks_on_node = 1, bool fills = false);
 
-  double product_seconds(const ProductSize& size, const Cost& cost);
+  double gemm_seconds(const GemmSize& size, const Cost& cost);
   // What an epilogue adds to its product; `cost` is that of the ops it stands for. On a GPU its arithmetic,
   // on the f32 units between a tile's last product and its store, and the product's cost() has its bytes; on
   // the CPU, whose library has no epilogues, it is those ops.
@@ -60,15 +60,15 @@ class CostModel {
 
  private:
   struct Hash {
-    std::size_t operator()(const ProductSize& s) const {
+    std::size_t operator()(const GemmSize& s) const {
       std::size_t h = static_cast<std::size_t>(s.dtype) * 2 + s.accumulates;
       for (const std::int64_t v : {s.m, s.n, s.k, s.batch}) h = h * 1000003u ^ static_cast<std::size_t>(v);
       return h;
     }
   };
   double traffic(double bytes) const { return bytes / bandwidth_; }
-  double tiled(const ProductSize& size) const;
-  std::optional<double> measured_product(const ProductSize& size) const;
+  double tiled(const GemmSize& size) const;
+  std::optional<double> measured_gemm(const GemmSize& size) const;
   Precision units_of(DType dtype) const;
   double sustained_flops(DType dtype) const;
 
@@ -84,7 +84,7 @@ class CostModel {
   double streaming_;  // of everything else
   double f32_flops_;
   AttentionKernels attention_;
-  std::unordered_map<ProductSize, double, Hash> products_;  // a model has a handful of shapes
+  std::unordered_map<GemmSize, double, Hash> gemms_;  // a model has a handful of shapes
 };
 
 }  // namespace mbench::sim

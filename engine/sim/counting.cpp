@@ -69,8 +69,8 @@ MemoryForecast forecast_memory(const Plan& plan, std::size_t memory_limit) {
   const auto times = sim::replay_time(plan, *recording, HostTimes(), nullptr);
   MemoryForecast forecast;
   for (std::size_t i = 0; i < memory.size(); ++i) {
-    const sim::StepTapes& tapes = recording->tapes.at(recording->classes.classes[i].kind);
-    if (plan.state.optimizer_at == Residence::host) forecast.add_host(tapes.host_memory, tapes.host_reserved);
+    const sim::StepEvents& step_events = recording->step_events.at(recording->classes.classes[i].kind);
+    if (plan.state.optimizer_at == Residence::host) forecast.add_host(step_events.host_memory, step_events.host_reserved);
     forecast.add(memory[i].peak, memory[i].reserved, recording->classes.classes[i].ranks,
                  times[i].matmul_flops, times[i].launches);
   }

@@ -15,25 +15,25 @@ double seconds_of(CostModel& costs, const Op& op) {
   return costs.streaming_seconds(cost);
 }
 double seconds_of(CostModel& costs, const ops::Matmul& op) {
-  const double product = costs.product_seconds(
+  const double gemm = costs.gemm_seconds(
       {op.a.rows, op.b.cols, op.a.cols, op.batch, op.a.data.dtype(),
        op.beta != 0 && op.c.data.dtype() == DType::f32 && op.a.data.dtype() != DType::f32,
-       op.a.transposed ? ProductForm::tn : op.b.transposed ? ProductForm::nt : ProductForm::nn},
+       op.a.transposed ? GemmForm::tn : op.b.transposed ? GemmForm::nt : GemmForm::nn},
       op.cost());
-  if (!op.has_epilogue()) return product;
-  if (!costs.measures_ops()) return product + costs.epilogue_seconds(ops::cost_of_epilogue(op));
-  double seconds = product;
+  if (!op.has_epilogue()) return gemm;
+  if (!costs.measures_ops()) return gemm + costs.epilogue_seconds(ops::cost_of_epilogue(op));
+  double seconds = gemm;
   ops::for_each_part_of_epilogue(op, [&](const auto& part) { seconds += seconds_of(costs, part); });
   return seconds;
 }
 double seconds_of(CostModel& costs, const ops::Fp8Matmul& op) {
   const bool accumulates = op.beta != 0 && op.c.dtype() == DType::f32;
-  return costs.product_seconds({op.m(), op.n(), op.k(), 1, op.a.codes.dtype(), accumulates}, op.cost());
+  return costs.gemm_seconds({op.m(), op.n(), op.k(), 1, op.a.codes.dtype(), accumulates}, op.cost());
 }
 double seconds_of(CostModel& costs, const ops::GroupedMatmul& op) {
   double seconds = 0;
   for (std::int64_t e = 0; e < op.experts(); ++e)
-    if (const ops::Matmul product = op.of(e); product.a.rows > 0) seconds += seconds_of(costs, product);
+    if (const ops::Matmul gemm = op.of(e); gemm.a.rows > 0) seconds += seconds_of(costs, gemm);
   return seconds;
 }
 template <class Op>
@@ -54,7 +54,7 @@ template <class Op>
 void SimDevice::charge(const Op& op) {
   if (host_of_) return host_of_->charge_host(op.cost(), part_of<Op>(), Op::name.data());
   const bool called = charges_kernel();
-  if (tape_)
+  if (action_events_)
     return record_kernel(Op::name.data(), costs_ ? whole_ticks(seconds_of(*costs_, op)) : 0, op.cost(), part_of<Op>(), called);
   if (!clock_) return;
   const Interval span = clock_->kernel(whole_ticks(seconds_of(*costs_, op)), part_of<Op>(), called);
@@ -86,11 +86,11 @@ SimDevice::SimDevice(std::string name, std::size_t memory_limit, std::unique_ptr
   clock.charge_to(&meter().seconds);
 }
 
-SimDevice::SimDevice(std::unique_ptr<CostModel> costs, Tape** tape)
+SimDevice::SimDevice(std::unique_ptr<CostModel> costs, ActionEvents** action_events)
     : Device(std::make_unique<CountedMemory>(), 0),
       name_("recording device"),
       costs_(std::move(costs)),
-      tape_(tape),
+      action_events_(action_events),
       table_(std::make_unique<Table>(*this)) {}
 
 SimDevice::SimDevice(SimDevice& device, std::size_t memory_limit)
@@ -114,7 +114,7 @@ void SimDevice::do_copy(const Tensor& from, const Tensor& to) {
 void SimDevice::taken(const Tensor& made) {
   if (!costs_ || !costs_->fills() || made.bytes() == 0) return;
   const double seconds = whole_ticks(costs_->fill_seconds(static_cast<double>(made.bytes())));
-  if (tape_) return record_kernel("fill", seconds, {}, TimePart::elementwise, false);
+  if (action_events_) return record_kernel("fill", seconds, {}, TimePart::elementwise, false);
   if (!clock_) return;
   const Interval span = clock_->kernel(seconds, TimePart::elementwise, false);
   if (timeline()) timeline()->add(Track::compute, "fill", span.begin, span.end);
@@ -125,11 +125,11 @@ std::unique_ptr<Device> SimDevice::open_host() {
 }
 
 void SimDevice::charge_host(const Cost& cost, TimePart part, const char* name) {
-  if (tape_) {
+  if (action_events_) {
     ClockEvent event{ClockEvent::Kind::host_kernel, part};
     event.seconds = costs_ ? whole_ticks(costs_->host_seconds(cost)) : 0;
     event.what = name;
-    (*tape_)->clock.push_back(event);
+    (*action_events_)->clock.push_back(event);
   }
   if (!clock_) return;
   const Interval span = clock_->host_kernel(whole_ticks(costs_->host_seconds(cost)), part);
@@ -151,10 +151,10 @@ class SimDevice::Copy final : public HostCopy {
 
  private:
   void record(ClockEvent::Kind kind) {
-    if (!device_.tape_) return;
+    if (!device_.action_events_) return;
     ClockEvent event{kind, TimePart::copies};
     event.pending = number_;
-    (*device_.tape_)->clock.push_back(event);
+    (*device_.action_events_)->clock.push_back(event);
   }
   SimDevice& device_;
   std::uint32_t number_;
@@ -163,13 +163,13 @@ class SimDevice::Copy final : public HostCopy {
 
 std::unique_ptr<HostCopy> SimDevice::do_start_copy(CopyWay way, const Tensor& from, const Tensor&) {
   const double seconds = costs_ ? whole_ticks(costs_->host_copy_seconds(static_cast<double>(from.bytes()))) : 0;
-  if (tape_) {
+  if (action_events_) {
     ClockEvent event{ClockEvent::Kind::copy, TimePart::copies};
     event.group = static_cast<std::uint16_t>(way);
     event.seconds = seconds;
     event.pending = copies_;
     event.what = "copy";
-    (*tape_)->clock.push_back(event);
+    (*action_events_)->clock.push_back(event);
     return std::make_unique<Copy>(*this, copies_++, 0);
   }
   if (!clock_) return std::make_unique<Copy>(*this, 0, 0);
@@ -184,17 +184,17 @@ void SimDevice::record_kernel(const char* what, double seconds, const Cost& cost
   event.times = called ? 1 : 0;
   event.what = what;
   if (cost.matmul) event.flops = cost.flops - cost.epilogue;
-  (*tape_)->clock.push_back(event);
+  (*action_events_)->clock.push_back(event);
 }
 
 double SimDevice::synchronize() {
-  if (tape_) (*tape_)->clock.push_back({ClockEvent::Kind::synchronize});
+  if (action_events_) (*action_events_)->clock.push_back({ClockEvent::Kind::synchronize});
   return clock_ ? clock_->synchronize() : 0;
 }
 
 // A copy from the host costs its call; the inputs of a step are small.
 void SimDevice::write(const Tensor&, std::span<const std::byte>) {
-  check(!tape_, "sim", "values written while a step is recorded");
+  check(!action_events_, "sim", "values written while a step is recorded");
   if (clock_) clock_->host(clock_->times().launch);
 }
 
@@ -208,18 +208,18 @@ void SimDevice::read(const Tensor&, std::span<std::byte>) {
 }
 
 void SimDevice::phase(const char* name, bool begins) {
-  if (!tape_) return;
+  if (!action_events_) return;
   ClockEvent event{begins ? ClockEvent::Kind::span_begins : ClockEvent::Kind::span_ends};
   event.what = name;
-  (*tape_)->clock.push_back(event);
+  (*action_events_)->clock.push_back(event);
 }
 
 void SimDevice::host_work(HostWork work, int times) {
-  if (tape_) {
+  if (action_events_) {
     ClockEvent event{ClockEvent::Kind::host_work};
     event.work = work;
     event.times = static_cast<std::uint32_t>(times);
-    (*tape_)->clock.push_back(event);
+    (*action_events_)->clock.push_back(event);
   }
   if (clock_) clock_->host_work(work, times);
 }

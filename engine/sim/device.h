@@ -6,7 +6,7 @@
 #include "engine/device/device.h"
 #include "engine/sim/clock.h"
 #include "engine/sim/cost_model.h"
-#include "engine/sim/tape.h"
+#include "engine/sim/step_events.h"
 
 namespace mbench::sim {
 
@@ -24,8 +24,8 @@ class SimDevice final : public Device {
   explicit SimDevice(std::size_t memory_limit);
   SimDevice(std::string name, std::size_t memory_limit, std::unique_ptr<CostModel> costs,
             VirtualClock& clock);
-  // What calls would do to a clock is added to whichever tape *tape points at. Null costs: ops take no time.
-  SimDevice(std::unique_ptr<CostModel> costs, Tape** tape);
+  // What calls would do to a clock is added to whichever recording *events points at. Null costs: ops take no time.
+  SimDevice(std::unique_ptr<CostModel> costs, ActionEvents** action_events);
 
   ~SimDevice();
   OpTable& ops() override;
@@ -64,9 +64,9 @@ class SimDevice final : public Device {
 
   std::string name_;
   std::unique_ptr<CostModel> costs_;
-  SimDevice* host_of_ = nullptr;  // the device whose costs, clock and tape are this one's
+  SimDevice* host_of_ = nullptr;  // the device whose costs, clock and recording are this one's
   std::uint32_t copies_ = 0;
-  Tape** tape_ = nullptr;
+  ActionEvents** action_events_ = nullptr;
   VirtualClock* clock_ = nullptr;
   std::unique_ptr<Table> table_;
 };

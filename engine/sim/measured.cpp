@@ -19,7 +19,7 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr double kMicro = 1e-6, kGiga = 1e9;
-constexpr std::array kForms = {ProductForm::nn, ProductForm::nt, ProductForm::tn};
+constexpr std::array kForms = {GemmForm::nn, GemmForm::nt, GemmForm::tn};
 constexpr std::array kPrecisions = {Precision::f32, Precision::bf16, Precision::fp16};
 constexpr std::array kTypes = {DType::f32, DType::bf16, DType::f16};
 
@@ -66,15 +66,15 @@ RankTables read_tables(const json& value, const std::string& where) {
               const auto axis = [&](const char* key) {
                 return read_positive_numbers(grid.require(key, "sizes, ascending"), grid.path(key), true);
               };
-              const ProductForm form = choice(grid.require("form", "nn, nt or tn"), grid.path("form"), kForms);
+              const GemmForm form = choice(grid.require("form", "nn, nt or tn"), grid.path("form"), kForms);
               const DType dtype = choice(grid.require("dtype", "of the operands"), grid.path("dtype"), kTypes);
-              ProductGrid g{axis("m"), axis("n"), axis("k"), {}};
+              GemmGrid g{axis("m"), axis("n"), axis("k"), {}};
               g.rate = read_positive_numbers(grid.require("gflops", "rates of [m][n][k]"), grid.path("gflops"), false);
               if (g.rate.size() != g.m.size() * g.n.size() * g.k.size())
                 fail(ErrorKind::bad_input, grid.path("gflops"), "got {} of them, need {}, one for each m, n and k",
                      g.rate.size(), g.m.size() * g.n.size() * g.k.size());
               for (double& r : g.rate) r *= kGiga;
-              t.products[{form, dtype}] = std::move(g);
+              t.gemms[{form, dtype}] = std::move(g);
               grid.refuse_unknown();
             });
   object.refuse_unknown();
@@ -97,7 +97,7 @@ double Curve::at(double w) const {
   return seconds[p.low] * std::pow(seconds[p.low + 1] / seconds[p.low], p.share);
 }
 
-double ProductGrid::at(double m_, double n_, double k_) const {
+double GemmGrid::at(double m_, double n_, double k_) const {
   const Place pm = place_of(m, m_), pn = place_of(n, n_), pk = place_of(k, k_);
   double sum = 0;
   for (int corner = 0; corner < 8; ++corner) {
@@ -108,7 +108,7 @@ double ProductGrid::at(double m_, double n_, double k_) const {
   return sum;
 }
 
-std::string_view name_of(ProductForm form) {
+std::string_view name_of(GemmForm form) {
   constexpr std::string_view names[] = {"nn", "nt", "tn"};
   return names[static_cast<std::size_t>(form)];
 }
@@ -188,7 +188,7 @@ ordered_json measured_to_json(const Measured& m, const std::string& source) {
     for (const auto& [key, curve] : t.ops)
       tables["ops"].push_back({{"op", key.first}, {"precision", name_of(key.second)}, {"work", rounded(curve.work, 1)},
                                {"us", rounded(curve.seconds, kMicro)}});
-    for (const auto& [key, g] : t.products)
+    for (const auto& [key, g] : t.gemms)
       tables["products"].push_back({{"form", name_of(key.first)}, {"dtype", name_of(key.second)}, {"m", g.m}, {"n", g.n},
                                     {"k", g.k}, {"gflops", rounded(g.rate, kGiga)}});
     out["by_ranks"].push_back(std::move(tables));

@@ -24,10 +24,10 @@ struct Curve {
 };
 
 // How the operands of a product lie: y = x W' (nt), dx = dy W (nn), dW += dy' x (tn).
-enum class ProductForm { nn, nt, tn };
-std::string_view name_of(ProductForm form);
+enum class GemmForm { nn, nt, tn };
+std::string_view name_of(GemmForm form);
 
-struct ProductGrid {
+struct GemmGrid {
   std::vector<double> m, n, k;  // ascending
   std::vector<double> rate;     // FLOP/s of [m][n][k]
   double at(double m, double n, double k) const;
@@ -38,7 +38,7 @@ struct RankTables {
   int ranks = 1, threads = 1;
   // By op and by the precision that the run is in: work is the op's bytes, of a product of its own (fused attention) its FLOPs.
   std::map<std::pair<std::string, Precision>, Curve, std::less<>> ops;
-  std::map<std::pair<ProductForm, DType>, ProductGrid> products;
+  std::map<std::pair<GemmForm, DType>, GemmGrid> gemms;
 };
 
 // A call of a group, as engine/comm/group.h has it. Bytes are of the whole tensor, before it is scattered or after it is

@@ -6,8 +6,8 @@ namespace mbench::sim {
 
 using Kind = ClockEvent::Kind;
 
-Player::Player(const StepTapes& tapes, const HostTimes& times) : clock_(times), tapes_(tapes), pendings_(tapes.pendings), copies_(tapes.copies, 0) {
-  for (const TapeGroup& g : tapes.groups) clock_.add_stream(g.name);
+Player::Player(const StepEvents& step_events, const HostTimes& times) : clock_(times), step_events_(step_events), pendings_(step_events.pendings), copies_(step_events.copies, 0) {
+  for (const RecordedGroup& g : step_events.groups) clock_.add_stream(g.name);
 }
 
 bool Player::play(const ClockEvent& e) {
@@ -59,7 +59,7 @@ bool Player::play(const ClockEvent& e) {
 }
 
 CollectiveCall Player::call_of(const ClockEvent& e) const {
-  const TapeGroup& group = tapes_.groups[e.group];
+  const RecordedGroup& group = step_events_.groups[e.group];
   CollectiveCall call{e.group, e.seconds, e.part};
   call.started = e.kind == Kind::start;
   call.over_tp = group.axes == Axes{Axis::tp};
@@ -73,7 +73,7 @@ CollectiveCall Player::call_of(const ClockEvent& e) const {
 void Player::run(const ClockEvent& e, double begin) {
   const Interval span = clock_.run(call_of(e), begin);
   if (e.kind == Kind::start) pendings_[e.pending] = span;
-  if (timeline_) add_span(clock_.track(e.group), fmt::format("{} {}", e.what, tapes_.groups[e.group].name), span);
+  if (timeline_) add_span(clock_.track(e.group), fmt::format("{} {}", e.what, step_events_.groups[e.group].name), span);
 }
 
 double Player::send() {
@@ -89,7 +89,7 @@ void Player::receive(const ClockEvent& e, double left, double seconds) {
   const double begin = clock_.now();
   clock_.wait_until(begin + seconds, e.part);
   if (clock_.times().messages_block) clock_.synchronize();
-  if (timeline_) add_span(clock_.track(e.group), fmt::format("{} {}", e.what, tapes_.groups[e.group].name), {begin, begin + seconds});
+  if (timeline_) add_span(clock_.track(e.group), fmt::format("{} {}", e.what, step_events_.groups[e.group].name), {begin, begin + seconds});
 }
 
 }  // namespace mbench::sim

@@ -1,18 +1,18 @@
-// The clock of one rank, and what the events of its tapes do to it: this is stated here alone. Where other ranks are needed (a collective, a
+// The clock of one rank, and what the events of its recording do to it: this is stated here alone. Where other ranks are needed (a collective, a
 // message, a barrier) the caller says when they come.
 #pragma once
 #include <vector>
 
 #include "engine/device/timeline.h"
 #include "engine/sim/clock.h"
-#include "engine/sim/tape.h"
+#include "engine/sim/step_events.h"
 
 namespace mbench::sim {
 
 class Player {
  public:
-  // The tapes must outlive it.
-  Player(const StepTapes& tapes, const HostTimes& times);
+  // The recordings must outlive it.
+  Player(const StepEvents& step_events, const HostTimes& times);
 
   const VirtualClock& clock() const { return clock_; }
   VirtualClock& clock() { return clock_; }
@@ -41,7 +41,7 @@ class Player {
     double begin;
   };
   VirtualClock clock_;
-  const StepTapes& tapes_;
+  const StepEvents& step_events_;
   std::vector<Interval> pendings_;
   std::vector<double> copies_;  // when they end
   std::vector<Open> open_;      // spans

@@ -106,7 +106,7 @@ class Session {
         plan_(plan) {
     Schedule& mine = plan_.schedule[stage_];
     std::erase_if(mine, [&](const Action& a) { return a.micro != 0 && a.micro != last_ && !(second_ && a.micro == 1); });
-    tapes_.resize(1 + 2 * length());
+    step_events_.resize(1 + 2 * length());
   }
 
   void run(int rank, const RankClasses& classes, std::unique_ptr<CostModel> costs, const Links* links, Steps steps) {
@@ -120,13 +120,13 @@ class Session {
     const MemoryUse before = host ? host->memory().in_use() : MemoryUse();
     next();
     trainer.step([&](const Action*) { next(); });
-    // What the last stage keeps of micro batches until all are done is no tape's, nor is which of them it does so with. What it does
+    // What the last stage keeps of micro batches until all are done is no recording's, nor is which of them it does so with. What it does
     // forward and backward is known all the same.
     if (defers() && steps == Steps::steady) all_.unknown = true;
     copies_ = device.copies();
     pendings_ = all_.pendings;
     steady_ = steps == Steps::steady && !leaves_memory_as_found(0);
-    if (steady_ && !all_.unknown && !told_by_last()) {
+    if (steady_ && !all_.unknown && !reported_by_last()) {
       next();
       trainer.step([&](const Action*) { next(); });
       two_steps_ = true;
@@ -138,13 +138,13 @@ class Session {
     if (host_memory_.total != before.total) all_.unknown = true;
   }
 
-  // Whether something was done that no tape has a word for.
+  // Whether something was done that no recording has a word for.
   bool unknown() const { return all_.unknown; }
 
-  std::optional<StepTapes> result() {
+  std::optional<StepEvents> result() {
     if (all_.unknown || (two_steps_ && !leaves_memory_as_found(1)) || !write_memory()) return std::nullopt;
-    StepTapes out;
-    out.setup = std::move(tapes_.front());
+    StepEvents out;
+    out.setup = std::move(step_events_.front());
     write_step(0, out);
     std::set<std::uint32_t> before;  // what was started before the first action
     for (const ClockEvent& e : out.begin.clock)
@@ -172,12 +172,12 @@ class Session {
  private:
   const Schedule& schedule() const { return plan_.schedule[stage_]; }
   void next() {
-    all_.now = &tapes_.at(blocks_.events().size());
+    all_.now = &step_events_.at(blocks_.events().size());
     blocks_.next_action();
   }
 
-  bool defers() const { return plan_.deferred_products > 0; }
-  // Tapes of a step, behind that of the setup; what is deferred has one before the end's.
+  bool defers() const { return plan_.deferred_gemms > 0; }
+  // Recordings of a step, behind that of the setup; what is deferred has one before the end's.
   std::size_t length() const { return schedule().size() + 2 + (defers() ? 1 : 0); }
   bool is_deferred(std::size_t i) const { return defers() && i > 0 && (i + 1) % length() == 0; }
   std::size_t step_of(std::size_t i) const { return (i - 1) / length(); }
@@ -199,7 +199,7 @@ class Session {
 
   // Whether what lasts comes and goes in actions on the first of several micro batches alone, so that the last one finds it as each
   // later step does.
-  bool told_by_last() const {
+  bool reported_by_last() const {
     const auto on_first = [&](std::size_t i) { return action(i) && action(i)->micro == 0; };
     return last_ > 0 && std::all_of(blocks_.blocks().begin(), blocks_.blocks().end(), [&](const Blocks::Block& b) {
       const bool stays = b.freed_in == Blocks::kNever;
@@ -220,30 +220,30 @@ class Session {
     return is_end(b.freed_in) || (to && is_send(to->kind)) ? Life::sent : Life::kept;
   }
 
-  void write_step(std::size_t step, RecordedStepTapes& out) {
+  void write_step(std::size_t step, RecordedStep& out) {
     const std::size_t begin = 1 + step * length();
-    out.begin = std::move(tapes_[begin]);
-    out.end = std::move(tapes_[begin + length() - 1]);
+    out.begin = std::move(step_events_[begin]);
+    out.end = std::move(step_events_[begin + length() - 1]);
     for (std::size_t i = 0; i < schedule().size(); ++i) {
       const Action& a = schedule()[i];
-      RecordedStepTapes::Of& both = out.actions[{a.kind, a.chunk}];
-      if (a.micro == last_) both.last = tapes_[begin + 1 + i];
-      if (a.micro == 1 && a.micro != last_) both.between = std::move(tapes_[begin + 1 + i]);
-      if (a.micro == 0) both.first = std::move(tapes_[begin + 1 + i]);
+      RecordedStep::Of& both = out.actions[{a.kind, a.chunk}];
+      if (a.micro == last_) both.last = step_events_[begin + 1 + i];
+      if (a.micro == 1 && a.micro != last_) both.between = std::move(step_events_[begin + 1 + i]);
+      if (a.micro == 0) both.first = std::move(step_events_[begin + 1 + i]);
     }
     for (auto& [key, both] : out.actions) {
       const bool again = both.first.keeps && !both.last.keeps && !both.between;
       if (key.first == Action::Kind::backward && last_ > 1 && again)
-        both.between = Tape{both.first.clock, both.last.memory};
+        both.between = ActionEvents{both.first.clock, both.last.memory};
     }
   }
 
   // A step whose first micro batches find what the last ones of the first step found.
-  static void write_as_last(const StepTapes& first, RecordedStepTapes& out) {
+  static void write_as_last(const StepEvents& first, RecordedStep& out) {
     out.begin.memory = first.begin.memory;
     out.end.memory = first.end.memory;
     for (const auto& [key, both] : first.actions) {
-      RecordedStepTapes::Of& later = out.actions[key];
+      RecordedStep::Of& later = out.actions[key];
       later.last.memory = both.last.memory;
       if (both.between) later.between.emplace().memory = both.between->memory;
       later.first.memory = both.first.keeps ? both.last.memory : both.first.memory;
@@ -257,9 +257,9 @@ class Session {
     for (const Blocks::Block& b : blocks_.blocks()) lives.push_back(life_of(b));
     std::vector<std::uint32_t> number(lives.size());
     std::map<std::tuple<std::size_t, Action::Kind, int, int>, std::uint32_t> to_send;  // by step, chunk and micro batch
-    const std::size_t tapes = blocks_.events().size();
-    for (std::size_t i = 0; i < tapes; ++i) {
-      Tape& tape = tapes_[i];
+    const std::size_t step_events = blocks_.events().size();
+    for (std::size_t i = 0; i < step_events; ++i) {
+      ActionEvents& action_events = step_events_[i];
       std::uint32_t scratch = 0, saved = 0;
       for (const Blocks::Event& e : blocks_.events()[i]) {
         if (lives[e.block] == Life::deferred) continue;
@@ -281,7 +281,7 @@ class Session {
           case Life::kept:
             event.kind = e.taken ? M::take_kept : M::free_kept;
             if (e.taken) number[e.block] = kept_++;
-            tape.keeps = true;
+            action_events.keeps = true;
             break;
           case Life::deferred:
             break;
@@ -300,34 +300,34 @@ class Session {
             event.kind = M::free_sent;
           }
         }
-        tape.memory.push_back(event);
+        action_events.memory.push_back(event);
       }
     }
-    for (std::size_t i = 0; i < tapes; ++i) {
+    for (std::size_t i = 0; i < step_events; ++i) {
       const Action* a = action(i);
       if (!a || !is_send(a->kind)) continue;
       const auto it = to_send.find({step_of(i), a->kind, a->chunk, a->micro});
-      if (it == to_send.end() || !tapes_[i].memory.empty()) return false;
+      if (it == to_send.end() || !step_events_[i].memory.empty()) return false;
       MemoryEvent event{};
       event.kind = M::send;
       event.maker = a->kind == Action::Kind::send_activation ? Action::Kind::forward : Action::Kind::backward;
       event.block = it->second;
-      tapes_[i].memory.push_back(event);
+      step_events_[i].memory.push_back(event);
       to_send.erase(it);
     }
     return to_send.empty();
   }
 
   // Whether what lies between the first and the last micro batch does to memory as they do.
-  bool same_memory(const RecordedStepTapes& step) const {
+  bool same_memory(const RecordedStep& step) const {
     return std::all_of(step.actions.begin(), step.actions.end(), [&](const auto& action) {
       const auto& [key, both] = action;
-      // What is only done once is not done again: no block of the tape that is replayed is kept.
-      const Tape& between = RecordedStepTapes::between(key.first, both);
+      // What is only done once is not done again: no block of the recording that is replayed is kept.
+      const ActionEvents& between = RecordedStep::between(key.first, both);
       if (last_ > 1 && between.keeps) return false;
       // A buffer that all share may grow in the first one, more than once: what is kept or scratch there is its own.
       const bool first_grows = both.first.keeps;
-      const auto lasting = [first_grows](const Tape& t) {
+      const auto lasting = [first_grows](const ActionEvents& t) {
         using M = MemoryEvent::Kind;
         std::vector<MemoryEvent> events = t.memory;
         std::erase_if(events, [first_grows](const MemoryEvent& e) {
@@ -342,11 +342,11 @@ class Session {
 
   // And to clocks. The first forward waits for weights besides, and may make of them what the step keeps (FP8 codes); the last backward
   // starts to reduce gradients.
-  bool same_times(const RecordedStepTapes& step, const std::set<std::uint32_t>& before) const {
+  bool same_times(const RecordedStep& step, const std::set<std::uint32_t>& before) const {
     if (second_ && last_ == 1) return true;  // none lies between
     return std::all_of(step.actions.begin(), step.actions.end(), [&](const auto& action) {
       const bool backward = action.first.first == Action::Kind::backward;
-      const auto timed = [&](const Tape& t) {
+      const auto timed = [&](const ActionEvents& t) {
         std::vector<ClockEvent> events = t.clock;
         std::erase_if(events, [&](const ClockEvent& e) {
           return (backward && e.kind == Kind::start) || (e.kind == Kind::wait && before.contains(e.pending));
@@ -376,7 +376,7 @@ class Session {
   Plan plan_;
   RecordedGroups all_;
   Blocks blocks_;
-  std::vector<Tape> tapes_;
+  std::vector<ActionEvents> step_events_;
   std::uint32_t kept_ = 0, copies_ = 0, pendings_ = 0;
   bool steady_ = false;     // later steps find what the first one has left
   bool two_steps_ = false;  // were recorded
@@ -403,21 +403,21 @@ std::optional<Recording> record(const Plan& plan, int devices_per_node, const Ma
     if (!in_order(plan.schedule[static_cast<std::size_t>(c.stage)],
                   static_cast<int>(plan.training.micro_batches)))
       return std::nullopt;
-    if (all.tapes.contains(c.kind)) continue;
-    std::optional<StepTapes> tapes;
+    if (all.step_events.contains(c.kind)) continue;
+    std::optional<StepEvents> step_events;
     for (const bool second : {false, true}) {
-      if (tapes || (second && plan.training.micro_batches == 1)) break;
+      if (step_events || (second && plan.training.micro_batches == 1)) break;
       Session session(plan, c.stage, second);
       try {
         session.run(c.rank, all.classes, costs ? costs() : nullptr, links, steps);
       } catch (const OutOfMemory&) {  // of the host's memory, which has a limit here; a run says it
         return std::nullopt;
       }
-      tapes = session.result();
+      step_events = session.result();
       if (session.unknown()) break;
     }
-    if (!tapes) return std::nullopt;
-    all.tapes.emplace(c.kind, std::move(*tapes));
+    if (!step_events) return std::nullopt;
+    all.step_events.emplace(c.kind, std::move(*step_events));
   }
   return all;
 }

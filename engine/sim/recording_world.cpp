@@ -29,18 +29,18 @@ class SentAlready final : public Pending {
   void wait() override {}
 };
 
-// A receive is one event: what overlaps with it is not known to tapes.
+// A receive is one event: what overlaps with it is not known to recordings.
 class RecordedReceive final : public Pending {
  public:
   explicit RecordedReceive(RecordedGroups& recorded)
-      : recorded_(recorded), tape_(recorded.now), events_(tape_->clock.size()) {}
+      : recorded_(recorded), action_events_(recorded.now), events_(action_events_->clock.size()) {}
   void wait() override {
-    if (recorded_.now != tape_ || tape_->clock.size() != events_) recorded_.unknown = true;
+    if (recorded_.now != action_events_ || action_events_->clock.size() != events_) recorded_.unknown = true;
   }
 
  private:
   RecordedGroups& recorded_;
-  const Tape* tape_;
+  const ActionEvents* action_events_;
   std::size_t events_;
 };
 
@@ -143,7 +143,7 @@ std::unique_ptr<Group> RecordingWorld::group(Device& device, const GroupName& na
   if (members.empty()) return nullptr;
   const auto me = std::find(members.begin(), members.end(), rank_);
   check(me != members.end(), "sim", "rank {} is not a member of group {}", rank_, name.text);
-  TapeGroup group{name.text, name.axes, number, static_cast<int>(members.size()), {}};
+  RecordedGroup group{name.text, name.axes, number, static_cast<int>(members.size()), {}};
   for (const int m : members) {
     const int c = classes_.of_rank[static_cast<std::size_t>(m)];
     if (std::find(group.classes.rbegin(), group.classes.rend(), c) == group.classes.rend())

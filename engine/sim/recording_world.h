@@ -1,19 +1,19 @@
-// Groups of a rank that is recorded: what they would do to its clock is written on a tape, and nothing waits.
+// Groups of a rank that is recorded: what they would do to its clock is written on a recording, and nothing waits.
 #pragma once
 #include "engine/comm/group.h"
 #include "engine/sim/links.h"
 #include "engine/sim/rank_classes.h"
-#include "engine/sim/tape.h"
+#include "engine/sim/step_events.h"
 
 namespace mbench::sim {
 
 // Everything that the groups of one rank write to.
 struct RecordedGroups {
-  Tape* now = nullptr;  // the tape that is written
-  std::vector<TapeGroup> groups;
+  ActionEvents* now = nullptr;  // the recording that is written
+  std::vector<RecordedGroup> groups;
   int made = 0;  // groups, those of other ranks too
   std::uint32_t pendings = 0;
-  bool unknown = false;  // something was done that no tape has a word for
+  bool unknown = false;  // something was done that no recording has a word for
 };
 
 class RecordingWorld final : public World {

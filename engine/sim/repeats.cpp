@@ -4,7 +4,7 @@
 
 namespace mbench::sim {
 
-Repeats::Action Repeats::look_at(const Tape& tape, const StepTapes& tapes) const {
+Repeats::Action Repeats::look_at(const ActionEvents& action_events, const StepEvents& step_events) const {
   using Kind = ClockEvent::Kind;
   Action action;
   std::set<std::uint32_t> started;
@@ -12,7 +12,7 @@ Repeats::Action Repeats::look_at(const Tape& tape, const StepTapes& tapes) const
   const auto work = [&](double seconds) {
     if (!waited) action.host_work += seconds;
   };
-  for (const ClockEvent& e : tape.clock) {
+  for (const ClockEvent& e : action_events.clock) {
     switch (e.kind) {
       case Kind::kernel:
         work(times_.launch * e.times);
@@ -29,7 +29,7 @@ Repeats::Action Repeats::look_at(const Tape& tape, const StepTapes& tapes) const
         break;
       case Kind::collective:
       case Kind::start:
-        if (tapes.groups[e.group].classes.size() > 1) return {};
+        if (step_events.groups[e.group].classes.size() > 1) return {};
         work(times_.collective * e.times);
         if (e.kind == Kind::start) started.insert(e.pending);
         break;
@@ -44,9 +44,9 @@ Repeats::Action Repeats::look_at(const Tape& tape, const StepTapes& tapes) const
   return action;
 }
 
-std::optional<Repeats::Known>* Repeats::of(const Tape& tape, const StepTapes& tapes, const VirtualClock& clock) {
-  auto found = actions_.find(&tape);
-  if (found == actions_.end()) found = actions_.emplace(&tape, look_at(tape, tapes)).first;
+std::optional<Repeats::Known>* Repeats::of(const ActionEvents& action_events, const StepEvents& step_events, const VirtualClock& clock) {
+  auto found = actions_.find(&action_events);
+  if (found == actions_.end()) found = actions_.emplace(&action_events, look_at(action_events, step_events)).first;
   Action& action = found->second;
   if (!action.alone) return nullptr;
   const auto standing = clock.standing(action.host_work);

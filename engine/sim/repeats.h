@@ -20,8 +20,8 @@ class Repeats {
     VirtualClock::Move move;
     ReplayedTime time;
   };
-  // Where what this tape does to such a clock stands, or is to be put; null where it has to be played each time.
-  std::optional<Known>* of(const Tape& tape, const StepTapes& tapes, const VirtualClock& clock);
+  // Where what this recording does to such a clock stands, or is to be put; null where it has to be played each time.
+  std::optional<Known>* of(const ActionEvents& action_events, const StepEvents& step_events, const VirtualClock& clock);
 
  private:
   struct Action {
@@ -29,10 +29,10 @@ class Repeats {
     double host_work = 0;  // seconds, until the host waits for the stream
     std::array<std::optional<Known>, 2> known;  // by standing
   };
-  Action look_at(const Tape& tape, const StepTapes& tapes) const;
+  Action look_at(const ActionEvents& action_events, const StepEvents& step_events) const;
 
   HostTimes times_;
-  std::unordered_map<const Tape*, Action> actions_;
+  std::unordered_map<const ActionEvents*, Action> actions_;
 };
 
 }  // namespace mbench::sim

@@ -25,25 +25,25 @@ struct Meetings {
 
 // One class of ranks.
 struct Actor {
-  Actor(const HostTimes& times, const StepTapes& tapes, const Schedule& schedule, int stage)
-      : player(tapes, times), tapes(tapes), schedule(schedule), stage(stage), rounds(tapes.groups.size(), 0) {
+  Actor(const HostTimes& times, const StepEvents& step_events, const Schedule& schedule, int stage)
+      : player(step_events, times), step_events(step_events), schedule(schedule), stage(stage), rounds(step_events.groups.size(), 0) {
     // As run_point measures: every rank is ready before the sample begins, and it ends with the stream.
     lead_in.clock.push_back({Kind::synchronize});
-    if (tapes.groups.front().size > 1) lead_in.clock.push_back({Kind::barrier});
+    if (step_events.groups.front().size > 1) lead_in.clock.push_back({Kind::barrier});
     lead_in.clock.push_back({Kind::synchronize});
     lead_out.clock.push_back({Kind::synchronize});
   }
 
   Player player;
-  const StepTapes& tapes;
+  const StepEvents& step_events;
   const Schedule& schedule;
   int stage;
   std::vector<std::size_t> rounds;  // by group
-  Tape lead_in, lead_out;
+  ActionEvents lead_in, lead_out;
 
-  const Tape* tape = nullptr;
+  const ActionEvents* action_events = nullptr;
   const Action* action = nullptr;
-  std::size_t next_tape = 0, event = 0;
+  std::size_t next_events = 0, event = 0;
   bool met = false, done = false;  // met: has come to the meeting of this event
   double before = 0;               // the clock when this event began
   double start = 0, action_start = 0;
@@ -52,28 +52,28 @@ struct Actor {
 
   double now() const { return player.clock().now(); }
 
-  // The tapes in their order; false after the last.
+  // The recordings in their order; false after the last.
   bool turn() {
     if (action && timeline) timeline->add(Track::phase, phase_name(*action), action_start, now());
-    const std::size_t n = schedule.size(), i = next_tape++;
+    const std::size_t n = schedule.size(), i = next_events++;
     action = nullptr;
     event = 0;
-    if (i == 0) return tape = &tapes.setup, true;
-    if (i == 1) return tape = &lead_in, true;
+    if (i == 0) return action_events = &step_events.setup, true;
+    if (i == 1) return action_events = &lead_in, true;
     if (i == 2) {
       start = now();
       time = {};
       player.clock().charge_to(&time.parts);
       player.trace(timeline);
-      return tape = &tapes.begin, true;
+      return action_events = &step_events.begin, true;
     }
     if (i < n + 3) {
       action = &schedule[i - 3];
       action_start = now();
-      return tape = nullptr, true;
+      return action_events = nullptr, true;
     }
-    if (i == n + 3) return tape = &tapes.end, true;
-    if (i == n + 4) return tape = &lead_out, true;
+    if (i == n + 3) return action_events = &step_events.end, true;
+    if (i == n + 4) return action_events = &lead_out, true;
     time.step = now() - start;
     return false;
   }
@@ -81,7 +81,7 @@ struct Actor {
 
 class Replay {
  public:
-  Replay(const Plan& plan, const RankClasses& classes, const std::map<int, StepTapes>& tapes,
+  Replay(const Plan& plan, const RankClasses& classes, const std::map<int, StepEvents>& step_events,
          const HostTimes& times, const Links* links, std::vector<Timeline>* timelines)
       : plan_(plan),
         classes_(classes),
@@ -91,7 +91,7 @@ class Replay {
         repeats_(times) {
     actors_.reserve(classes.classes.size());
     for (const RankClasses::Class& c : classes.classes)
-      actors_.emplace_back(times, tapes.at(c.kind), plan.schedule[static_cast<std::size_t>(c.stage)],
+      actors_.emplace_back(times, step_events.at(c.kind), plan.schedule[static_cast<std::size_t>(c.stage)],
                            c.stage);
     if (timelines) {
       timelines->resize(actors_.size());
@@ -124,24 +124,24 @@ class Replay {
   bool go(Actor& a) {
     bool moved = false;
     for (;;) {
-      if (!a.tape) {
+      if (!a.action_events) {
         if (!a.turn()) {
           a.done = true;
           return true;
         }
         if (a.action) {
-          a.tape = &a.tapes.of(*a.action, micro_batches_);
+          a.action_events = &a.step_events.of(*a.action, micro_batches_);
           if (again(a)) {
-            a.tape = nullptr;
+            a.action_events = nullptr;
             moved = true;
             continue;
           }
         }
       }
-      const std::vector<ClockEvent>& events = a.tape->clock;
+      const std::vector<ClockEvent>& events = a.action_events->clock;
       for (; a.event < events.size(); ++a.event, moved = true)
         if (!play(a, events[a.event])) return moved;
-      a.tape = nullptr;
+      a.action_events = nullptr;
       moved = true;
     }
   }
@@ -150,12 +150,12 @@ class Replay {
   bool again(Actor& a) {
     if (a.timeline) return false;
     VirtualClock& clock = a.player.clock();
-    std::optional<Repeats::Known>* known = repeats_.of(*a.tape, a.tapes, clock);
+    std::optional<Repeats::Known>* known = repeats_.of(*a.action_events, a.step_events, clock);
     if (!known) return false;
     if (!*known) {
       const VirtualClock before = clock;
       const ReplayedTime spent = std::exchange(a.time, {});
-      for (const ClockEvent& e : a.tape->clock) play(a, e);
+      for (const ClockEvent& e : a.action_events->clock) play(a, e);
       *known = {clock.since(before), std::exchange(a.time, spent)};
     } else {
       clock.repeat((*known)->move);
@@ -209,7 +209,7 @@ class Replay {
 
   // The latest time at which a member comes; false until all have come. `mine` counts when it comes first.
   bool meet(Actor& a, std::uint16_t group, double mine, double& latest) {
-    const TapeGroup& g = a.tapes.groups[group];
+    const RecordedGroup& g = a.step_events.groups[group];
     if (!g.meets()) {
       latest = mine;
       return true;
@@ -263,17 +263,17 @@ class Replay {
 
 std::vector<ReplayedTime> replay_time(const Plan& plan, const Recording& recording, const HostTimes& times, const Links* links,
                                       std::vector<Timeline>* timelines) {
-  return Replay(plan, recording.classes, recording.tapes, times, links, timelines).run();
+  return Replay(plan, recording.classes, recording.step_events, times, links, timelines).run();
 }
 
-double alone(const StepTapes& tapes, std::initializer_list<const Tape*> in_turn, const HostTimes& times) {
+double alone(const StepEvents& step_events, std::initializer_list<const ActionEvents*> in_turn, const HostTimes& times) {
   constexpr double kAhead = 1e9;
-  Player player(tapes, times);
+  Player player(step_events, times);
   player.clock().host(-kAhead);
-  for (const Tape* tape : in_turn)
-    for (const ClockEvent& e : tape->clock) {
+  for (const ActionEvents* action_events : in_turn)
+    for (const ClockEvent& e : action_events->clock) {
       const bool collective = e.kind == Kind::collective || e.kind == Kind::start;
-      if (collective && !tapes.groups[e.group].meets())
+      if (collective && !step_events.groups[e.group].meets())
         player.run(e, player.enter(e));
       else if (e.kind != Kind::host_work)
         player.play(e);

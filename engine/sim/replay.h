@@ -1,4 +1,4 @@
-// A simulated step without running it: the virtual clocks of all classes of ranks, from their tapes and schedules.
+// A simulated step without running it: the virtual clocks of all classes of ranks, from their recordings and schedules.
 //
 // One thread: each class goes on until it waits for a message or a meeting, then the next one does. When depends on whom
 // is fixed (a Kahn network), so the order makes no difference, and the clocks do exactly what they would do in threads.
@@ -30,8 +30,8 @@ struct ReplayedTime {
 std::vector<ReplayedTime> replay_time(const Plan& plan, const Recording& recording, const HostTimes& times, const Links* links,
                                       std::vector<Timeline>* timelines = nullptr);
 
-// Seconds of the device's stream from the first of these tapes to the end of the last, one after the other, where nothing
+// Seconds of the device's stream from the first of these recordings to the end of the last, one after the other, where nothing
 // else holds it up: no collective with another class of ranks, no message, nothing that was started before, and the host far ahead.
-double alone(const StepTapes& tapes, std::initializer_list<const Tape*> in_turn, const HostTimes& times);
+double alone(const StepEvents& step_events, std::initializer_list<const ActionEvents*> in_turn, const HostTimes& times);
 
 }  // namespace mbench::sim

@@ -29,23 +29,23 @@ constexpr int kSteps = 6;
 template <class Memory>
 class Replay {
  public:
-  Replay(const StepTapes& tapes, const Schedule& schedule, int chunks, int micro_batches, const OptimizerPlan& optimizer, Memory& memory,
+  Replay(const StepEvents& step_events, const Schedule& schedule, int chunks, int micro_batches, const OptimizerPlan& optimizer, Memory& memory,
          MemoryListener* listener)
-      : tapes_(tapes),
+      : step_events_(step_events),
         schedule_(schedule),
         optimizer_(optimizer),
         micro_batches_(micro_batches),
         arena_(memory),
         listener_(listener),
         saved_(static_cast<std::size_t>(chunks * micro_batches * kMakers)),
-        kept_(tapes.kept) {}
+        kept_(step_events.kept) {}
 
   ReplayedMemory run() {
     ReplayedMemory memory;
     try {
-      play(tapes_.setup, nullptr);
-      step(tapes_);
-      if (tapes_.later) step(*tapes_.later);
+      play(step_events_.setup, nullptr);
+      step(step_events_);
+      if (step_events_.later) step(*step_events_.later);
       if constexpr (std::is_same_v<Memory, CachingAllocator>) settle();
     } catch (const OutOfMemory&) {
       memory.full = std::current_exception();
@@ -60,8 +60,8 @@ class Replay {
  private:
   // More steps, until one reserves no more than the one before.
   void settle() {
-    const RecordedStepTapes& usual = tapes_.later ? *tapes_.later : tapes_;
-    for (int i = tapes_.later ? 2 : 1; i < kSteps; ++i) {
+    const RecordedStep& usual = step_events_.later ? *step_events_.later : step_events_;
+    for (int i = step_events_.later ? 2 : 1; i < kSteps; ++i) {
       const std::size_t before = arena_.reserved();
       const std::uint64_t retries = arena_.retries();
       step(usual);
@@ -70,14 +70,14 @@ class Replay {
     }
   }
 
-  void step(const RecordedStepTapes& tapes) {
+  void step(const RecordedStep& step_events) {
     if (listener_) listener_->step(steps_++);
-    play(tapes.begin, nullptr);
+    play(step_events.begin, nullptr);
     std::decay_t<decltype(arena_.free())> before;
     std::size_t then = schedule_.size();  // where it was so
     for (std::size_t i = 0; i < schedule_.size(); ++i) {
       // A micro batch that comes and goes alone, and leaves the arena as it found it, stands for those to come up to the
-      // last, which is another tape, as the first is.
+      // last, which is another recording, as the first is.
       if (alone(i) && schedule_[i].micro > 0) {
         if (i == then + 2 && arena_.free() == before)
           while (alone(i)) i += 2;
@@ -85,13 +85,13 @@ class Replay {
         then = i;
       }
       const Action& a = schedule_[i];
-      play(tapes.of(a, micro_batches_), &a);
+      play(step_events.of(a, micro_batches_), &a);
       waited_ =
           waited_ || a.kind == Action::Kind::receive_activation || a.kind == Action::Kind::receive_gradient;
     }
     waited_ = true;
     make_states();
-    play(tapes.end, nullptr);
+    play(step_events.end, nullptr);
   }
 
   // PyTorch's optimizers make their states in the first step, of each weight tensor its own, where activations have been: blocks that are
@@ -99,14 +99,14 @@ class Replay {
   bool made_in_first_step(const MemoryEvent& e) const {
     if (!std::is_same_v<Memory, CachingAllocator> || e.category != Category::optimizer) return false;
     const auto& states = optimizer_.states;
-    return std::any_of(states.begin(), states.end(), [&](const OptimizerState& s) { return s.name == tapes_.names[e.name].what; });
+    return std::any_of(states.begin(), states.end(), [&](const OptimizerState& s) { return s.name == step_events_.names[e.name].what; });
   }
   void make_states() {
-    const std::size_t elements = std::accumulate(tapes_.own_elements.begin(), tapes_.own_elements.end(), std::size_t{0});
+    const std::size_t elements = std::accumulate(step_events_.own_elements.begin(), step_events_.own_elements.end(), std::size_t{0});
     for (MemoryEvent state : std::exchange(states_, {})) {
       const std::size_t all = state.size;
       std::size_t left = all;
-      for (const std::size_t own : tapes_.own_elements) {
+      for (const std::size_t own : step_events_.own_elements) {
         const double share = static_cast<double>(own) / static_cast<double>(elements);
         const std::size_t part = std::min(left, static_cast<std::size_t>(share * static_cast<double>(all)));
         left -= part;
@@ -134,7 +134,7 @@ class Replay {
   }
 
   Block take(const MemoryEvent& e, const Action* a) {
-    const TensorName& name = tapes_.names[e.name];
+    const TensorName& name = step_events_.names[e.name];
     const Block block{arena_.take(e.size, e.category, name.what), e.size, e.category};
     if (listener_) listener_->taken(block.offset, e.size, e.category, name, a);
     return block;
@@ -152,9 +152,9 @@ class Replay {
   }
   Block& sent(Action::Kind maker) { return sent_[maker == Action::Kind::forward ? 0 : 1]; }
 
-  void play(const Tape& tape, const Action* a) {
+  void play(const ActionEvents& action_events, const Action* a) {
     std::vector<Block>* making = a ? &saved(*a, a->kind) : nullptr;
-    for (const MemoryEvent& e : tape.memory) {
+    for (const MemoryEvent& e : action_events.memory) {
       switch (e.kind) {
         case M::take_scratch:
           at(scratch_, e.block) = take(e, a);
@@ -188,7 +188,7 @@ class Replay {
     }
   }
 
-  const StepTapes& tapes_;
+  const StepEvents& step_events_;
   const Schedule& schedule_;
   const OptimizerPlan& optimizer_;
   int micro_batches_;
@@ -206,17 +206,17 @@ class Replay {
 // Sums of what is handed out, without places.
 class Count {
  public:
-  Count(const StepTapes& tapes, const Schedule& schedule, int micro_batches)
-      : tapes_(tapes), schedule_(schedule), micro_batches_(micro_batches), kept_(tapes.kept) {
-    know_saved(tapes);
+  Count(const StepEvents& step_events, const Schedule& schedule, int micro_batches)
+      : step_events_(step_events), schedule_(schedule), micro_batches_(micro_batches), kept_(step_events.kept) {
+    know_saved(step_events);
   }
 
   MemoryUse run() {
-    play(tapes_.setup, nullptr);
-    step(tapes_);
-    if (tapes_.later) {
-      know_saved(*tapes_.later);
-      step(*tapes_.later);
+    play(step_events_.setup, nullptr);
+    step(step_events_);
+    if (step_events_.later) {
+      know_saved(*step_events_.later);
+      step(*step_events_.later);
     }
     return as_memory_use(peak_);
   }
@@ -224,40 +224,40 @@ class Count {
   // What it changes when a micro batch has gone before it.
   MemoryChange change(Action::Kind kind, int chunk) {
     const Action a{kind, chunk, micro_batches_ > 2 ? 1 : 0};
-    const auto& both = tapes_.actions.at({kind, chunk});
-    const Tape& tape = RecordedStepTapes::between(kind, both);  // nothing in it is made once and kept
+    const auto& both = step_events_.actions.at({kind, chunk});
+    const ActionEvents& action_events = RecordedStep::between(kind, both);  // nothing in it is made once and kept
     if (kind == Action::Kind::send_activation || kind == Action::Kind::send_gradient)
-      for (const MemoryEvent& e : tape.memory)
+      for (const MemoryEvent& e : action_events.memory)
         if (e.kind == M::send) sent(e.maker) = saved_.at({e.maker, chunk})[e.block];
-    const Change c = of(tape, a);
+    const Change c = of(action_events, a);
     return {c.all.by_category, c.at_most.by_category};
   }
 
  private:
-  void step(const RecordedStepTapes& tapes) {
-    play(tapes.begin, nullptr);
+  void step(const RecordedStep& step_events) {
+    play(step_events.begin, nullptr);
     for (const Action& a : schedule_) {
-      const Tape& tape = tapes.of(a, micro_batches_);
-      const bool again = !tape.keeps && a.kind != Action::Kind::send_activation && a.kind != Action::Kind::send_gradient;
+      const ActionEvents& action_events = step_events.of(a, micro_batches_);
+      const bool again = !action_events.keeps && a.kind != Action::Kind::send_activation && a.kind != Action::Kind::send_gradient;
       if (!again) {
-        play(tape, &a);
+        play(action_events, &a);
         continue;
       }
-      auto [found, fresh] = changes_.try_emplace(&tape);
+      auto [found, fresh] = changes_.try_emplace(&action_events);
       Change& change = found->second;
-      if (fresh) change = of(tape, a);
+      if (fresh) change = of(action_events, a);
       if (use_.total + change.most > peak_.total) {
         peak_ = use_;
         add(peak_, change.at_most);
       }
       add(use_, change.all);
     }
-    play(tapes.end, nullptr);
+    play(step_events.end, nullptr);
   }
 
   // A block of an action has the same size in every micro batch (recorder.cpp: same_memory).
-  void know_saved(const RecordedStepTapes& tapes) {
-    for (const auto& [key, both] : tapes.actions)
+  void know_saved(const RecordedStep& step_events) {
+    for (const auto& [key, both] : step_events.actions)
       for (const MemoryEvent& e : both.first.memory)
         if (e.kind == M::take_saved) at(saved_[key], e.block) = {0, e.size, e.category};
   }
@@ -266,7 +266,7 @@ class Count {
     std::int64_t total = 0;
     std::array<std::int64_t, kCategories> by_category{};
   };
-  // What a tape changes, and where it stands when most is handed out.
+  // What a recording changes, and where it stands when most is handed out.
   struct Change {
     Use all, at_most;
     std::int64_t most = std::numeric_limits<std::int64_t>::min() / 2;
@@ -294,8 +294,8 @@ class Count {
 
   // Calls taken(block) and given(block) for each event.
   template <class Taken, class Given>
-  void each(const Tape& tape, const Action* a, const Taken& taken, const Given& given) {
-    for (const MemoryEvent& e : tape.memory) {
+  void each(const ActionEvents& action_events, const Action* a, const Taken& taken, const Given& given) {
+    for (const MemoryEvent& e : action_events.memory) {
       const Block block{0, e.size, e.category};
       switch (e.kind) {
         case M::take_scratch:
@@ -330,9 +330,9 @@ class Count {
     }
   }
 
-  void play(const Tape& tape, const Action* a) {
+  void play(const ActionEvents& action_events, const Action* a) {
     each(
-        tape, a,
+        action_events, a,
         [&](const Block& b) {
           add(use_, b, 1);
           if (use_.total > peak_.total) peak_ = use_;
@@ -340,10 +340,10 @@ class Count {
         [&](const Block& b) { add(use_, b, -1); });
   }
 
-  Change of(const Tape& tape, const Action& a) {
+  Change of(const ActionEvents& action_events, const Action& a) {
     Change change;
     each(
-        tape, &a,
+        action_events, &a,
         [&](const Block& b) {
           add(change.all, b, 1);
           if (change.all.total > change.most) change.most = change.all.total, change.at_most = change.all;
@@ -352,14 +352,14 @@ class Count {
     return change;
   }
 
-  const StepTapes& tapes_;
+  const StepEvents& step_events_;
   const Schedule& schedule_;
   int micro_batches_;
   std::map<std::pair<Action::Kind, int>, std::vector<Block>> saved_;
   std::vector<Block> scratch_, kept_;
   Block sent_[2];
   Use use_, peak_;
-  std::unordered_map<const Tape*, Change> changes_;
+  std::unordered_map<const ActionEvents*, Change> changes_;
 };
 
 }  // namespace
@@ -369,7 +369,7 @@ std::vector<MemoryUse> count_memory(const Plan& plan, const Recording& recording
   std::map<std::pair<int, int>, std::size_t> known;  // of a kind and stage: where it is in `all`
   for (const RankClasses::Class& c : recording.classes.classes) {
     const auto [at, fresh] = known.try_emplace({c.kind, c.stage}, all.size());
-    all.push_back(fresh ? Count(recording.tapes.at(c.kind), plan.schedule[static_cast<std::size_t>(c.stage)],
+    all.push_back(fresh ? Count(recording.step_events.at(c.kind), plan.schedule[static_cast<std::size_t>(c.stage)],
                                 static_cast<int>(plan.training.micro_batches))
                               .run()
                         : all[at->second]);
@@ -386,7 +386,7 @@ std::optional<CachingSettings> caching_of(const Plan& plan, const std::map<std::
 template <class Memory>
 ReplayedMemory replayed(const Plan& plan, const Recording& recording, const RankClasses::Class& c, Memory& memory, MemoryListener* listener) {
   const auto stage = static_cast<std::size_t>(c.stage);
-  return Replay<Memory>(recording.tapes.at(c.kind), plan.schedule[stage], static_cast<int>(plan.chunks[stage].size()),
+  return Replay<Memory>(recording.step_events.at(c.kind), plan.schedule[stage], static_cast<int>(plan.chunks[stage].size()),
                         static_cast<int>(plan.training.micro_batches), plan.optimizer, memory, listener)
       .run();
 }
@@ -415,9 +415,9 @@ std::vector<ReplayedMemory> replay_memory(const Plan& plan, const Recording& rec
   return all;
 }
 
-MemoryChange change_of(const StepTapes& tapes, Action::Kind kind, int chunk) {
+MemoryChange change_of(const StepEvents& step_events, Action::Kind kind, int chunk) {
   static const Schedule none;
-  return Count(tapes, none, 3).change(kind, chunk);
+  return Count(step_events, none, 3).change(kind, chunk);
 }
 
 }  // namespace mbench::sim

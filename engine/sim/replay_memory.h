@@ -1,4 +1,4 @@
-// What a rank allocates until the peak repeats (StepTapes::later), from its tapes and its schedule: an allocator's policy on
+// What a rank allocates until the peak repeats (StepEvents::later), from its recording and its schedule: an allocator's policy on
 // every block, in order. That is mbench's own, or that of PyTorch for a framework that runs on it.
 // Where blocks lie does not repeat from micro batch to micro batch as soon as several are under way, and with it how far
 // the arena grows: nothing is left out then.
@@ -47,13 +47,13 @@ ReplayedMemory replay_memory_of(const Plan& plan, const Recording& recording, co
                                 MemoryListener* listener);
 
 // Of each class what is handed out at its peak: the same as above, without the allocator. What is handed out does not depend on
-// where blocks lie, so that an action counts by the sum of what its tape takes and gives back.
+// where blocks lie, so that an action counts by the sum of what its recording takes and gives back.
 std::vector<MemoryUse> count_memory(const Plan& plan, const Recording& recording);
 
 // What an action on a micro batch changes of that, and where that stands when it is most. A message that is sent counts as gone.
 struct MemoryChange {
   std::array<std::int64_t, kCategories> all{}, at_most{};
 };
-MemoryChange change_of(const StepTapes& tapes, Action::Kind kind, int chunk);
+MemoryChange change_of(const StepEvents& step_events, Action::Kind kind, int chunk);
 
 }  // namespace mbench::sim

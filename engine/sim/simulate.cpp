@@ -192,7 +192,7 @@ void add_libraries(MemoryUse& peak, std::uint64_t libraries) {
 // Whether host memory has room for what every class of ranks keeps there.
 bool fits_host(const Plan& plan, const Machine& machine, const sim::Recording& recording) {
   const std::uint64_t limit = costs_of(plan, machine)->host_memory();
-  return limit == 0 || std::all_of(recording.tapes.begin(), recording.tapes.end(),
+  return limit == 0 || std::all_of(recording.step_events.begin(), recording.step_events.end(),
                                    [&](const auto& kind) { return kind.second.host_reserved <= limit; });
 }
 
@@ -213,7 +213,7 @@ std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine
   const auto recording = recorded(p, plan, machine, links, options.recordings);
   if (!recording) return std::nullopt;
   const auto& classes = recording->classes.classes;
-  const auto host_of = [&](std::size_t c) -> const sim::StepTapes& { return recording->tapes.at(classes[c].kind); };
+  const auto host_of = [&](std::size_t c) -> const sim::StepEvents& { return recording->step_events.at(classes[c].kind); };
   // A run says what of host memory has no room.
   if (offloads && !fits_host(plan, machine, *recording)) return std::nullopt;
   const auto caching = sim::caching_of(plan, p.env);
@@ -268,7 +268,7 @@ std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine
   for (std::size_t i = 0; i < classes.size(); ++i) {
     double& most = simulation.compute_by_stage[static_cast<std::size_t>(classes[i].rank / ranks_of_stage)];
     TimeByPart parts = times[i].parts;
-    most = std::max(most, at(parts, TimePart::products) + at(parts, TimePart::attention) + at(parts, TimePart::elementwise));
+    most = std::max(most, at(parts, TimePart::gemms) + at(parts, TimePart::attention) + at(parts, TimePart::elementwise));
   }
   // Of the first rank of each stage; replicas of one process do different things.
   const int apart = plan.single_process ? 1 : ranks_of_stage;

@@ -88,7 +88,7 @@ void Trainer::forward(const Action& a, Slot& slot) {
 void Trainer::backward(const Action& a, Slot& slot) {
   const bool last = --backwards_left_[a.chunk] == 0;
   // Where a product is deferred, gradients of its chunk are complete with it.
-  const bool wait = last && plan_.deferred_products > 0 && plan_.chunks[stage_][a.chunk].last;
+  const bool wait = last && plan_.deferred_gemms > 0 && plan_.chunks[stage_][a.chunk].last;
   slot.dinput = chunks_[a.chunk].backward(context_, slot.batch, std::exchange(slot.doutput, Tensor()), slot.saved, [&](int unit) {
     if (wait)
       wait_for_deferred_.push_back(unit);
@@ -177,7 +177,7 @@ void Trainer::enqueue(const Watcher& before) {
     perform(action);
   }
   if (before) before(nullptr);
-  if (plan_.deferred_products > 0) {
+  if (plan_.deferred_gemms > 0) {
     for (const ModelChunk& chunk : chunks_) chunk.make_deferred(context_);
     if (before) before(nullptr);
   }

@@ -56,16 +56,16 @@ class Arithmetic {
   }
 
   Number sum(int depth) {
-    Number a = product(depth);
+    Number a = gemm(depth);
     for (;;)
       if (take("+"))
-        a = joined('+', a, product(depth));
+        a = joined('+', a, gemm(depth));
       else if (take("-"))
-        a = joined('-', a, product(depth));
+        a = joined('-', a, gemm(depth));
       else
         return a;
   }
-  Number product(int depth) {
+  Number gemm(int depth) {
     Number a = power(depth);
     for (;;)
       if (take("**"))

@@ -137,7 +137,7 @@ ordered_json tidy_spec(const ordered_json& spec, const std::string& where) {
     const PointField* field = find_field(key);
     if (key == "model") continue;
     const ordered_json shortest = key == "framework" ? write_framework(point.framework) : key == "precision" ? write_precision(point) : value;
-    if (!field || field->told || !plain.contains(key) || plain.at(key) != shortest)
+    if (!field || field->reported || !plain.contains(key) || plain.at(key) != shortest)
       out[key] = shortest;
   }
   return out;

@@ -35,7 +35,7 @@ std::string change_text(const Trend& trend, const ChangePoint& change) {
 }
 
 // "drifts +1.0 % an entry since rev1 (2026-01-01): 100.0 ms to 114.0 ms", and what speaks for a line and for a step.
-std::string drift_told(const Trend& trend) {
+std::string drift_reported(const Trend& trend) {
   const Drift& d = *trend.drift;
   std::string out = fmt::format("- **drifts {:.2g} % an entry since {} ({}): {} to {}, {}**\n", d.per_entry * 100, escape_markdown(trend.revisions[d.since]),
                                 trend.dates[d.since], number(d.start, trend.unit), number(d.end, trend.unit), percent(d.start, d.end));
@@ -51,7 +51,7 @@ std::string to_text(const Trend& trend) {
   out += fmt::format("    {}  {} to {}, {}\n\n", sparkline(trend.values),
                      number(trend.values.front(), trend.unit), number(trend.values.back(), trend.unit),
                      percent(trend.values.front(), trend.values.back()));
-  if (trend.drift) out += drift_told(trend);
+  if (trend.drift) out += drift_reported(trend);
   if (trend.changes.empty() && !trend.drift)
     out +=
         trend.has_noise() && trend.values.size() < kLeastForChangePoint

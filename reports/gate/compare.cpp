@@ -19,7 +19,7 @@
 namespace mbench::reports {
 namespace {
 
-std::string told(const PointResult& point) {
+std::string reported(const PointResult& point) {
   return outcome_text(point.outcome) + (point.reason.empty() ? "" : ": " + point.reason);
 }
 
@@ -29,15 +29,15 @@ std::optional<MetricComparison> compare_outcomes(const PointResult& now, const P
   c.metric = "point";
   if (now.outcome == Outcome::ok) {
     c.verdict = Verdict::fixed;
-    c.reason = "was " + told(base);
+    c.reason = "was " + reported(base);
   } else if (base.outcome == Outcome::ok || (is_failure(now.outcome) && !is_failure(base.outcome))) {
     c.verdict = Verdict::failed;
-    c.reason = fmt::format("was {}, now {}", outcome_text(base.outcome), told(now));
+    c.reason = fmt::format("was {}, now {}", outcome_text(base.outcome), reported(now));
   } else {
     c.verdict = Verdict::same;
     c.reason = now.outcome == base.outcome
-                   ? "still " + told(now)
-                   : fmt::format("was {}, now {}", outcome_text(base.outcome), told(now));
+                   ? "still " + reported(now)
+                   : fmt::format("was {}, now {}", outcome_text(base.outcome), reported(now));
   }
   return c;
 }

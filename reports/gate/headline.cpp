@@ -79,7 +79,7 @@ std::vector<Finding> findings(const Comparison& comparison, Verdict verdict, boo
   return found;
 }
 
-std::string told_of(const Comparison& comparison, Verdict verdict) {
+std::string reported_of(const Comparison& comparison, Verdict verdict) {
   std::string text;
   for (const bool budget : {false, true})
     if (const auto found = findings(comparison, verdict, budget); !found.empty())
@@ -96,11 +96,11 @@ std::string counted(std::size_t n) {
 std::string headline_of(const Comparison& comparison) {
   std::string bad;
   for (const Verdict verdict : {Verdict::failed, Verdict::changed, Verdict::slower, Verdict::larger})
-    if (const std::string text = told_of(comparison, verdict); !text.empty()) bad += (bad.empty() ? "" : "; ") + text;
+    if (const std::string text = reported_of(comparison, verdict); !text.empty()) bad += (bad.empty() ? "" : "; ") + text;
   if (!bad.empty()) return bad;
   for (const Verdict verdict : kVerdicts)
     if (comparison.options.fails(verdict))
-      if (const std::string text = told_of(comparison, verdict); !text.empty()) bad += (bad.empty() ? "" : "; ") + text;
+      if (const std::string text = reported_of(comparison, verdict); !text.empty()) bad += (bad.empty() ? "" : "; ") + text;
   if (!bad.empty()) return "no regression, but " + bad;
   const std::size_t all = comparison.points.size();
   const auto open = static_cast<std::size_t>(std::count_if(comparison.points.begin(), comparison.points.end(), [](const PointComparison& point) {

@@ -24,7 +24,7 @@ Result result_of(const Comparison& comparison, Verdict verdict) {
 }
 
 // "slower: +7.1 % (interval +6.0 % to +8.2 %); baseline 100 ms, new 107.1 ms".
-std::string told(const MetricComparison& c) {
+std::string reported(const MetricComparison& c) {
   std::string text = name_of(c.verdict);
   const auto percent = [](double ratio) {
     const std::string far = beyond_percent(ratio);
@@ -49,7 +49,7 @@ JunitCase test_case(const PointComparison& point, const MetricComparison& c, Res
   JunitCase made;
   made.classname = "mbench." + c.metric;
   made.name = fmt::format("{} [{}]", point.label, point.id);
-  const std::string text = told(c);
+  const std::string text = reported(c);
   if (result == Result::failed) made.failures.push_back({name_of(c.verdict), text});
   if (result == Result::skipped) made.skipped = text;
   made.output = {text};

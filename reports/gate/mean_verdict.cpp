@@ -115,7 +115,7 @@ std::string difference_in_pattern(const MeanEvidence& e) {
 SlowJudgement judge_slow_steps(const MeanEvidence& e, double threshold) {
   const double high = 1 + threshold, low = 1 / high, n = fewer_samples(e);
   const std::string pattern = difference_in_pattern(e);
-  const std::string told = pattern.empty() ? "" : pattern + ": ";
+  const std::string reported = pattern.empty() ? "" : pattern + ": ";
   const double off = std::max(e.total, 1 / e.total) - 1;
   const bool beyond = off >= kMostOfOne * threshold;
   const bool open = e.all.interval.high >= high || e.all.interval.low <= low;
@@ -124,16 +124,16 @@ SlowJudgement judge_slow_steps(const MeanEvidence& e, double threshold) {
                               left_out(e), share_text(off))};
   if (!open) return {false, left_out(e)};
   if (e.body.interval.high >= high || e.body.interval.low <= low || (e.now.at.empty() && e.baseline.at.empty()))
-    return {true, told + "the interval of the mean holds both no change and the threshold" + advice(e.all, threshold, n)};
+    return {true, reported + "the interval of the mean holds both no change and the threshold" + advice(e.all, threshold, n)};
   const double growth = e.now.cost - e.baseline.cost;
   if (!e.now.recurs() && !e.baseline.recurs()) {
-    if (!beyond) return {false, told + "a spike, which decides nothing"};
-    return {true, fmt::format("{}{} of this run, by a spike or by a stall that comes once in so many steps; about {:.0f} samples would decide", told,
+    if (!beyond) return {false, reported + "a spike, which decides nothing"};
+    return {true, fmt::format("{}{} of this run, by a spike or by a stall that comes once in so many steps; about {:.0f} samples would decide", reported,
                               share_text(off), std::ceil(kEpisodesDecide * n / 10) * 10)};
   }
   if (std::abs(growth) < kMostUnlike * threshold && !beyond && !e.now.at.empty() && !e.baseline.at.empty())
-    return {false, told + "slow steps in both, which cost about as much"};
-  return {true, fmt::format("{}slow steps cost {} of the mean step {}, too few of them to tell{}", told, share_text(std::abs(growth)),
+    return {false, reported + "slow steps in both, which cost about as much"};
+  return {true, fmt::format("{}slow steps cost {} of the mean step {}, too few of them to tell{}", reported, share_text(std::abs(growth)),
                             growth > 0 ? "more" : "less", advice(e.all, threshold, n))};
 }
 

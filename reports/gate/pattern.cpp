@@ -9,7 +9,7 @@
 namespace mbench::reports {
 namespace {
 
-constexpr double kLeastTold = 0.01;
+constexpr double kLeastReported = 0.01;
 constexpr std::size_t kLeastForLevels = 10;
 
 std::string ordinal(std::size_t n) {
@@ -59,9 +59,9 @@ std::string pattern_of(const std::vector<double>& samples, const SlowSteps& slow
   if (logs.size() < kLeastForLevels) return slow_pattern(slow);
   const Levels levels = levels_of(logs, 3, false);
   const double step = std::expm1(levels.after - levels.before);
-  if (levels.is_step() && std::abs(step) >= kLeastTold) return fmt::format("from step {} on {:+.1f} %", steps[levels.at] + 1, step * 100);
+  if (levels.is_step() && std::abs(step) >= kLeastReported) return fmt::format("from step {} on {:+.1f} %", steps[levels.at] + 1, step * 100);
   const double slope = std::expm1(levels.slope);
-  if (levels.is_line() && std::abs(levels.slope) * static_cast<double>(logs.size()) >= kLeastTold)
+  if (levels.is_line() && std::abs(levels.slope) * static_cast<double>(logs.size()) >= kLeastReported)
     return fmt::format("{} {:.2g} % a step", slope > 0 ? "rising" : "falling", std::abs(slope) * 100);
   return slow_pattern(slow);
 }

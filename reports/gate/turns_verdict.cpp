@@ -83,7 +83,7 @@ std::string change_text(double ratio) {
   const std::string far = beyond_percent(ratio);
   return far.empty() ? fmt::format("{:+.1f} %", (ratio - 1) * 100) : far;
 }
-std::string told_of(const Series& rounds) {
+std::string reported_of(const Series& rounds) {
   std::string text;
   for (const double ratio : rounds) text += (text.empty() ? "" : ", ") + change_text(ratio);
   return text;
@@ -130,7 +130,7 @@ TimeJudgement judge_kind(const TimeEvidence& e, const Series& rounds, double p_v
   if (judged.verdict != TimeVerdict::slower && judged.verdict != TimeVerdict::faster) return judged;
   const bool slower = judged.verdict == TimeVerdict::slower;
   if (!rounds_agree(rounds, slower, threshold))
-    return {TimeVerdict::ambiguous, fmt::format("{} in all rounds together, but they do not agree: {}", slower ? "slower" : "faster", told_of(rounds))};
+    return {TimeVerdict::ambiguous, fmt::format("{} in all rounds together, but they do not agree: {}", slower ? "slower" : "faster", reported_of(rounds))};
   return judged;
 }
 
@@ -169,10 +169,10 @@ TimeJudgement judge_clocks(const TurnsEvidence& e, double clock_p, double cpu_p,
                                                 e.pattern.empty() ? "" : ": ", e.pattern)};
   if (clock.verdict != TimeVerdict::ambiguous) return clock;
   const TimeJudgement cpu = judge_kind(e.cpu, e.cpu_rounds, cpu_p, threshold);
-  const std::string told = "CPU time of the ranks " + interval_text(e.cpu.ratio, e.cpu.interval);
+  const std::string reported = "CPU time of the ranks " + interval_text(e.cpu.ratio, e.cpu.interval);
   if (cpu.verdict == TimeVerdict::slower || cpu.verdict == TimeVerdict::faster)
-    return {cpu.verdict, told + "; the clock alone cannot tell: something else ran"};
-  clock.reason += "; " + told;
+    return {cpu.verdict, reported + "; the clock alone cannot tell: something else ran"};
+  clock.reason += "; " + reported;
   return clock;
 }
 

@@ -15,7 +15,7 @@ namespace mbench::reports {
 namespace {
 
 // Beside a sweep nobody asked for them: as many as a reader looks through, and a few seconds of drawing.
-constexpr std::size_t kMostBeside = 100;
+constexpr std::size_t kMostPlots = 100;
 
 }  // namespace
 
@@ -32,15 +32,15 @@ TimelinePlot read_timeline(const std::string& path) {
   return timeline_plot(read_trace(path), *found);
 }
 
-std::string plots_beside(const std::string& folder, const ResultFile& file, std::vector<std::string>& notes,
+std::string plots_next_to(const std::string& folder, const ResultFile& file, std::vector<std::string>& notes,
                          Interrupt* interrupt) {
   BuiltPlots built = report_plots(file, {});
   std::string left_out;
-  if (built.plots.size() > kMostBeside) {
+  if (built.plots.size() > kMostPlots) {
     left_out = fmt::format(
         "{} of {} plots are drawn; for all of them: mbench report {} --plots DIR, with --filter for some.",
-        kMostBeside, built.plots.size(), (std::filesystem::path(folder) / "results.json").string());
-    built.plots.resize(kMostBeside);
+        kMostPlots, built.plots.size(), (std::filesystem::path(folder) / "results.json").string());
+    built.plots.resize(kMostPlots);
     built.notes.push_back(left_out);
   }
   const PlotFiles files =

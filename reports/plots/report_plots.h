@@ -20,7 +20,7 @@ TimelinePlot read_timeline(const std::string& path);
 // The plots of a sweep drawn into the folder "plots" beside its tables, and the lines of markdown that show
 // them there. Of very many the first hundred. Empty if there are none; `notes` says why where something is
 // missing or left out. An interrupt ends the drawing.
-std::string plots_beside(const std::string& folder, const ResultFile& file, std::vector<std::string>& notes,
+std::string plots_next_to(const std::string& folder, const ResultFile& file, std::vector<std::string>& notes,
                          Interrupt* interrupt = nullptr);
 
 }  // namespace mbench::reports

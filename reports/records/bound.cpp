@@ -39,7 +39,7 @@ std::string of_data(const Point& p) {
 // What would make a part less; empty for one that no layout can spare.
 std::string help_for(TimePart part, const Point& p, int per_node) {
   switch (part) {
-    case TimePart::products:
+    case TimePart::gemms:
       if (p.recompute == Recompute::full) return "full recompute runs every layer's forward twice";
       return "";
     case TimePart::attention:
@@ -62,7 +62,7 @@ std::string help_for(TimePart part, const Point& p, int per_node) {
     case TimePart::communication_tp: {
       const std::string across = across_nodes("TP", "tp", p.tp, 1, per_node);
       if (!across.empty()) return across;
-      if (p.tp_gathers == TpGathers::product) return "tp_gathers block gathers once for all products of a block";
+      if (p.tp_gathers == TpGathers::gemm) return "tp_gathers block gathers once for all products of a block";
       return p.sequence_parallel && !p.tp_comm_overlap ? "a smaller tp sends less, tp_comm_overlap sends beside products"
                                                        : "a smaller tp sends less";
     }
@@ -109,19 +109,19 @@ std::optional<TimeShares> time_shares(const PointResult& r) {
 std::string bound_by(const PointResult& r, int per_node) {
   if (!time_shares(r)) return "";
   const auto share = [&](TimePart part) { return (*r.time_anatomy_ms)[part] / r.iteration_ms->mean; };
-  TimePart largest = TimePart::products;
+  TimePart largest = TimePart::gemms;
   std::optional<TimePart> spare;  // the largest of those that could be less
   for (int i = 0; i < kTimeParts; ++i) {
     const auto part = static_cast<TimePart>(i);
     if (share(part) > share(largest)) largest = part;
     if (!help_for(part, r.point, per_node).empty() && (!spare || share(part) > share(*spare))) spare = part;
   }
-  const auto told = [&](TimePart part) { return fmt::format("{} {:.0f} %", plain_name(part), share(part) * 100); };
+  const auto reported = [&](TimePart part) { return fmt::format("{} {:.0f} %", plain_name(part), share(part) * 100); };
   constexpr double kWorthTelling = 0.02;
-  if (!spare || share(*spare) < kWorthTelling) return told(largest);
+  if (!spare || share(*spare) < kWorthTelling) return reported(largest);
   const std::string help = help_for(*spare, r.point, per_node);
-  if (*spare == largest) return told(largest) + ": " + help;
-  return fmt::format("{}; {}: {}", told(largest), told(*spare), help);
+  if (*spare == largest) return reported(largest) + ": " + help;
+  return fmt::format("{}; {}: {}", reported(largest), reported(*spare), help);
 }
 
 }  // namespace mbench::reports

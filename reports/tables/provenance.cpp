@@ -69,11 +69,11 @@ bool several(const std::vector<Host>& hosts) {
 std::string names_of(const std::vector<Host>& hosts) {
   constexpr std::size_t kMost = 8;
   std::string text;
-  std::set<std::string> told;
+  std::set<std::string> reported;
   for (const Host& host : hosts)
-    if (told.insert(host.name).second && told.size() <= kMost) add(text, host.name);
-  if (told.size() > kMost) text += fmt::format(" and {} more", told.size() - kMost);
-  return fmt::format("{} hosts ({})", told.size(), text);
+    if (reported.insert(host.name).second && reported.size() <= kMost) add(text, host.name);
+  if (reported.size() > kMost) text += fmt::format(" and {} more", reported.size() - kMost);
+  return fmt::format("{} hosts ({})", reported.size(), text);
 }
 
 // Of rows that another program's log is: whose, and what of it is no sample.
@@ -182,7 +182,7 @@ std::string common_to_all(const std::vector<const Record*>& records) {
   if (records.empty()) return "";
   std::vector<std::pair<std::string, Json>> common;
   for (const PointField& field : point_fields())
-    if (Json value = records.front()->value(field.key); field.told || value != defaults.at(field.key))
+    if (Json value = records.front()->value(field.key); field.reported || value != defaults.at(field.key))
       common.emplace_back(field.key, std::move(value));
   // Record by record, not field by field: there may be thousands of records.
   for (const Record* record : records)

@@ -156,15 +156,15 @@ BuiltTable table_of_parts(const TableDeclaration& declaration, const std::vector
     chosen.push_back(&records.emplace_back(std::move(record)));
     points_of[chosen.back()] = std::move(of);
   };
-  std::vector<std::string> told = swept;
+  std::vector<std::string> reported = swept;
   if (declaration.each == Each::seeds) {
-    std::erase(told, "seed");
+    std::erase(reported, "seed");
     for (SeedGroup& group : by_seeds(points)) take(std::move(group.record), std::move(group.points));
   } else {
     for (const Record* point : points)
       for (Record& part : declaration.each == Each::rank ? point->by_rank() : point->by_window()) take(std::move(part), {point});
   }
-  BuiltTable built = build_table(declaration, chosen, told, sort);
+  BuiltTable built = build_table(declaration, chosen, reported, sort);
   std::set<const Record*> shown;
   for (const Record* part : built.shown) shown.insert(points_of.at(part).begin(), points_of.at(part).end());
   built.shown = std::move(shown);
@@ -267,9 +267,9 @@ ReportParts report_parts(const ResultFile& file, const ReportOptions& options) {
       if (name != "*") require_name(records, name, "table " + declaration.name);
     // With --columns the reader chose what to see: a row per point, nothing added.
     const bool own = !options.columns.empty();
-    const std::vector<std::string> told = own ? std::vector<std::string>() : parts.swept;
-    BuiltTable built = declaration.each == Each::point ? build_table(declaration, parts.chosen, told, sort)
-                                                        : table_of_parts(declaration, parts.chosen, told, sort);
+    const std::vector<std::string> reported = own ? std::vector<std::string>() : parts.swept;
+    BuiltTable built = declaration.each == Each::point ? build_table(declaration, parts.chosen, reported, sort)
+                                                        : table_of_parts(declaration, parts.chosen, reported, sort);
     shown.insert(built.shown.begin(), built.shown.end());
     if (published && declaration.name == "published")
       for (const std::string& line : PublishedSummary(*published, parts.chosen, records).lines())

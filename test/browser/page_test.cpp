@@ -103,7 +103,7 @@ std::string with_clicks(std::string html) {
   return html;
 }
 
-std::string told(const std::string& dom, const std::string& id) {
+std::string reported(const std::string& dom, const std::string& id) {
   const std::string begin = "<p id=\"" + id + "\">";
   const std::size_t at = dom.find(begin);
   if (at == std::string::npos) return "(nothing)";
@@ -132,19 +132,19 @@ void check_page(const std::string& browser, const fs::path& folder) {
   expect(seen.dom.find("Gr\u00f6\u00dfe") != std::string::npos, "the page is shown", seen.dom.substr(0, 300));
   expect(seen.console.empty(), "nothing on the console", joined(seen.console));
   expect(seen.requests.empty(), "no request leaves the page", joined(seen.requests));
-  expect(told(seen.dom, "before") ==
+  expect(reported(seen.dom, "before") ==
              "Baseline;Sequence Parallel;Selective Recompute;Sequence Parallel + Selective Recompute;Full "
              "Recompute",
-         "rows stand as in the table", told(seen.dom, "before"));
-  expect(told(seen.dom, "up") == "288 \u00b1 1;336 \u00b1 1;340 \u00b1 1;392 \u00b1 1;412 \u00b1 1",
-         "a click sorts", told(seen.dom, "up"));
-  expect(told(seen.dom, "down") == "412 \u00b1 1;392 \u00b1 1;340 \u00b1 1;336 \u00b1 1;288 \u00b1 1",
-         "a second click turns it round", told(seen.dom, "down"));
-  expect(told(seen.dom, "sort") == "descending", "the header says so", told(seen.dom, "sort"));
-  expect(told(seen.dom, "theme") == "dark rgb(21, 24, 27)", "the button makes it dark",
-         told(seen.dom, "theme"));
-  expect(told(seen.dom, "wide") == "true", "the page itself does not scroll sideways",
-         told(seen.dom, "wide"));
+         "rows stand as in the table", reported(seen.dom, "before"));
+  expect(reported(seen.dom, "up") == "288 \u00b1 1;336 \u00b1 1;340 \u00b1 1;392 \u00b1 1;412 \u00b1 1",
+         "a click sorts", reported(seen.dom, "up"));
+  expect(reported(seen.dom, "down") == "412 \u00b1 1;392 \u00b1 1;340 \u00b1 1;336 \u00b1 1;288 \u00b1 1",
+         "a second click turns it round", reported(seen.dom, "down"));
+  expect(reported(seen.dom, "sort") == "descending", "the header says so", reported(seen.dom, "sort"));
+  expect(reported(seen.dom, "theme") == "dark rgb(21, 24, 27)", "the button makes it dark",
+         reported(seen.dom, "theme"));
+  expect(reported(seen.dom, "wide") == "true", "the page itself does not scroll sideways",
+         reported(seen.dom, "wide"));
 }
 
 // What the checks are worth: a page that does ask for something and does write to the console is caught.

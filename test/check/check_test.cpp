@@ -36,7 +36,7 @@ std::int64_t wrong_on(int ranks, const Collective& collective) {
   return wrong;
 }
 
-Figure products(std::vector<double> values) {
+Figure gemms(std::vector<double> values) {
   Figure f{.what = "f32 product", .scope = "rank", .unit = "TFLOP/s"};
   for (const double v : values) f.of.push_back({{static_cast<int>(f.of.size())}, v, 1 / v, 0});
   return f;
@@ -125,19 +125,19 @@ TEST_CASE("check: scopes are all ranks, pairs and the axes of meshes, each once"
 }
 
 TEST_CASE("check: who is worse than the median of the others is named by host, device and rank") {
-  CHECK(judge(of(products({10, 9.5, 10.2, 9.8})), 0.1).empty());
-  const auto found = judge(of(products({10, 9.5, 7, 9.8})), 0.1);
+  CHECK(judge(of(gemms({10, 9.5, 10.2, 9.8})), 0.1).empty());
+  const auto found = judge(of(gemms({10, 9.5, 7, 9.8})), 0.1);
   REQUIRE(found.size() == 1);
   CHECK(found[0].text == "rank 2 on h2 (GPU c): f32 product 7 TFLOP/s, 29 % below the median of its peers, 9.8");
-  CHECK(judge(of(products({10, 9.5, 7, 9.8})), 0.3).empty());
+  CHECK(judge(of(gemms({10, 9.5, 7, 9.8})), 0.3).empty());
   // Of a time, more is worse; a better one is none.
-  Figure launch = products({10, 10, 15, 5});
+  Figure launch = gemms({10, 10, 15, 5});
   launch.what = "launch", launch.unit = "us", launch.rate = false;
   const auto slow = judge(of(launch), 0.1);
   REQUIRE(slow.size() == 1);
   CHECK(slow[0].of == 2);
   // Alone there is nobody to be compared with.
-  CHECK(judge(of(products({3})), 0.1).empty());
+  CHECK(judge(of(gemms({3})), 0.1).empty());
 }
 
 TEST_CASE("check: groups are compared with those over as many hosts, wrong data is always told") {
@@ -155,7 +155,7 @@ TEST_CASE("check: groups are compared with those over as many hosts, wrong data 
 
 TEST_CASE("check: a machine file says what is expected, which ranks of one processor share") {
   const Machine gpu = find_machine("H100-SXM5-80GB", "test");
-  Health h = of(products({900, 900, 500, 900}));
+  Health h = of(gemms({900, 900, 500, 900}));
   h.figures[0].what = "bf16 product";
   Figure reduce{.what = "all_reduce", .scope = "all", .unit = "GB/s", .bytes = 1 << 28};
   reduce.of = {{{0, 1, 2, 3}, 10, 0.01, 0}};
@@ -173,14 +173,14 @@ TEST_CASE("check: a machine file says what is expected, which ranks of one proce
   }));
   Machine cpu = gpu;
   cpu.immediate = true;
-  Health shared = of(products({1, 1, 1, 1}));
+  Health shared = of(gemms({1, 1, 1, 1}));
   shared.figures[0].what = "bf16 product";
   expect(shared, cpu);
   CHECK(*shared.figures[0].of[0].expected == Approx(*h.figures[0].of[0].expected / 2));  // two ranks on each host
 }
 
 TEST_CASE("check: its JSON is read back, its other forms name what stands out") {
-  Health h = of(products({10, 9.5, 7, 9.8}));
+  Health h = of(gemms({10, 9.5, 7, 9.8}));
   h.machine = "some & any";
   h.figures[0].of[1].expected = 9;
   const nlohmann::ordered_json json = to_json(h, 0.1);

@@ -28,13 +28,13 @@ Point point_of() {
   return p;
 }
 
-PointResult result_of(double ms, double products = 0) {
+PointResult result_of(double ms, double gemms = 0) {
   PointResult r;
   r.point = point_of();
   r.iteration_ms = statistics_of(std::vector<double>(20, ms));
   r.time_anatomy_ms.emplace();
-  at(r.time_anatomy_ms->ms, TimePart::products) = products;
-  at(r.time_anatomy_ms->ms, TimePart::host) = ms - products;
+  at(r.time_anatomy_ms->ms, TimePart::gemms) = gemms;
+  at(r.time_anatomy_ms->ms, TimePart::host) = ms - gemms;
   r.peak_memory_mib = 1000;
   return r;
 }

@@ -10,7 +10,7 @@
 
 #include "test/fake_cuda/handles.h"
 #include "test/fake_cuda/memory.h"
-#include "test/fake_cuda/product.h"
+#include "test/fake_cuda/gemm.h"
 #include "test/fake_cuda/settings.h"
 
 namespace fake_cuda {
@@ -68,13 +68,13 @@ std::uint64_t hash(std::initializer_list<std::uint64_t> words) {
 }
 
 // What an algorithm may depend on: types and operations, and sizes.
-std::uint64_t kind_of(const Product& p) {
+std::uint64_t kind_of(const Gemm& p) {
   const Description& e = p.description;
   std::uint64_t h = hash({e.compute, e.op_a, e.op_b, e.epilogue});
   for (const Layout* l : {&p.a, &p.b, &p.c, &p.d}) h = hash({h, l->type, static_cast<std::uint64_t>(l->batch)});
   return h;
 }
-std::uint64_t problem_of(const Product& p) {
+std::uint64_t problem_of(const Gemm& p) {
   std::uint64_t h = hash({kind_of(p), p.m(), p.n(), p.k()});
   for (const Layout* l : {&p.a, &p.b, &p.c, &p.d})
     h = hash({h, l->rows, l->cols, static_cast<std::uint64_t>(l->ld)});
@@ -95,7 +95,7 @@ std::uint64_t name_of(const Algorithm& a) {
 }
 
 // Of sums of parts of k, which are added in f32.
-std::uint64_t workspace_of(const Order& order, const Product& p) {
+std::uint64_t workspace_of(const Order& order, const Gemm& p) {
   if (order.slices == 1) return 0;
   return static_cast<std::uint64_t>(order.slices) * sizeof(float) * p.m() * p.n() *
          static_cast<std::uint64_t>(p.d.batch);
@@ -124,7 +124,7 @@ bool takes_bias(std::uint32_t e) {
   return e != CUBLASLT_EPILOGUE_DEFAULT && (e & (CUBLASLT_EPILOGUE_BIAS | 16 | 256 | 512)) != 0;
 }
 
-cublasStatus_t check_epilogue(const Product& p) {
+cublasStatus_t check_epilogue(const Gemm& p) {
   const Description& e = p.description;
   if (!known_epilogue(e.epilogue)) return no(CUBLAS_STATUS_NOT_SUPPORTED, "this epilogue is not emulated");
   if (takes_bias(e.epilogue)) {
@@ -159,7 +159,7 @@ cublasStatus_t check_epilogue(const Product& p) {
 
 // What cuBLASLt asks of FP8 products on Hopper: the first operand transposed and the second not, dims and addresses of whole
 // 16 bytes, scales of both on the device, a result wider than 8 bits, one e5m2 at most, and no mixture of one scale and blocks.
-cublasStatus_t check_fp8(const Product& p) {
+cublasStatus_t check_fp8(const Gemm& p) {
   const Description& e = p.description;
   if (e.op_a != CUBLAS_OP_T || e.op_b != CUBLAS_OP_N)
     return no(CUBLAS_STATUS_NOT_SUPPORTED, "FP8 operands that are not transposed and plain");
@@ -187,7 +187,7 @@ cublasStatus_t check_fp8(const Product& p) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t check_problem(const Product& p) {
+cublasStatus_t check_problem(const Gemm& p) {
   const Description& e = p.description;
   for (const Layout* l : {&p.a, &p.b, &p.c, &p.d}) {
     if (!is_float(l->type) && !is_fp8(l->type)) return no(CUBLAS_STATUS_NOT_SUPPORTED, "type of a matrix");
@@ -213,9 +213,9 @@ cublasStatus_t check_problem(const Product& p) {
   return check_epilogue(p);
 }
 
-Product problem(cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+Gemm problem(cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                 cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d) {
-  Product p;
+  Gemm p;
   p.description = inside<Description>(desc);
   p.a = inside<Layout>(a), p.b = inside<Layout>(b), p.c = inside<Layout>(c), p.d = inside<Layout>(d);
   return p;
@@ -388,7 +388,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   *found = 0;
   if (!Alive<cublasLtContext>::get().has(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (wanted < 1) return CUBLAS_STATUS_INVALID_VALUE;
-  const Product p = problem(desc, a, b, c, d);
+  const Gemm p = problem(desc, a, b, c, d);
   if (const cublasStatus_t bad = check_problem(p); bad != CUBLAS_STATUS_SUCCESS) return bad;
   const auto& pref = inside<Preference>(preference);
   const std::uint32_t least =
@@ -421,7 +421,7 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDe
                                        cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                                        const cublasLtMatmulAlgo_t* algo, cublasLtMatmulHeuristicResult_t* result) {
   if (!Alive<cublasLtContext>::get().has(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;
-  const Product p = problem(desc, a, b, c, d);
+  const Gemm p = problem(desc, a, b, c, d);
   if (const cublasStatus_t bad = check_problem(p); bad != CUBLAS_STATUS_SUCCESS) return bad;
   Algorithm algorithm;
   std::memcpy(&algorithm, algo->data, sizeof algorithm);
@@ -446,7 +446,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   if (!Alive<cublasLtContext>::get().has(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;
   const auto queue = queue_of(stream);
   if (!queue || Engine::get().fault() != cudaSuccess) return CUBLAS_STATUS_EXECUTION_FAILED;
-  Product p = problem(desc, a, b, c, d);
+  Gemm p = problem(desc, a, b, c, d);
   if (const cublasStatus_t bad = check_problem(p); bad != CUBLAS_STATUS_SUCCESS) return bad;
   p.A = A, p.B = B, p.C = C, p.D = D;
   std::memcpy(&p.alpha, alpha, sizeof p.alpha);

@@ -134,14 +134,14 @@ void reference(const ops::RouteGrad& op, Doubles& v) {
     const auto expert = [&](std::int64_t j) { return static_cast<std::int64_t>(experts[token * k + j]); };
     // To the scores: of the weights, then of the probabilities of the balance loss.
     Values d(n, 0.0), dprobs(n, 0.0);
-    double sum = 1e-20, product = 0, mean = 0;
+    double sum = 1e-20, gemm = 0, mean = 0;
     for (std::int64_t j = 0; j < k; ++j) {
       sum += of.scores[expert(j)];
-      product += of.scores[expert(j)] * dweights[token * k + j];
+      gemm += of.scores[expert(j)] * dweights[token * k + j];
     }
     for (std::int64_t j = 0; j < k; ++j)
       d[expert(j)] +=
-          op.rule.scale * (op.rule.renormalise ? dweights[token * k + j] / sum - product / (sum * sum)
+          op.rule.scale * (op.rule.renormalise ? dweights[token * k + j] / sum - gemm / (sum * sum)
                                                : dweights[token * k + j]);
     if (op.losses.balance != 0)
       for (std::int64_t e = 0; e < n; ++e) {

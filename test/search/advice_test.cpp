@@ -43,7 +43,7 @@ Point point(const json& changes = json::object()) {
   return point_from_json(p, "test: $");
 }
 
-std::vector<std::string> told(const json& changes) {
+std::vector<std::string> reported(const json& changes) {
   const Point p = point(changes);
   return search::advise(p, simulate(p), find_machine("H100-SXM5-80GB", "test"), simulate);
 }
@@ -65,7 +65,7 @@ std::string line_with(const std::vector<std::string>& lines, const std::string& 
 
 TEST_CASE("a layout as the machine wants it gets no advice but on its batch") {
   const json as_wanted = {{"micro_batch", 4}, {"sequence_parallel", true}, {"tp_comm_overlap", true}};
-  for (const std::string& line : told(as_wanted)) FAIL_CHECK(line);
+  for (const std::string& line : reported(as_wanted)) FAIL_CHECK(line);
 }
 
 TEST_CASE("what layers exchange over tp is told to travel beside products, with what that saves") {
@@ -74,7 +74,7 @@ TEST_CASE("what layers exchange over tp is told to travel beside products, with 
   beside["sequence_parallel"] = beside["tp_comm_overlap"] = true;
   const double less = 1 - simulate(point(beside)).result.iteration_ms->mean / simulate(point(changes)).result.iteration_ms->mean;
   CHECK(less > 0.005);
-  CHECK_THAT(line_with(told(changes), "tp_comm_overlap"),
+  CHECK_THAT(line_with(reported(changes), "tp_comm_overlap"),
              Contains(fmt::format("tp_comm_overlap with sequence_parallel takes {:.1f} % less time", less * 100)));
 }
 
@@ -84,13 +84,13 @@ TEST_CASE("products that gather their input each for itself are told to share it
   each["tp_gathers"] = "product";
   const double less = 1 - simulate(point(block)).result.iteration_ms->mean / simulate(point(each)).result.iteration_ms->mean;
   CHECK(less > 0.005);
-  CHECK_THAT(line_with(told(each), "tp_gathers block takes"), Contains(fmt::format("takes {:.1f} % less time", less * 100)));
-  for (const std::string& line : told(block)) CHECK_THAT(line, !Contains("tp_gathers"));
+  CHECK_THAT(line_with(reported(each), "tp_gathers block takes"), Contains(fmt::format("takes {:.1f} % less time", less * 100)));
+  for (const std::string& line : reported(block)) CHECK_THAT(line, !Contains("tp_gathers"));
 }
 
 TEST_CASE("a width that leaves most of its last tile empty is told with the rate that a full one has") {
   const json odd = {{"micro_batch", 4}, {"model", {{"ffn", 2 * 2820}}}};  // 44.06 tiles of 64 on a rank
-  const std::string line = line_with(told(odd), "ffn");
+  const std::string line = line_with(reported(odd), "ffn");
   CHECK_THAT(line, Contains("ffn 5640 on each of 2 ranks, 2820 is no multiple of 64") &&
                        Contains("with ffn 5760 the rate of FLOPs is "));
   const double gain =
@@ -102,21 +102,21 @@ TEST_CASE("a width that leaves most of its last tile empty is told with the rate
 }
 
 TEST_CASE("a row of no multiple of 16 bytes is told where the cost model sees no cost") {
-  const auto lines = told({{"micro_batch", 4}, {"model", {{"ffn", 2 * 2815}}}});
+  const auto lines = reported({{"micro_batch", 4}, {"model", {{"ffn", 2 * 2815}}}});
   CHECK_THAT(line_with(lines, "ffn"), Contains("2815 is no multiple of 8, 16 bytes in bf16"));
 }
 
 TEST_CASE("a vocabulary that is mostly padding, and a sequence between tiles") {
   CHECK_THAT(
-      line_with(told({{"micro_batch", 4}, {"model", {{"vocab", 32769}}}, {"tp", 8}, {"dp", 2}}), "vocab"),
+      line_with(reported({{"micro_batch", 4}, {"model", {{"vocab", 32769}}}, {"tp", 8}, {"dp", 2}}), "vocab"),
       Contains("vocab 32769 is padded to 33792, a multiple of 128 x tp 8") && Contains("of 32768 takes "));
-  const auto lines = told({{"micro_batch", 1}, {"seq", 4000}});
+  const auto lines = reported({{"micro_batch", 1}, {"seq", 4000}});
   CHECK_THAT(line_with(lines, "tokens"), Contains("4000 is no multiple of 64") && Contains("seq 4096"));
 }
 
 TEST_CASE("a micro batch that could be twice as large is told with its memory") {
   const Point p = point();
-  const std::string line = line_with(told(json::object()), "micro_batch 2 takes");
+  const std::string line = line_with(reported(json::object()), "micro_batch 2 takes");
   Point twice = p;
   twice.micro_batch = 2;
   const auto before = simulate(p).result, after = simulate(twice).result;
@@ -128,7 +128,7 @@ TEST_CASE("a micro batch that could be twice as large is told with its memory") 
 TEST_CASE("a stage that computes longer than the others is told with what is faster") {
   const json staged = {
       {"pp", 4}, {"dp", 2}, {"micro_batch", 1}, {"model", {{"layers", 16}, {"vocab", 131072}}}};
-  const std::string line = line_with(told(staged), "stage 3 of 4 computes");
+  const std::string line = line_with(reported(staged), "stage 3 of 4 computes");
   const auto busy = simulate(point(staged)).compute_by_stage;
   REQUIRE(busy.size() == 4);
   CHECK_THAT(line,
@@ -139,7 +139,7 @@ TEST_CASE("a stage that computes longer than the others is told with what is fas
 }
 
 TEST_CASE("tensor parallelism that leaves the node is told with what it costs to stay") {
-  const std::string line = line_with(told({{"tp", 16}, {"dp", 1}, {"micro_batch", 4}}), "tp 16");
+  const std::string line = line_with(reported({{"tp", 16}, {"dp", 1}, {"micro_batch", 4}}), "tp 16");
   CHECK_THAT(line, Contains("tp 16 spans 2 nodes of 8: tp 8 with "));
   Point inside = point({{"tp", 8}, {"dp", 2}, {"micro_batch", 4}});
   const double less =

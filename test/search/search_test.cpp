@@ -117,7 +117,7 @@ TEST_CASE("in small spaces the search finds what simulating everything finds") {
     options.threads = 2;
     const SearchEnd end = mbench::search::search(space, place, options);
     REQUIRE(end.best.size() == 3);
-    CHECK(end.layouts == end.simulated + end.by_floor);
+    CHECK(end.layouts == end.simulated + end.by_lower_bound);
 
     // Everything, without floors.
     std::vector<std::pair<double, double>> all;
@@ -132,11 +132,11 @@ TEST_CASE("in small spaces the search finds what simulating everything finds") {
       INFO(label_of(space, p));
       CHECK(ids.insert(t.result.id).second);  // each layout once
       REQUIRE(t.result.iteration_ms);
-      CHECK(t.floor.seconds > 0);
-      CHECK(t.floor.seconds * 1e3 <= t.result.iteration_ms->mean);
+      CHECK(t.lower_bound.seconds > 0);
+      CHECK(t.lower_bound.seconds * 1e3 <= t.result.iteration_ms->mean);
       CHECK(meshes.seconds(p) * 1e3 <= t.result.iteration_ms->mean);
-      CHECK(t.floor.total_bytes() > 0);
-      CHECK(t.floor.total_bytes() <= *t.result.peak_memory_mib * 1048576);
+      CHECK(t.lower_bound.total_bytes() > 0);
+      CHECK(t.lower_bound.total_bytes() <= *t.result.peak_memory_mib * 1048576);
       if (t.fits)
         all.push_back(score(mbench::search::Objective::time, t.result.iteration_ms->mean, t.needed_mib, p.world()));
       else

@@ -35,7 +35,7 @@ Collective only(const Exchanges& list) {
 // What a linear layer of that plan says to its neighbours, forward and backward.
 Talk talk(const Plan& plan, const LinearPlan& l) {
   const Transition in = Transition::between(l.input, l.consumed, plan.mesh),
-                   out = Transition::between(l.product, l.output, plan.mesh);
+                   out = Transition::between(l.gemm, l.output, plan.mesh);
   return {only(in.forward), only(in.backward), only(out.forward), only(out.backward)};
 }
 
@@ -396,7 +396,7 @@ TEST_CASE("tokens of a mixture are gathered over ep where no rows are sent, and 
     const Plan plan = make_plan(p);
     const LinearPlan &column = plan.role(Role::expert_column), &row = plan.role(Role::expert_row);
     const Transition tokens = Transition::between(column.input, column.consumed, plan.mesh),
-                     sums = Transition::between(row.product, row.output, plan.mesh);
+                     sums = Transition::between(row.gemm, row.output, plan.mesh);
     return std::vector{along_ep(tokens.forward), along_ep(tokens.backward), along_ep(sums.forward), along_ep(sums.backward)};
   };
   using Found = std::vector<std::vector<Collective>>;

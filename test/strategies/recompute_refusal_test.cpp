@@ -15,7 +15,7 @@ Point point_of(const char* text) {
 }  // namespace
 
 TEST_CASE("every second product is kept of the layers whose order of products is known") {
-  const auto products = [](auto change) {
+  const auto gemms = [](auto change) {
     Point p = point_of(R"({"model": {"preset": "gpt-bytes-tiny", "family": "llama"}, "seq": 64, "recompute": "alternate_products"})");
     change(p);
     const auto refusal = strategies::why_not(p);
@@ -26,15 +26,15 @@ TEST_CASE("every second product is kept of the layers whose order of products is
     return refusal->reason.substr(about.size());
   };
   const auto part = [&](auto change) {
-    return products([&](Point& p) {
+    return gemms([&](Point& p) {
       ModelParts parts = p.model.parts();
       change(parts);
       p.model.own_parts = parts;
     });
   };
-  CHECK(products([](Point&) {}) == "");
-  CHECK(products([](Point& p) { p.model.kv_heads = 2, p.tp = 2, p.sequence_parallel = true; }) == "");
-  CHECK(products([](Point& p) { p.cp = 2, p.attention = AttentionKind::flash; }) == "");
+  CHECK(gemms([](Point&) {}) == "");
+  CHECK(gemms([](Point& p) { p.model.kv_heads = 2, p.tp = 2, p.sequence_parallel = true; }) == "");
+  CHECK(gemms([](Point& p) { p.cp = 2, p.attention = AttentionKind::flash; }) == "");
   CHECK(part([](ModelParts& m) { m.activation = Activation::gelu; }) ==
         "activation gelu is not built into this binary, need activation swiglu, or recompute selective or full");
   CHECK(part([](ModelParts& m) { m.bias = true; }) ==
@@ -43,15 +43,15 @@ TEST_CASE("every second product is kept of the layers whose order of products is
         "norm_place post is not built into this binary, need norm_place pre, or recompute selective or full");
   CHECK(part([](ModelParts& m) { m.qk_norm = QkNorm::each_head; }) ==
         "norms of queries and keys is not built into this binary, need qk_norm false, or recompute selective or full");
-  CHECK(products([](Point& p) { p.precision = Precision::fp8; }) == "");
-  CHECK(products([](Point& p) { p.precision = Precision::fp8, p.fp8_parameters = true; }) ==
+  CHECK(gemms([](Point& p) { p.precision = Precision::fp8; }) == "");
+  CHECK(gemms([](Point& p) { p.precision = Precision::fp8, p.fp8_parameters = true; }) ==
         "weights in FP8 alone, whose rows are not taken apart, is not built into this binary, need precision.fp8_parameters false, or recompute "
         "selective or full");
-  CHECK(products([](Point& p) { p.model.kv_heads = 2, p.tp = 4; }) ==
+  CHECK(gemms([](Point& p) { p.model.kv_heads = 2, p.tp = 4; }) ==
         "2 key and value heads over tp 4 is not built into this binary, need tp 2, or recompute selective or full");
-  CHECK(products([](Point& p) { p.cp = 2, p.cp_communication = CpCommunication::all_to_all; }) ==
+  CHECK(gemms([](Point& p) { p.cp = 2, p.cp_communication = CpCommunication::all_to_all; }) ==
         "cp_communication all_to_all, whose attention core keeps keys, is not built into this binary, need recompute selective or "
         "full, or cp_communication ring and attention flash");
-  CHECK(products([](Point& p) { p.model.experts = 4, p.model.active_experts = 2; }) ==
+  CHECK(gemms([](Point& p) { p.model.experts = 4, p.model.active_experts = 2; }) ==
         "experts is not built into this binary, need recompute moe, selective or full");
 }

@@ -27,7 +27,7 @@ TEST_CASE("exchanges travel beside products, and each product gathers for itself
         "tp_comm_overlap true with tp 2 and sequence_parallel false, need sequence_parallel true or tp_comm_overlap false");
   const auto each = [](auto change) {
     return why([&](Point& p) {
-      p.tp_gathers = TpGathers::product, p.sequence_parallel = true, p.tp = 2;
+      p.tp_gathers = TpGathers::gemm, p.sequence_parallel = true, p.tp = 2;
       change(p);
     });
   };

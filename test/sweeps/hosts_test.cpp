@@ -42,9 +42,9 @@ TEST_CASE("a rebuilt results file keeps the hosts of its rows") {
 }
 
 TEST_CASE("no other line is taken for one about hosts") {
-  CHECK_FALSE(read_told_hosts("{\"hosts\": 3}"));
-  CHECK_FALSE(read_told_hosts("{\"hosts\":[{}],\"variables\":{},\"environment\":{}}"));
-  CHECK_FALSE(read_told_hosts("{\"hosts\":[],\"variables\":{\"A\":1},\"environment\":{}}"));
-  CHECK_FALSE(read_told_hosts("hosts"));
-  CHECK(read_told_hosts("{\"hosts\":[],\"variables\":{},\"environment\":{}}"));
+  CHECK_FALSE(read_reported_hosts("{\"hosts\": 3}"));
+  CHECK_FALSE(read_reported_hosts("{\"hosts\":[{}],\"variables\":{},\"environment\":{}}"));
+  CHECK_FALSE(read_reported_hosts("{\"hosts\":[],\"variables\":{\"A\":1},\"environment\":{}}"));
+  CHECK_FALSE(read_reported_hosts("hosts"));
+  CHECK(read_reported_hosts("{\"hosts\":[],\"variables\":{},\"environment\":{}}"));
 }

@@ -62,7 +62,7 @@ bool needs(const Launcher& l, const std::string& option) {
   return std::find(l.needed.begin(), l.needed.end(), option) != l.needed.end();
 }
 
-const char* kTold = R"({"hosts":[{"name":"h1","cpu":"A","cores":8,"memory_bytes":1024,"ranks":[0]},)"
+const char* kReported = R"({"hosts":[{"name":"h1","cpu":"A","cores":8,"memory_bytes":1024,"ranks":[0]},)"
                     R"({"name":"h2","cpu":"A","cores":4,"memory_bytes":512,"ranks":[1]}],)"
                     R"("variables":{"NCCL_DEBUG":"INFO"},"environment":{"host":"h1","cpu":"A","cores":8}})";
 
@@ -162,16 +162,16 @@ TEST_CASE("Open MPI is known by each name of its mpirun") {
 
 TEST_CASE("the hosts are asked before a sweep, one rank on each") {
   const Cluster cluster;
-  cluster.srun("\\tnone\\n\\tpmix\\n", "printf '%s\\n' \"$*\" > \"" + (cluster.folder / "argv") + "\"; echo '" + kTold + "'");
+  cluster.srun("\\tnone\\n\\tpmix\\n", "printf '%s\\n' \"$*\" > \"" + (cluster.folder / "argv") + "\"; echo '" + kReported + "'");
   const Variables job(cluster.job({{"SLURM_STEP_ID", ""}, {"SLURM_MPI_TYPE", ""}}));
   const Launcher l = find_launcher(of_open_mpi());
-  const ToldHosts told = probe_hosts(l, "/opt/mbench", "cpu");
-  REQUIRE(told.hosts.size() == 2);
-  CHECK(told.variables.at("NCCL_DEBUG") == "INFO");
-  CHECK(told.environment.at("host") == "h1");
+  const ReportedHosts reported = probe_hosts(l, "/opt/mbench", "cpu");
+  REQUIRE(reported.hosts.size() == 2);
+  CHECK(reported.variables.at("NCCL_DEBUG") == "INFO");
+  CHECK(reported.environment.at("host") == "h1");
   CHECK(read_text_file(cluster.folder / "argv") ==
         "-n 2 -N 2 --ntasks-per-node=1 --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --mpi=pmix /opt/mbench hosts --json --on cpu\n");
-  const Launcher known = on_hosts(l, told.hosts);
+  const Launcher known = on_hosts(l, reported.hosts);
   CHECK(known.cores == 4);  // of the smaller one
   CHECK(known.memory_bytes == 512);
 }

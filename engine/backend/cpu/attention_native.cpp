@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "engine/backend/cpu/attention_head.h"
-#include "engine/backend/cpu/bf16_products.h"
+#include "engine/backend/cpu/bf16_gemms.h"
 
 namespace mbench::cpu {
 namespace {
@@ -18,7 +18,7 @@ using Place = Bf16Shape::Place;
 
 // Windows, caps and slopes are the general code's: its blocks leave out the keys that no query of theirs sees.
 bool native(const CpuOps& cpu, const AttentionShape& s, std::initializer_list<const Matrix*> matrices) {
-  if (!cpu.bf16_products || !s.plain()) return false;
+  if (!cpu.bf16_gemms || !s.plain()) return false;
   for (const Matrix* m : matrices)
     if (m->data.dtype() != DType::bf16) return false;
   return true;
@@ -53,7 +53,7 @@ Place place_of(const Matrix& m, bool transposed = false) {
 }
 
 // The products of a block. Every one is a batch over a wave, into f32; those that do not begin a sum add to it.
-struct Products {
+struct Gemms {
   static Bf16Shape scores(const Cut& z, std::int64_t b, const Matrix& queries, const Matrix& keys) {
     return {z.rows_of(b),      z.keys_of(b),         queries.cols,     z.wave,
             place_of(queries), place_of(keys, true), z.scores_place(), true};
@@ -106,11 +106,11 @@ class Pieces {
 };
 
 // The most memory that the products of those shapes work in; false if one of them has no code.
-bool prepare(Bf16Products& products, std::initializer_list<Bf16Shape> shapes, std::size_t& most) {
+bool prepare(Bf16Gemms& gemms, std::initializer_list<Bf16Shape> shapes, std::size_t& most) {
   for (const Bf16Shape& shape : shapes) {
-    const Bf16Product* product = products.find(shape);
-    if (product == nullptr) return false;
-    most = std::max(most, product->scratch_bytes());
+    const Bf16Gemm* gemm = gemms.find(shape);
+    if (gemm == nullptr) return false;
+    most = std::max(most, gemm->scratch_bytes());
   }
   return true;
 }
@@ -251,15 +251,15 @@ bool attend_natively(CpuOps& cpu, const Attention& op) {
   if (!native(cpu, op.shape, {&op.q, &op.k, &op.v, &op.out})) return false;
   const AttentionShape& s = op.shape;
   const Cut z(s);
-  Bf16Products& products = *cpu.bf16_products;
-  const auto scores = [&](std::int64_t b) { return Products::scores(z, b, op.q, op.k); };
-  const auto mixed = [&](std::int64_t b, bool first) { return Products::mixed(z, b, op.v, first); };
+  Bf16Gemms& gemms = *cpu.bf16_gemms;
+  const auto scores = [&](std::int64_t b) { return Gemms::scores(z, b, op.q, op.k); };
+  const auto mixed = [&](std::int64_t b, bool first) { return Gemms::mixed(z, b, op.v, first); };
   std::size_t work = 0;
   for (std::int64_t b = 0; b < z.blocks; ++b)
-    if (!prepare(products, {scores(b), mixed(b, true), mixed(b, false)}, work)) return false;
+    if (!prepare(gemms, {scores(b), mixed(b, true), mixed(b, false)}, work)) return false;
   const auto memory = take_memory<ForwardMemory>(cpu.scratch, z, s.v_dim(), work);
   const auto run = [&](const Bf16Shape& shape, const bf16* left, const bf16* right, float* to) {
-    products.find(shape)->run(left, right, to, nullptr, memory.work);
+    gemms.find(shape)->run(left, right, to, nullptr, memory.work);
   };
   const auto block = [&](std::int64_t group, std::int64_t j, std::int64_t b, auto probs_type) {
     const std::int64_t q0 = z.first(b), keys = z.keys_of(b);
@@ -284,24 +284,24 @@ bool grad_natively(CpuOps& cpu, const AttentionGrad& op) {
   if (!native(cpu, op.shape, {&op.q, &op.k, &op.v, &op.out, &op.dout, &op.dq, &op.dk, &op.dv})) return false;
   const AttentionShape& s = op.shape;
   const Cut z(s);
-  Bf16Products& products = *cpu.bf16_products;
+  Bf16Gemms& gemms = *cpu.bf16_gemms;
   const std::int64_t d = s.head_dim, v_dim = s.v_dim();
-  const auto scores = [&](std::int64_t b) { return Products::scores(z, b, op.q, op.k); };
-  const auto dprobs = [&](std::int64_t b) { return Products::scores(z, b, op.dout, op.v); };
-  const auto dq = [&](std::int64_t b, bool first) { return Products::mixed(z, b, op.k, first); };
-  const auto dv = [&](std::int64_t b, bool first) { return Products::summed(z, b, op.dout, first); };
-  const auto dk = [&](std::int64_t b, bool first) { return Products::summed(z, b, op.q, first); };
+  const auto scores = [&](std::int64_t b) { return Gemms::scores(z, b, op.q, op.k); };
+  const auto dprobs = [&](std::int64_t b) { return Gemms::scores(z, b, op.dout, op.v); };
+  const auto dq = [&](std::int64_t b, bool first) { return Gemms::mixed(z, b, op.k, first); };
+  const auto dv = [&](std::int64_t b, bool first) { return Gemms::summed(z, b, op.dout, first); };
+  const auto dk = [&](std::int64_t b, bool first) { return Gemms::summed(z, b, op.q, first); };
   const std::int64_t last = z.blocks - 1;  // sees all keys: it begins the sums over queries
   std::size_t work = 0;
   for (std::int64_t b = 0; b < z.blocks; ++b) {
-    if (!prepare(products, {scores(b), dprobs(b), dq(b, true), dq(b, false), dv(b, false), dk(b, false)},
+    if (!prepare(gemms, {scores(b), dprobs(b), dq(b, true), dq(b, false), dv(b, false), dk(b, false)},
                  work))
       return false;
-    if (b == last && !prepare(products, {dv(b, true), dk(b, true)}, work)) return false;
+    if (b == last && !prepare(gemms, {dv(b, true), dk(b, true)}, work)) return false;
   }
   const auto memory = take_memory<BackwardMemory>(cpu.scratch, z, d, v_dim, work);
   const auto run = [&](const Bf16Shape& shape, const bf16* left, const bf16* right, float* to) {
-    products.find(shape)->run(left, right, to, nullptr, memory.work);
+    gemms.find(shape)->run(left, right, to, nullptr, memory.work);
   };
   const auto block = [&](std::int64_t group, std::int64_t j, std::int64_t b, auto probs_type) {
     const std::int64_t q0 = z.first(b), keys = z.keys_of(b);

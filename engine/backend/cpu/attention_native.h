@@ -1,4 +1,4 @@
-// Fused attention of bf16 operands whose products run on the CPU's bf16 instructions (bf16_products.h). Scores and their softmax are
+// Fused attention of bf16 operands whose products run on the CPU's bf16 instructions (bf16_gemms.h). Scores and their softmax are
 // f32. Probabilities and the gradient of scores, which are operands of further products, are each the sum of two bf16 numbers: one alone
 // would round them to 8 bits, which f32 attention (attention.cpp) does not, and products on these instructions cost little.
 #pragma once

@@ -47,19 +47,19 @@ void compute(CpuOps&, const ops::CombineGrad& op) {
         return;
       }
       const float weight = op.weights.as<float>()[pair];
-      float product = 0;
+      float gemm = 0;
       for (std::int64_t col = 0; col < n; col += kTile) {
         const std::int64_t count = std::min(kTile, n - col);
         float xb[kTile], dyb[kTile], out[kTile];
         const float* x = load(static_cast<const T*>(op.x.as<T>()) + row * n + col, xb, count);
         const float* dy = load(static_cast<const T*>(op.dy.as<T>()) + pair / k * n + col, dyb, count);
-        product += sum_of(count, [=](std::int64_t i) { return dy[i] * x[i]; });  // before dx, which may be x
+        gemm += sum_of(count, [=](std::int64_t i) { return dy[i] * x[i]; });  // before dx, which may be x
         float* dx = target(to + col, out);
 #pragma omp simd
         for (std::int64_t i = 0; i < count; ++i) dx[i] = weight * dy[i];
         store(dx, to + col, count);
       }
-      dweights[pair] = product;
+      dweights[pair] = gemm;
     });
   });
 }

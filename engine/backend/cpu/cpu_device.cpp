@@ -9,7 +9,7 @@
 #include <fstream>
 #include <new>
 
-#include "engine/backend/cpu/bf16_products.h"
+#include "engine/backend/cpu/bf16_gemms.h"
 #include "engine/backend/cpu/blas_core.h"
 #include "engine/backend/cpu/parallel.h"
 #include "engine/base/half.h"
@@ -65,7 +65,7 @@ class CpuDevice::Table final : public TableOf<CpuOps> {
 };
 
 CpuOps::CpuOps(Allocator& memory, Bf16 bf16) : scratch(memory) {
-  if (bf16 == Bf16::native || (bf16 == Bf16::fastest && bf16_instructions_pay())) bf16_products = open_bf16_products();
+  if (bf16 == Bf16::native || (bf16 == Bf16::fastest && bf16_instructions_pay())) bf16_gemms = open_bf16_gemms();
 }
 
 CpuOps::~CpuOps() = default;
@@ -163,14 +163,14 @@ double measure_gemm_peak(DType type, double seconds) {
     compute(cpu, ops::Fill{t, value});
     return ops::Matrix(t);
   };
-  const ops::Matmul product{matrix(0.5f), matrix(0.25f), matrix(0)};
-  compute(cpu, product);  // pays for the pages of scratch, and for code that is made at the first call
+  const ops::Matmul gemm{matrix(0.5f), matrix(0.25f), matrix(0)};
+  compute(cpu, gemm);  // pays for the pages of scratch, and for code that is made at the first call
   double best = 0;
   const double start = wall_clock();
   do {
     const double begin = wall_clock();
-    compute(cpu, product);
-    best = std::max(best, product.cost().flops / (wall_clock() - begin));
+    compute(cpu, gemm);
+    best = std::max(best, gemm.cost().flops / (wall_clock() - begin));
   } while (wall_clock() - start < seconds);
   return best;
 }

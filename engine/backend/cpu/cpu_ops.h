@@ -7,7 +7,7 @@
 
 namespace mbench::cpu {
 
-class Bf16Products;  // bf16_products.h
+class Bf16Gemms;  // bf16_gemms.h
 
 // Which arithmetic products of bf16 operands take. Either is the whole answer: there is no mixture by chance.
 enum class Bf16 {
@@ -21,7 +21,7 @@ struct CpuOps {
   CpuOps(Allocator& memory, Bf16 bf16);
   ~CpuOps();
   Scratch scratch;
-  std::unique_ptr<Bf16Products> bf16_products;  // null: they are widened
+  std::unique_ptr<Bf16Gemms> bf16_gemms;  // null: they are widened
 };
 
 template <class Op>

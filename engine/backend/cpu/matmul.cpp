@@ -7,7 +7,7 @@
 #include <limits>
 #include <optional>
 
-#include "engine/backend/cpu/bf16_products.h"
+#include "engine/backend/cpu/bf16_gemms.h"
 #include "engine/backend/cpu/convert.h"
 #include "engine/backend/cpu/cpu_ops.h"
 #include "engine/backend/cpu/parallel.h"
@@ -177,7 +177,7 @@ void multiply(const Matmul& op, Scratch& memory) {
 // On bf16 instructions, with a bias if that is all of the epilogue. False, and nothing is done, for what is left to BLAS: there are
 // none, operands that are not bf16, a result in f16, no terms to sum, another epilogue.
 bool multiply_natively(CpuOps& cpu, const Matmul& op) {
-  if (!cpu.bf16_products || op.a.data.dtype() != DType::bf16 || op.c.data.dtype() == DType::f16) return false;
+  if (!cpu.bf16_gemms || op.a.data.dtype() != DType::bf16 || op.c.data.dtype() == DType::f16) return false;
   if (op.c.rows == 0 || op.c.cols == 0 || op.a.cols == 0 || op.batch == 0) return false;
   if (op.gelu_input || op.gelu_grad_input || op.bias_gradient) return false;
   const auto place = [&](const Matrix& x) {
@@ -186,13 +186,13 @@ bool multiply_natively(CpuOps& cpu, const Matmul& op) {
   const Bf16Shape shape{op.c.rows,     op.c.cols,   op.a.cols,   op.batch,
                         place(op.a),   place(op.b), place(op.c), op.c.data.dtype() == DType::f32,
                         bool(op.bias), op.alpha,    op.beta};
-  Bf16Product* product = cpu.bf16_products->find(shape);
-  if (product == nullptr) return false;
+  Bf16Gemm* gemm = cpu.bf16_gemms->find(shape);
+  if (gemm == nullptr) return false;
   const auto at = [](const Matrix& x) {
     return x.data.data() + static_cast<std::size_t>(x.offset) * size_of(x.data.dtype());
   };
-  product->run(at(op.a), at(op.b), at(op.c), op.bias ? op.bias.data() : nullptr,
-               cpu.scratch.bytes(product->scratch_bytes()));
+  gemm->run(at(op.a), at(op.b), at(op.c), op.bias ? op.bias.data() : nullptr,
+               cpu.scratch.bytes(gemm->scratch_bytes()));
   return true;
 }
 
@@ -259,14 +259,14 @@ struct SplitSizes {
 };
 
 // The most memory that the products of a split one work in; nothing where one of them has no code.
-std::optional<std::size_t> split_work(Bf16Products& products, const Matmul& op, const SplitSizes& size) {
+std::optional<std::size_t> split_work(Bf16Gemms& gemms, const Matmul& op, const SplitSizes& size) {
   std::optional<std::size_t> most = 0;
   size.for_tiles(op, [&](std::int64_t, std::int64_t, std::int64_t m, std::int64_t n) {
     size.for_panels(op, [&](std::int64_t, std::int64_t k) {
       for (const bool first : {true, false}) {
-        const Bf16Product* product = products.find(SplitSizes::shape(op, m, n, k, first));
-        if (product == nullptr) most.reset();
-        if (most) most = std::max(*most, product->scratch_bytes());
+        const Bf16Gemm* gemm = gemms.find(SplitSizes::shape(op, m, n, k, first));
+        if (gemm == nullptr) most.reset();
+        if (most) most = std::max(*most, gemm->scratch_bytes());
       }
     });
   });
@@ -276,12 +276,12 @@ std::optional<std::size_t> split_work(Bf16Products& products, const Matmul& op, 
 // Products of fp16 operands on units that multiply bf16 at many times the rate of f32: a product of two sums of two is four
 // products, all exact in f32. False, and nothing is done, where there are no such units.
 bool multiply_split(CpuOps& cpu, const Matmul& op) {
-  if (!cpu.bf16_products || !cpu.bf16_products->matrix_units() || op.a.data.dtype() != DType::f16)
+  if (!cpu.bf16_gemms || !cpu.bf16_gemms->matrix_units() || op.a.data.dtype() != DType::f16)
     return false;
   if (op.c.rows == 0 || op.c.cols == 0 || op.a.cols == 0 || op.batch == 0) return false;
-  Bf16Products& products = *cpu.bf16_products;
+  Bf16Gemms& gemms = *cpu.bf16_gemms;
   const SplitSizes size(op);
-  const std::optional<std::size_t> work_bytes = split_work(products, op, size);
+  const std::optional<std::size_t> work_bytes = split_work(gemms, op, size);
   if (!work_bytes) return false;
   const auto whole_lines = [](std::int64_t floats) { return (floats + 15) / 16 * 16; };
   const std::int64_t c_floats = whole_lines(size.rows * size.cols),
@@ -296,7 +296,7 @@ bool multiply_split(CpuOps& cpu, const Matmul& op) {
       const SplitPanel a = split_panel(op.a, index, i, p, m, k, reinterpret_cast<bf16*>(a_buffer));
       const SplitPanel b = split_panel(op.b, index, p, j, k, n, reinterpret_cast<bf16*>(b_buffer));
       const auto add = [&](const bf16* left, const bf16* right, bool first) {
-        products.find(SplitSizes::shape(op, m, n, k, first))->run(left, right, tile, nullptr, work);
+        gemms.find(SplitSizes::shape(op, m, n, k, first))->run(left, right, tile, nullptr, work);
       };
       add(a.high, b.high, p == 0);
       add(a.high, b.low, false);
@@ -328,7 +328,7 @@ template <>
 void compute(CpuOps& cpu, const Matmul& op) {
   if (!op.has_epilogue()) return multiply_somehow(cpu, op);
   if (op.bias && multiply_natively(cpu, op)) return;
-  multiply_somehow(cpu, ops::product_before_epilogue(op));
+  multiply_somehow(cpu, ops::gemm_before_epilogue(op));
   ops::for_each_part_of_epilogue(op, [&](const auto& part) { compute(cpu, part); });
 }
 

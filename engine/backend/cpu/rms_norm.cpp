@@ -75,9 +75,9 @@ void compute(CpuOps& cpu, const ops::RmsNormGrad& op) {
         const float rstd = op.rstd.as<float>()[r];
         float sums[kLanes] = {};
         const auto step = [&](std::int64_t i, std::int64_t lane) {
-          const float product = dy[i] * (x[i] * rstd);
-          dgamma[i] += product;
-          sums[lane] += product * gamma[i];
+          const float gemm = dy[i] * (x[i] * rstd);
+          dgamma[i] += gemm;
+          sums[lane] += gemm * gamma[i];
         };
         std::int64_t i = 0;
         for (; i + kLanes <= n; i += kLanes) {

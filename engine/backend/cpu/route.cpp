@@ -168,13 +168,13 @@ void compute(CpuOps& cpu, const ops::RouteGrad& op) {
       }
       for (std::int64_t e = 0; e < n; ++e)
         gradient[e] = counts != nullptr ? (count_of(e) - mean) / all : 0.0f;
-      float sum = kLeast, product = 0;
+      float sum = kLeast, gemm = 0;
       for (std::int64_t j = 0; j < k; ++j) {
         const float score = scores.of(op.rule.score, logits[chosen[j]]);
-        sum += score, product += score * dweights[j];
+        sum += score, gemm += score * dweights[j];
       }
       const float scale = op.rule.renormalise ? op.rule.scale / sum : op.rule.scale;
-      const float shared = op.rule.renormalise ? product / sum : 0.0f;
+      const float shared = op.rule.renormalise ? gemm / sum : 0.0f;
       for (std::int64_t j = 0; j < k; ++j) gradient[chosen[j]] += scale * (dweights[j] - shared);
       if (softmax) {
         const float dot = sum_of(n, [&](std::int64_t e) { return scores.softmax(logits[e]) * gradient[e]; });

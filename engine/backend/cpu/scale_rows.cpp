@@ -32,19 +32,19 @@ void compute(CpuOps&, const ops::ScaleRowsGrad& op) {
     const std::int64_t cols = op.x.shape().cols();
     parallel_rows(op.x.shape().rows(), cols, [&](std::int64_t row) {
       const float weight = op.weights.as<float>()[row];
-      float product = 0;
+      float gemm = 0;
       for (std::int64_t col = 0; col < cols; col += kTile) {
         const std::int64_t n = std::min(kTile, cols - col), at = row * cols + col;
         float xb[kTile], db[kTile], out[kTile];
         const float* x = load(static_cast<const T*>(op.x.as<T>()) + at, xb, n);
         const float* dy = load(static_cast<const T*>(op.dy.as<T>()) + at, db, n);
-        product += sum_of(n, [=](std::int64_t i) { return dy[i] * x[i]; });  // before dx, which may be dy
+        gemm += sum_of(n, [=](std::int64_t i) { return dy[i] * x[i]; });  // before dx, which may be dy
         float* dx = target(op.dx.as<T>() + at, out);
 #pragma omp simd
         for (std::int64_t i = 0; i < n; ++i) dx[i] = weight * dy[i];
         store(dx, op.dx.as<T>() + at, n);
       }
-      op.dweights.as<float>()[row] = product;
+      op.dweights.as<float>()[row] = gemm;
     });
   });
 }

@@ -47,7 +47,7 @@ const T* up_of(const Tensor& up) {
 
 // A gate: its value; d times that, as weights' gradients sum it and as the gradients of ups have it; and d times its slope.
 struct SiluGate {
-  static float product(float d, float z) { return d * z / (1.0f + exp_f32(-z)); }
+  static float gemm(float d, float z) { return d * z / (1.0f + exp_f32(-z)); }
   static float value(float z) { return z / (1.0f + exp_f32(-z)); }
   static float times(float d, float z) { return d * z * (1.0f / (1.0f + exp_f32(-z))); }
   static float gradient(float d, float z) {
@@ -57,7 +57,7 @@ struct SiluGate {
 };
 template <float (*Value)(float), float (*Slope)(float)>
 struct OtherGate {
-  static float product(float d, float z) { return d * Value(z); }
+  static float gemm(float d, float z) { return d * Value(z); }
   static float value(float z) { return Value(z); }
   static float times(float d, float z) { return d * Value(z); }
   static float gradient(float d, float z) { return d * Slope(z); }
@@ -89,13 +89,13 @@ void weighted_gradient(const ops::SwiGluGrad& op) {
   const std::int64_t cols = op.dy.shape().cols();
   parallel_rows(op.dy.shape().rows(), cols, [&](std::int64_t row) {
     const float weight = op.weights.as<float>()[row];
-    float product = 0;
+    float gemm = 0;
     for (std::int64_t col = 0; col < cols; col += kTile) {
       const std::int64_t n = std::min(kTile, cols - col), at = row * cols + col;
       float gates[kTile], ups[kTile], db[kTile], xb[2 * kTile];
       load_pairs(static_cast<const T*>(op.x.as<T>()) + 2 * at, op.bias, col, n, gates, ups);
       const float *gate = gates, *up = ups, *dy = load(static_cast<const T*>(op.dy.as<T>()) + at, db, n);
-      product += sum_of(n, [=](std::int64_t i) { return G::product(dy[i] * up[i], gate[i]); });
+      gemm += sum_of(n, [=](std::int64_t i) { return G::gemm(dy[i] * up[i], gate[i]); });
       float* dx = target(op.dx.as<T>() + 2 * at, xb);
 #pragma omp simd
       for (std::int64_t i = 0; i < n; ++i) {
@@ -105,7 +105,7 @@ void weighted_gradient(const ops::SwiGluGrad& op) {
       }
       store(dx, op.dx.as<T>() + 2 * at, 2 * n);
     }
-    op.dweights.as<float>()[row] = product;
+    op.dweights.as<float>()[row] = gemm;
   });
 }
 

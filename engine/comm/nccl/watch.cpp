@@ -105,11 +105,11 @@ bool Watch::done(ncclComm_t comm, ncclResult_t code, std::string_view what) {
 }
 
 void Watch::failed(ncclComm_t comm, ncclResult_t code, std::string_view what) {
-  const std::string told = ncclGetLastError(comm);
+  const std::string reported = ncclGetLastError(comm);
   const bool full = code == ncclUnhandledCudaError && is_full();
   abort();
   fail(full ? ErrorKind::out_of_memory : ErrorKind::internal, what, "NCCL failed{}, got {}: {}",
-       full ? " on a GPU that is full" : "", ncclGetErrorString(code), told);
+       full ? " on a GPU that is full" : "", ncclGetErrorString(code), reported);
 }
 
 std::size_t Watch::uncounted() const {

@@ -107,6 +107,6 @@ TEST_CASE("control characters of 7 and of 8 bits are found wherever they stand, 
 }
 
 TEST_CASE("a word too long to be a misspelling is not measured against every choice") {
-  const std::string told = nearest_choice(std::string(50 << 20, 'x'), {"one", "two"});
-  CHECK(told == "need one of one, two");
+  const std::string reported = nearest_choice(std::string(50 << 20, 'x'), {"one", "two"});
+  CHECK(reported == "need one of one, two");
 }

@@ -80,8 +80,8 @@ TEST_CASE("an option changes what its file says: what is kept, host costs, memor
   const Framework plain = of(R"("megatron-core")"), local = of(R"({"preset": "megatron-core", "transformer_engine": false})");
   CHECK(local.keeps.global_buffer);
   CHECK_FALSE(plain.keeps.global_buffer);
-  CHECK(plain.host.work[HostWork::product] > 0);
-  CHECK(local.host.work[HostWork::product] == 0);
+  CHECK(plain.host.work[HostWork::gemm] > 0);
+  CHECK(local.host.work[HostWork::gemm] == 0);
   CHECK(local.memory.always < plain.memory.always);
   CHECK(of(R"({"preset": "megatron-core", "rope_fusion": false})").simulated.size() == 1);
   CHECK(of(R"({"preset": "megatron-core", "gradient_accumulation_fusion": false})").keeps.weight_gradients == WeightGradients::apart);

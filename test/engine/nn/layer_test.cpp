@@ -107,7 +107,7 @@ TEST_CASE("transformer layer that keeps every second product: gradients by diffe
     if (p.model.family != "llama") continue;
     for (const std::int64_t kv_heads : {p.model.heads, p.model.heads / 2}) {
       p.model.kv_heads = kv_heads;
-      p.recompute = {{Region::alternate_products}};
+      p.recompute = {{Region::alternate_gemms}};
       INFO(describe(p) << ", kv_heads " << kv_heads);
       ModuleTest t(p);
       const Layer layer(t.store, t.plan, layer_of(t.plan.model, 1), t.plan.recompute[1]);

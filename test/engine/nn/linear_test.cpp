@@ -63,7 +63,7 @@ TEST_CASE("linear with bias and GELU: gradients by differences, fused and eager 
     const std::uint64_t launches = t.device->meter().launches;
     Floats& result = results[graph == Graph::fused];
     result = t.get(forward());
-    CHECK(gelu.bias_apart == (graph == Graph::eager));
+    CHECK(gelu.separate_bias == (graph == Graph::eager));
     CHECK(t.device->meter().launches - launches == (graph == Graph::fused ? 2u : 4u));
     const Tensor dwide = activation.backward(t.context, first, second, t.copy(weights), saved_second, gelu);
     CHECK(!gelu.x);

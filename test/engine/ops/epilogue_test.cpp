@@ -21,7 +21,7 @@ struct Operands {
 
   Operands(const Sizes& z, DType type)
       : a(test.random({z.m, z.k}, type, 1)), b(test.random({z.k, z.n}, type, 2)) {}
-  Matmul product(const Tensor& c) const { return {Matrix(a), Matrix(b), Matrix(c)}; }
+  Matmul gemm(const Tensor& c) const { return {Matrix(a), Matrix(b), Matrix(c)}; }
 };
 
 }  // namespace
@@ -31,7 +31,7 @@ TEST_CASE("an epilogue is charged what its ops are, and does not count towards h
   const Tensor c = o.test.empty({32, 64}, DType::bf16), x = o.test.empty({32, 64}, DType::bf16),
                dy = o.test.empty({24, 32}, DType::bf16), bias = o.test.empty({64}, DType::bf16),
                db = o.test.empty({32}, DType::bf16);
-  const Cost bare = o.product(c).cost();
+  const Cost bare = o.gemm(c).cost();
   const auto check_cost = [&](const Matmul& op, double extra_bytes) {
     const Cost cost = op.cost();
     CHECK(cost.epilogue == ops::cost_of_epilogue(op).flops);
@@ -43,17 +43,17 @@ TEST_CASE("an epilogue is charged what its ops are, and does not count towards h
     CHECK(meter.matmul_flops == bare.flops);
     CHECK(meter.flops == cost.flops);
   };
-  Matmul op = o.product(c);
+  Matmul op = o.gemm(c);
   op.bias = bias;
   check_cost(op, 64 * 2);
   op.gelu_input = x;
   check_cost(op, 64 * 2 + 32 * 64 * 2);
   op.bias = {};
   check_cost(op, 32 * 64 * 2);
-  op = o.product(c);
+  op = o.gemm(c);
   op.gelu_grad_input = x;
   check_cost(op, 32 * 64 * 2);
-  op = o.product(c);
+  op = o.gemm(c);
   op.a = Matrix(dy).t();
   op.bias_gradient = db;
   check_cost(op, 2 * 32 * 2);

@@ -82,7 +82,7 @@ TEST_CASE("every field is read and written back") {
   CHECK(p.fsdp_no_sync);
   CHECK_FALSE(p.vocab_parallel);
   CHECK(p.vocab_multiple == 16);
-  CHECK(p.tp_gathers == TpGathers::product);
+  CHECK(p.tp_gathers == TpGathers::gemm);
   CHECK(p.defer_embedding_wgrad);
   CHECK(p.wgrad_deferral_limit == 7);
   CHECK(p.offload == Offload::all);

@@ -34,9 +34,9 @@ TEST_CASE("a program is given up when it is asked to be, and lines of stderr can
   ProcessRequest request;
   request.argv = {"/bin/sh", "-c", "echo kept >&2; echo told >&2; sleep 30"};
   request.log = folder / "log";
-  bool told = false;
-  request.on_error_line = [&](std::string_view line) { return line == "told" && (told = true); };
-  request.give_up = [&] { return told ? std::string("it has told") : std::string(); };
+  bool reported = false;
+  request.on_error_line = [&](std::string_view line) { return line == "told" && (reported = true); };
+  request.give_up = [&] { return reported ? std::string("it has told") : std::string(); };
   const ProcessEnd end = run_process(request);
   CHECK(end.how == ProcessEnd::How::given_up);
   CHECK(end.why == "it has told");

@@ -18,8 +18,8 @@ HostTimes times() {
 
 TEST_CASE("long kernels hide what the host needs to launch them") {
   VirtualClock clock(times());
-  CHECK(clock.kernel(10, TimePart::products).begin == 1);
-  const Interval second = clock.kernel(10, TimePart::products);
+  CHECK(clock.kernel(10, TimePart::gemms).begin == 1);
+  const Interval second = clock.kernel(10, TimePart::gemms);
   CHECK(second.begin == 11);
   CHECK(second.end == 21);
   CHECK(clock.now() == 21);
@@ -27,10 +27,10 @@ TEST_CASE("long kernels hide what the host needs to launch them") {
 
 TEST_CASE("short kernels wait for the host to launch them") {
   VirtualClock clock(times());
-  for (int i = 0; i < 10; ++i) clock.kernel(0.25, TimePart::products);
+  for (int i = 0; i < 10; ++i) clock.kernel(0.25, TimePart::gemms);
   CHECK(clock.now() == 10.25);
   clock.host(5);
-  CHECK(clock.kernel(0.25, TimePart::products).begin == 16);
+  CHECK(clock.kernel(0.25, TimePart::gemms).begin == 16);
 }
 
 TEST_CASE("work of the host's is paid as often as it is done, and some of it is no time but a way to go on") {
@@ -43,17 +43,17 @@ TEST_CASE("work of the host's is paid as often as it is done, and some of it is 
   CHECK(clock.now() == 2);
   t.loss_blocks = true;
   VirtualClock waits(t);
-  waits.kernel(10, TimePart::products);
+  waits.kernel(10, TimePart::gemms);
   waits.host_work(HostWork::loss);
-  CHECK(waits.kernel(1, TimePart::products).begin == 12.5);
+  CHECK(waits.kernel(1, TimePart::gemms).begin == 12.5);
 }
 
 TEST_CASE("a host that synchronizes has waited for the stream, and pays for it") {
   VirtualClock clock(times());
-  clock.kernel(10, TimePart::products);
+  clock.kernel(10, TimePart::gemms);
   CHECK(clock.synchronize() == 11.5);
   // The launches to come are no longer hidden.
-  CHECK(clock.kernel(10, TimePart::products).begin == 12.5);
+  CHECK(clock.kernel(10, TimePart::gemms).begin == 12.5);
 }
 
 TEST_CASE("the stream waits until what it waits for has ended, and the host goes on") {
@@ -61,8 +61,8 @@ TEST_CASE("the stream waits until what it waits for has ended, and the host goes
   clock.wait_until(100, TimePart::communication_tp);
   clock.wait_until(50, TimePart::communication_tp);
   CHECK(clock.now() == 100);
-  CHECK(clock.kernel(1, TimePart::products).begin == 100);
-  for (int i = 0; i < 20; ++i) clock.kernel(1, TimePart::products);
+  CHECK(clock.kernel(1, TimePart::gemms).begin == 100);
+  for (int i = 0; i < 20; ++i) clock.kernel(1, TimePart::gemms);
   CHECK(clock.now() == 121);
 }
 
@@ -73,19 +73,19 @@ TEST_CASE("a kernel is slower for as long as a collective runs beside it") {
   CollectiveCall started{clock.add_stream("dp"), 3, TimePart::communication_dp};
   started.started = true;
   clock.run(started, 5);
-  const Interval beside = clock.kernel(10, TimePart::products);  // from 1 to 11, three of them beside the collective
-  CHECK(beside.end == Approx(11.6));
-  CHECK(clock.kernel(10, TimePart::products).end == Approx(21.6));
+  const Interval overlapped = clock.kernel(10, TimePart::gemms);  // from 1 to 11, three of them beside the collective
+  CHECK(overlapped.end == Approx(11.6));
+  CHECK(clock.kernel(10, TimePart::gemms).end == Approx(21.6));
   VirtualClock alone(t);
   alone.add_stream("dp");
   alone.run(started, 50);
-  CHECK(alone.kernel(10, TimePart::products).end == 11);
+  CHECK(alone.kernel(10, TimePart::gemms).end == 11);
   // One that copy engines move slows none.
   VirtualClock beside_copies(t);
   beside_copies.add_stream("dp");
   started.slows = false;
   beside_copies.run(started, 5);
-  CHECK(beside_copies.kernel(10, TimePart::products).end == 11);
+  CHECK(beside_copies.kernel(10, TimePart::gemms).end == 11);
 }
 
 TEST_CASE(
@@ -96,7 +96,7 @@ TEST_CASE(
   const int tp = clock.add_stream("tp"), dp = clock.add_stream("dp");
   CHECK(clock.track(tp).name() == "communication tp");
   CHECK(clock.track(dp) == Track(Track::communication, "dp"));
-  clock.kernel(10, TimePart::products);
+  clock.kernel(10, TimePart::gemms);
   const auto started = [](int stream, TimePart part) {
     CollectiveCall call{stream, 5, part};
     call.started = true;
@@ -154,7 +154,7 @@ TEST_CASE("what makes progress in calls alone takes its time where it is waited 
   CollectiveCall call{clock.add_stream("dp"), 5, TimePart::communication_dp};
   call.started = true;
   const Interval first = clock.run(call, clock.enter(call));
-  clock.kernel(20, TimePart::products);
+  clock.kernel(20, TimePart::gemms);
   CHECK(clock.now() == 20);
   CollectiveCall behind{clock.add_stream("dp_replicate"), 3, TimePart::communication_dp};
   behind.started = true, behind.behind = &first;
@@ -167,10 +167,10 @@ TEST_CASE("where the device is the host, a call has ended when it returns") {
   HostTimes t = times();
   t.immediate = true;
   VirtualClock clock(t);
-  clock.kernel(10, TimePart::products);
-  CHECK(clock.kernel(10, TimePart::products).begin == 12);
+  clock.kernel(10, TimePart::gemms);
+  CHECK(clock.kernel(10, TimePart::gemms).begin == 12);
   clock.wait_until(30, TimePart::communication_tp);
-  CHECK(clock.kernel(10, TimePart::products).begin == 31);
+  CHECK(clock.kernel(10, TimePart::gemms).begin == 31);
 }
 
 TEST_CASE("a step is no shorter than what its loader takes, and the two blur where they are near") {
@@ -194,15 +194,15 @@ TEST_CASE("a step is no shorter than what its loader takes, and the two blur whe
 
 TEST_CASE("a copy to the host runs beside kernels, after those before it, one of a way after the other") {
   VirtualClock clock(times());
-  clock.kernel(10, TimePart::products);  // from 1 to 11
+  clock.kernel(10, TimePart::gemms);  // from 1 to 11
   const Interval first = clock.start_copy(CopyWay::to_host, 4);
   CHECK(first.begin == 11);
   CHECK(first.end == 15);
   CHECK(clock.start_copy(CopyWay::to_host, 4).begin == 15);
   CHECK(clock.start_copy(CopyWay::to_device, 3).begin == 11);  // a stream of its own
-  CHECK(clock.kernel(2, TimePart::products).begin == 11);
+  CHECK(clock.kernel(2, TimePart::gemms).begin == 11);
   clock.wait_until(19, TimePart::copies);
-  CHECK(clock.kernel(1, TimePart::products).begin == 19);
+  CHECK(clock.kernel(1, TimePart::gemms).begin == 19);
 }
 
 TEST_CASE("the host computes beside the device once it has what it waits for, and the device waits for none of it") {

@@ -9,7 +9,7 @@
 
 using namespace mbench;
 using sim::CostModel;
-using sim::ProductSize;
+using sim::GemmSize;
 
 namespace {
 
@@ -44,18 +44,18 @@ Framework plain_framework() {
   return f;
 }
 
-Cost cost_of(const ProductSize& s, double element = 2) {
+Cost cost_of(const GemmSize& s, double element = 2) {
   const double m = static_cast<double>(s.m), n = static_cast<double>(s.n), k = static_cast<double>(s.k),
                b = static_cast<double>(s.batch);
   return {2 * m * n * k * b, element * b * (m * k + k * n + m * n), true};
 }
 
-double product(const Machine& machine, const ProductSize& s) {
-  return CostModel(machine, plain_framework(), 1).product_seconds(s, cost_of(s));
+double product(const Machine& machine, const GemmSize& s) {
+  return CostModel(machine, plain_framework(), 1).gemm_seconds(s, cost_of(s));
 }
 
 // A matrix times a vector; on a device of a hundred times the FLOP/s, bound by reading the matrix.
-constexpr ProductSize kThin{1, 65536, 65536, 1, DType::f16};
+constexpr GemmSize kThin{1, 65536, 65536, 1, DType::f16};
 Machine eager_to_compute() {
   Machine m = round_machine();
   m.device.peak_flops[at(Precision::fp16)] = 100 * kFlops;
@@ -71,7 +71,7 @@ double wave(double k) {
 
 TEST_CASE("a large product reaches the sustained peak but for the overhead of its tiles") {
   // 80 x 80 tiles are 64 full waves.
-  const ProductSize s{80 * kTile, 80 * kTile, 8192, 1, DType::f16};
+  const GemmSize s{80 * kTile, 80 * kTile, 8192, 1, DType::f16};
   const double rate = cost_of(s).flops / product(round_machine(), s);
   CHECK(rate < kFlops * kSustained);
   CHECK(rate == Approx(kFlops * kSustained * 8192 / (8192 + kOverhead)).epsilon(1e-3));
@@ -111,13 +111,13 @@ TEST_CASE("a thin product takes the time of its traffic") {
 }
 
 TEST_CASE("splitting along k helps a product of few tiles that is tall in k, and adding the parts up costs") {
-  const ProductSize s{kTile, kTile, 65536, 1, DType::f16};
+  const GemmSize s{kTile, kTile, 65536, 1, DType::f16};
   const double unsplit = wave(65536) + kLatency;
   const double split = product(round_machine(), s);
   CHECK(split < unsplit / 8);
   CHECK(split >= wave(65536.0 / 16) + kLatency);
   // Where k is short there is nothing to split.
-  const ProductSize flat{kTile, kTile, 64, 1, DType::f16};
+  const GemmSize flat{kTile, kTile, 64, 1, DType::f16};
   CHECK(product(round_machine(), flat) == Approx(wave(64) + kLatency));
   // A full wave is not split either.
   CHECK(product(round_machine(), {10 * kTile, 20 * kTile, 65536, 1, DType::f16}) ==
@@ -127,7 +127,7 @@ TEST_CASE("splitting along k helps a product of few tiles that is tall in k, and
 TEST_CASE("the best tile of the machine counts") {
   Machine machine = round_machine();
   machine.gemm.tiles.push_back({32, 32, 0.5});
-  const ProductSize small{32, 32, 128, 1, DType::f16}, large{80 * kTile, 80 * kTile, 8192, 1, DType::f16};
+  const GemmSize small{32, 32, 128, 1, DType::f16}, large{80 * kTile, 80 * kTile, 8192, 1, DType::f16};
   CHECK(product(machine, small) < product(round_machine(), small));
   CHECK(product(machine, large) == product(round_machine(), large));
 }
@@ -136,8 +136,8 @@ TEST_CASE("no kernel takes less than the kernel latency") {
   CostModel model(round_machine(), plain_framework(), 1);
   CHECK(model.streaming_seconds({1, 4, false}) == Approx(kLatency).epsilon(1e-3));
   CHECK(model.streaming_seconds({1, 4, false}) > kLatency);
-  const ProductSize one{1, 1, 1, 1, DType::f16};
-  CHECK(model.product_seconds(one, cost_of(one)) > kLatency);
+  const GemmSize one{1, 1, 1, 1, DType::f16};
+  CHECK(model.gemm_seconds(one, cost_of(one)) > kLatency);
   CHECK(model.attention_seconds({}, {1, 4, true}, DType::f16, false) > kLatency);
 }
 
@@ -151,7 +151,7 @@ TEST_CASE(
   CHECK(CostModel(round_machine(), slow, 1).streaming_seconds({0, 1e9, false}) ==
         Approx(2e9 / kBandwidth + kLatency));
   // A framework's products are the library's, not its own.
-  CHECK(CostModel(eager_to_compute(), slow, 1).product_seconds(kThin, cost_of(kThin)) ==
+  CHECK(CostModel(eager_to_compute(), slow, 1).gemm_seconds(kThin, cost_of(kThin)) ==
         product(eager_to_compute(), kThin));
 }
 
@@ -235,8 +235,8 @@ TEST_CASE("fused attention takes its shares of the peak, forward and backward") 
 
 TEST_CASE("a type without units of its own is computed in f32") {
   const Machine m = round_machine();
-  const ProductSize f32{80 * kTile, 80 * kTile, 8192, 1, DType::f32};
-  ProductSize bf16 = f32, f16 = f32;
+  const GemmSize f32{80 * kTile, 80 * kTile, 8192, 1, DType::f32};
+  GemmSize bf16 = f32, f16 = f32;
   bf16.dtype = DType::bf16;
   f16.dtype = DType::f16;
   CHECK(product(m, bf16) == Approx(product(m, f32)).epsilon(1e-6));
@@ -246,23 +246,23 @@ TEST_CASE("a type without units of its own is computed in f32") {
 TEST_CASE("a rank that has a share of the device has that share of every rate") {
   CostModel whole(round_machine(), plain_framework(), 1), half(round_machine(), plain_framework(), 0.5);
   CHECK(half.streaming_seconds({0, 1e9, false}) == Approx(2e9 / kBandwidth + kLatency));
-  const ProductSize s{80 * kTile, 80 * kTile, 8192, 1, DType::f16};
-  CHECK(half.product_seconds(s, cost_of(s)) ==
-        Approx(2 * whole.product_seconds(s, cost_of(s))).epsilon(1e-3));
+  const GemmSize s{80 * kTile, 80 * kTile, 8192, 1, DType::f16};
+  CHECK(half.gemm_seconds(s, cost_of(s)) ==
+        Approx(2 * whole.gemm_seconds(s, cost_of(s))).epsilon(1e-3));
 }
 
 TEST_CASE("products of f32 run on the units for tf32 where the point says so") {
   Machine m = round_machine();
   m.device.peak_flops[at(Precision::tf32)] = kFlops / 2;
   m.gemm.sustained[at(Precision::tf32)] = kSustained;
-  ProductSize f32{80 * kTile, 80 * kTile, 8192, 1, DType::f32}, f16 = f32;
+  GemmSize f32{80 * kTile, 80 * kTile, 8192, 1, DType::f32}, f16 = f32;
   f16.dtype = DType::f16;
   const Cost cost{1, 1, true};
   CostModel plain(m, plain_framework(), 1), tf32(m, plain_framework(), 1, Precision::tf32);
   // Of sustained peaks, 1/8 and 0.5 * 0.8.
-  CHECK((plain.product_seconds(f32, cost) - kLatency) / (tf32.product_seconds(f32, cost) - kLatency) ==
+  CHECK((plain.gemm_seconds(f32, cost) - kLatency) / (tf32.gemm_seconds(f32, cost) - kLatency) ==
         Approx(0.4 / 0.125));
-  CHECK(tf32.product_seconds(f16, cost) == plain.product_seconds(f16, cost));
+  CHECK(tf32.gemm_seconds(f16, cost) == plain.gemm_seconds(f16, cost));
   CHECK(tf32.attention_seconds({}, {1e12, 1e6, true}, DType::f32, false) ==
         Approx(1e12 / (0.5 * kFlops / 2) + kLatency));
   CHECK(tf32.streaming_seconds({1e12, 1e9, false}) == plain.streaming_seconds({1e12, 1e9, false}));

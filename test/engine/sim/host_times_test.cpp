@@ -86,11 +86,11 @@ TEST_CASE("layers that are not Transformer Engine's are not charged its products
   p.framework = keeps(Graph::megatron_core), p.device = "sim:1";
   // Two linears of attention, the router and two products of the experts as groups in each layer, and the logits: one product forward,
   // two backward.
-  CHECK(times(p, HostWork::product) == ((2 + 1 + 2) * 8 + 1) * 3 * 8);
+  CHECK(times(p, HostWork::gemm) == ((2 + 1 + 2) * 8 + 1) * 3 * 8);
   p.framework.options["grouped_experts"] = "false";
-  CHECK(times(p, HostWork::product) == ((2 + 1 + 2 * 4) * 8 + 1) * 3 * 8);
-  CHECK(find_framework("megatron-core", "test").host.work[HostWork::product] > 0);
-  CHECK(framework_of({.preset = "megatron-core", .options = {{"transformer_engine", "false"}}})->host.work[HostWork::product] == 0);
+  CHECK(times(p, HostWork::gemm) == ((2 + 1 + 2 * 4) * 8 + 1) * 3 * 8);
+  CHECK(find_framework("megatron-core", "test").host.work[HostWork::gemm] > 0);
+  CHECK(framework_of({.preset = "megatron-core", .options = {{"transformer_engine", "false"}}})->host.work[HostWork::gemm] == 0);
 }
 
 TEST_CASE("a micro batch is broadcast over tp, to the stages of a pipeline that need it") {

@@ -125,7 +125,7 @@ TEST_CASE("gradients are reduced while the backward goes on") {
 TEST_CASE("what sharded state sends runs beside the products, but for the ends of a pass") {
   Point p = wide(1, 2);
   p.dp = 2;
-  const double products = step_ms(ideal(p));
+  const double gemms = step_ms(ideal(p));
   // A layer's weights take half as long as its forward.
   Machine machine = ideal_machine();
   const double layer = 12.0 * 2048 * 2048 * 2, gather_ms = 0.5;
@@ -134,7 +134,7 @@ TEST_CASE("what sharded state sends runs beside the products, but for the ends o
     INFO("zero " << name_of(zero));
     p.zero = zero;
     const double all = 16 * gather_ms * (zero == Zero::stage_3 ? 3 : 2);
-    const double exposed = step_ms(simulated(p, machine, ideal_framework())) - products;
+    const double exposed = step_ms(simulated(p, machine, ideal_framework())) - gemms;
     // A first layer's weights forward, a last one's backward, and the gradients that are ready last.
     CHECK(exposed > 0.9 * gather_ms);
     CHECK(exposed < 4 * gather_ms);

@@ -30,7 +30,7 @@ TEST_CASE("measured tables are read between their points and beyond them") {
   CHECK(add.at(200) == Approx(2e-6));
   CHECK(add.at(800) == Approx(8e-6));
   CHECK(add.at(1) == Approx(0.5e-6));
-  const ProductGrid& grid = one.products.at({ProductForm::nt, DType::f32});
+  const GemmGrid& grid = one.gemms.at({GemmForm::nt, DType::f32});
   CHECK(grid.at(16, 64, 100) == Approx(3e9));
   CHECK(grid.at(32, 32, 16) == Approx(4e9));  // half way in both logarithms
   CHECK(m.tables(2).first->ranks == 4);

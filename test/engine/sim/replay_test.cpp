@@ -20,7 +20,7 @@ using namespace mbench::test;
 namespace {
 
 // All that a simulation tells, or why it tells nothing. Doubles are written with all their digits.
-std::string told(const Point& p, const Machine& machine, const Framework& framework, bool replay, sim::Recordings* recordings = nullptr) {
+std::string reported(const Point& p, const Machine& machine, const Framework& framework, bool replay, sim::Recordings* recordings = nullptr) {
   try {
     const Simulation s = simulate_point(p, plan_on(framework, p), machine, 1 << 20,
                                         {.trace = false, .replay = replay, .recordings = recordings});
@@ -43,14 +43,14 @@ void check_same(const Point& p, const Machine& machine, Framework framework) {
   framework.memory.caching = false;
   if (has_tapes(p))
     REQUIRE(sim::record(strategies::make_plan(p), machine.node.devices, nullptr, nullptr));
-  const std::string run = told(p, machine, framework, false), replayed = told(p, machine, framework, true);
+  const std::string run = reported(p, machine, framework, false), replayed = reported(p, machine, framework, true);
   CHECK(replayed == run);
   // The same by a recording that was made on a machine with other memory.
   sim::Recordings recordings;
   Machine larger = machine;
   larger.device.memory_bytes *= 2;
-  told(p, larger, framework, true, &recordings);
-  CHECK(told(p, machine, framework, true, &recordings) == run);
+  reported(p, larger, framework, true, &recordings);
+  CHECK(reported(p, machine, framework, true, &recordings) == run);
 }
 
 // What each stage's tracks show, span by span; those that begin together in any order.
@@ -228,7 +228,7 @@ TEST_CASE("a replay counts the steady state: where the first step leaves what la
     const auto once = sim::replay_memory(plan, *first, 0), again = sim::replay_memory(plan, *steady, 0);
     const auto counted = sim::count_memory(plan, *steady);
     for (std::size_t stage = 0; stage < 4; ++stage) {
-      CHECK_FALSE(first->tapes.at(first->classes.classes[stage].kind).later);
+      CHECK_FALSE(first->step_events.at(first->classes.classes[stage].kind).later);
       CHECK(once[stage].peak.total < again[stage].peak.total);
       CHECK(counted[stage].by_category == again[stage].peak.by_category);
     }
@@ -236,7 +236,7 @@ TEST_CASE("a replay counts the steady state: where the first step leaves what la
   // A fused graph leaves nothing behind: a step is as the first one.
   const auto fused = sim::record(strategies::make_plan(pipeline(4, 4)), 0, nullptr, nullptr);
   REQUIRE(fused);
-  for (const auto& [kind, tapes] : fused->tapes) CHECK_FALSE(tapes.later);
+  for (const auto& [kind, step_events] : fused->step_events) CHECK_FALSE(step_events.later);
 }
 
 TEST_CASE("a forecast of memory is what a simulation without time takes") {

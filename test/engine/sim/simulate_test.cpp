@@ -204,7 +204,7 @@ TEST_CASE("deterministic algorithms cost a host-bound step a share of each op, a
   const Framework framework = find_framework("megatron-core", "test");
   REQUIRE(framework.host.fill > 0);
   Framework free_of_host = framework;
-  free_of_host.host.kernel = free_of_host.host.fill = free_of_host.host.work[HostWork::product] = 0;
+  free_of_host.host.kernel = free_of_host.host.fill = free_of_host.host.work[HostWork::gemm] = 0;
   const auto both = [&](Point p, const Framework& f) {
     const Simulation plain = simulated(p, machine, f);
     p.framework.options["deterministic"] = "true";
@@ -262,12 +262,12 @@ TEST_CASE("where state is sharded within nodes and replicated between them, less
       CHECK(step_ms(two) < step_ms(one));
     }
     CHECK(*two.result.peak_memory_mib > *one.result.peak_memory_mib);
-    const auto told = [&](const std::string& what) {
+    const auto reported = [&](const std::string& what) {
       const auto& spans = two.timeline_by_stage.at(0).spans();
       return std::any_of(spans.begin(), spans.end(), [&](const auto& s) { return s.name == what; });
     };
-    CHECK((told("reduce_scatter dp") && told("all_gather dp") && told("all_reduce dp_replicate")));
-    CHECK_FALSE((told("reduce_scatter dp_replicate") || told("all_gather dp_replicate") || told("all_reduce dp")));
+    CHECK((reported("reduce_scatter dp") && reported("all_gather dp") && reported("all_reduce dp_replicate")));
+    CHECK_FALSE((reported("reduce_scatter dp_replicate") || reported("all_gather dp_replicate") || reported("all_reduce dp")));
     double sum = 0;
     for (const double ms : two.result.time_anatomy_ms->ms) sum += ms;
     CHECK(sum == Approx(step_ms(two)).epsilon(1e-9));
@@ -379,12 +379,12 @@ TEST_CASE("with tp_comm_overlap most of what layers exchange over tp travels bes
       return std::pair(*result.time_anatomy_ms, result.iteration_ms->mean);
     };
     const auto [plain, plain_ms] = anatomy(false);
-    const auto [beside, beside_ms] = anatomy(true);
+    const auto [overlapped, beside_ms] = anatomy(true);
     // What is left is of the embedding, the head and the loss, and the last piece of each output.
-    CHECK(beside[TimePart::communication_tp] < 0.4 * plain[TimePart::communication_tp]);
+    CHECK(overlapped[TimePart::communication_tp] < 0.4 * plain[TimePart::communication_tp]);
     CHECK(beside_ms < plain_ms);
     // Products in parts are no faster.
-    CHECK(beside[TimePart::products] >= plain[TimePart::products]);
+    CHECK(overlapped[TimePart::gemms] >= plain[TimePart::gemms]);
   }
 }
 
@@ -407,7 +407,7 @@ TEST_CASE("where each product gathers its input, layers exchange 14 times over t
     p.recompute = recompute;
     p.tp_gathers = TpGathers::block;
     const double once = of_two_layers();
-    p.tp_gathers = TpGathers::product;
+    p.tp_gathers = TpGathers::gemm;
     CHECK(of_two_layers() == Approx(once * each / block).epsilon(0.005));
   }
 }
@@ -427,7 +427,7 @@ TEST_CASE("the parts of a step add up to it, and each is there where the layout 
   const TimeAnatomy one = anatomy_of(gpt(1, 1, 1), kV100), tp = anatomy_of(gpt(4, 1, 1), kV100),
                     pp = anatomy_of(gpt(1, 4, 1), kV100), dp = anatomy_of(gpt(1, 1, 4), kV100);
   for (const TimeAnatomy& a : {one, tp, pp, dp}) {
-    CHECK(a[TimePart::products] > 0);
+    CHECK(a[TimePart::gemms] > 0);
     CHECK(a[TimePart::attention] > 0);
     CHECK(a[TimePart::elementwise] > 0);
     CHECK(a[TimePart::optimizer] > 0);
@@ -441,9 +441,9 @@ TEST_CASE("the parts of a step add up to it, and each is there where the layout 
   CHECK(dp[TimePart::communication_tp] == 0);
   CHECK(pp[TimePart::communication_pp] > 0);
   CHECK(pp[TimePart::bubble] > pp[TimePart::communication_pp]);
-  CHECK(tp[TimePart::products] < one[TimePart::products]);
+  CHECK(tp[TimePart::gemms] < one[TimePart::gemms]);
   // A stage of four has a quarter of the layers, and waits for about (4 - 1) / 8 of what it computes.
-  CHECK(pp[TimePart::products] < one[TimePart::products] / 2);
+  CHECK(pp[TimePart::gemms] < one[TimePart::gemms] / 2);
 
   // A slow host shows as such.
   Point slow = gpt(4, 1, 1);

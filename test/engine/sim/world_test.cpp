@@ -40,7 +40,7 @@ struct Stage {
         world(stage * ranks, network.stages() * ranks, network, links, clock) {}
   Tensor tensor(std::int64_t rows) { return device.empty({rows, 1024}, DType::f32, Category::other, "x"); }
   // A kernel of that time, on an idle stream.
-  void compute(double seconds) { clock.kernel(seconds, TimePart::products); }
+  void compute(double seconds) { clock.kernel(seconds, TimePart::gemms); }
   double copy_seconds(const Tensor& x) {
     return sim::CostModel(machine(), find_framework("mbench", "test"), 1.0)
         .streaming_seconds({0, 2 * static_cast<double>(x.bytes())});

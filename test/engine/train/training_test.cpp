@@ -184,7 +184,7 @@ TEST_CASE("the record of a point") {
   REQUIRE(r.time_anatomy_ms);
   const TimeAnatomy& t = *r.time_anatomy_ms;
   CHECK(std::accumulate(t.ms.begin(), t.ms.end(), 0.0) == Approx(r.iteration_ms->mean));
-  for (const TimePart part : {TimePart::products, TimePart::elementwise, TimePart::optimizer, TimePart::host})
+  for (const TimePart part : {TimePart::gemms, TimePart::elementwise, TimePart::optimizer, TimePart::host})
     CHECK(t[part] > 0);
   for (int part = static_cast<int>(TimePart::bubble); part < kTimeParts; ++part)
     CHECK(t[static_cast<TimePart>(part)] == 0);

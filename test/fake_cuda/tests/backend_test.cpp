@@ -44,11 +44,11 @@ TEST_CASE("products with other rows in each step are not measured, those of one 
   constexpr std::int64_t rows = 1024, in = 512, out = 256;
   ops::GroupedMatmul op;
   op.x = t.in({rows, in}, DType::bf16), op.w = t.in({2, out, in}, DType::bf16), op.y = t.inout({rows, out}, DType::bf16);
-  for (const auto product : {ops::GroupedMatmul::Product::forward, ops::GroupedMatmul::Product::input_gradient,
-                             ops::GroupedMatmul::Product::weight_gradient})
+  for (const auto gemm : {ops::GroupedMatmul::Gemm::forward, ops::GroupedMatmul::Gemm::input_gradient,
+                             ops::GroupedMatmul::Gemm::weight_gradient})
     for (const std::int64_t first : {500, 501, 650, 900}) {
       const std::int64_t offsets[] = {0, first, rows};
-      op.product = product, op.offsets = offsets;
+      op.gemm = gemm, op.offsets = offsets;
       CHECK(launched_by([&] { run(*gpu, op); }) == 0);
     }
   const ops::Matmul fixed{ops::Matrix(op.x), ops::Matrix(op.w, out, in, in).t(), ops::Matrix(op.y)};
@@ -62,10 +62,10 @@ TEST_CASE("a GELU of f32 operands is our own kernel, of narrower ones cuBLASLt's
     const auto gpu = open_device("cuda", 0, precision);
     Tensors t(*gpu);
     const Tensor x = t.in({64, 64}, type), w = t.in({64, 64}, type);
-    ops::Matmul product{ops::Matrix(x), ops::Matrix(w).t(), ops::Matrix(t.out({64, 64}, type))};
-    product.bias = t.in({64}, type), product.gelu_input = t.out({64, 64}, type);
-    run(*gpu, product);
-    CHECK(launched_by([&] { run(*gpu, product); }) == own);
+    ops::Matmul gemm{ops::Matrix(x), ops::Matrix(w).t(), ops::Matrix(t.out({64, 64}, type))};
+    gemm.bias = t.in({64}, type), gemm.gelu_input = t.out({64, 64}, type);
+    run(*gpu, gemm);
+    CHECK(launched_by([&] { run(*gpu, gemm); }) == own);
   }
 }
 

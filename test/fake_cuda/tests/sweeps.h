@@ -85,7 +85,7 @@ inline void check_time_anatomy(const PointResult& got) {
     sum += ms;
   }
   CHECK(sum == Approx(got.iteration_ms->mean));
-  for (const TimePart part : {TimePart::products, TimePart::attention, TimePart::elementwise, TimePart::optimizer}) {
+  for (const TimePart part : {TimePart::gemms, TimePart::attention, TimePart::elementwise, TimePart::optimizer}) {
     INFO(name_of(part));
     CHECK(parts[part] > 0);
   }

@@ -215,7 +215,7 @@ TEST_CASE("paid: which parts of a step and of memory changed") {
   std::vector<double> slower = steps(2, 30, [](int) { return 1.38; });
   now.points[0].iteration_ms = statistics_of(slower);
   now.points[0].time_anatomy_ms->ms[static_cast<std::size_t>(TimePart::communication_tp)] += 38;
-  now.points[0].time_anatomy_ms->ms[static_cast<std::size_t>(TimePart::products)] += 0.1;  // noise
+  now.points[0].time_anatomy_ms->ms[static_cast<std::size_t>(TimePart::gemms)] += 0.1;  // noise
   now.points[0].memory_anatomy_mib->mib[static_cast<std::size_t>(Category::activations)] += 1.0 / 256;
   now.points[0].peak_memory_mib = *base.points[0].peak_memory_mib + 1.0 / 256;
   CompareOptions to_the_byte;

@@ -280,7 +280,7 @@ TEST_CASE("the plots of a sweep stand beside its tables") {
   if (!has_gnuplot()) return;
   const test::TemporaryFolder folder;
   std::vector<std::string> notes;
-  const std::string lines = plots_beside(folder.path.string(), sample::strategies(), notes);
+  const std::string lines = plots_next_to(folder.path.string(), sample::strategies(), notes);
   CHECK(notes.empty());
   CHECK_THAT(lines, Contains("## Plots\n\n### Time overhead against Baseline\n"));
   std::size_t images = 0;
@@ -302,7 +302,7 @@ TEST_CASE("of very many plots a sweep draws the first hundred and says so") {
   REQUIRE(all > 100);
   const test::TemporaryFolder folder;
   std::vector<std::string> notes;
-  const std::string lines = plots_beside(folder.path.string(), file, notes);
+  const std::string lines = plots_next_to(folder.path.string(), file, notes);
   const std::string left_out = fmt::format("100 of {} plots are drawn; for all of them: mbench report ", all);
   REQUIRE(notes.size() == 1);
   CHECK_THAT(notes[0], Contains(left_out));

@@ -25,7 +25,7 @@ PointResult step(std::initializer_list<std::pair<TimePart, double>> parts) {
 }  // namespace
 
 TEST_CASE("tensor parallelism over nodes is named, with what stays within one") {
-  PointResult r = step({{TimePart::products, 40}, {TimePart::communication_tp, 60}});
+  PointResult r = step({{TimePart::gemms, 40}, {TimePart::communication_tp, 60}});
   r.point.tp = 16;
   CHECK(bound_by(r, 8) == "tp communication 60 %: TP 16 spans 2 nodes, tp of 8 stays within one");
   r.point.tp = 8;
@@ -38,20 +38,20 @@ TEST_CASE("tensor parallelism over nodes is named, with what stays within one") 
 }
 
 TEST_CASE("the largest part is told, and the largest that a layout could spare with what would make it less") {
-  PointResult r = step({{TimePart::products, 70}, {TimePart::bubble, 20}, {TimePart::communication_dp, 10}});
+  PointResult r = step({{TimePart::gemms, 70}, {TimePart::bubble, 20}, {TimePart::communication_dp, 10}});
   r.point.pp = 4;
   CHECK_THAT(bound_by(r, 8), Contains("products 70 %; bubble 20 %: 4 stages with 16 micro batches"));
-  r = step({{TimePart::products, 70}, {TimePart::communication_dp, 30}});
+  r = step({{TimePart::gemms, 70}, {TimePart::communication_dp, 30}});
   r.point.zero = Zero::stage_2;
   CHECK_THAT(bound_by(r, 8), Contains("zero 2 reduces gradients in each of 16 micro batches, zero 1 once a step"));
   r.point.zero = Zero::stage_3;
   CHECK_THAT(bound_by(r, 8), Contains("zero 3 gathers weights for each of 16 micro batches"));
-  r = step({{TimePart::products, 99.5}, {TimePart::host, 0.5}});
+  r = step({{TimePart::gemms, 99.5}, {TimePart::host, 0.5}});
   CHECK(bound_by(r, 8) == "products 100 %");  // what is not worth telling is not told
 }
 
 TEST_CASE("shares of a step add up to it, and nothing is made up where the anatomy is not known") {
-  const auto shares = time_shares(step({{TimePart::products, 50},
+  const auto shares = time_shares(step({{TimePart::gemms, 50},
                                         {TimePart::optimizer, 10},
                                         {TimePart::host, 5},
                                         {TimePart::bubble, 15},

@@ -27,9 +27,9 @@ PointResult ranks_of(std::int64_t tp, std::int64_t pp, std::size_t steps, std::u
 }
 
 void slow_down(PointResult& r, std::size_t rank, double factor) {
-  StepParts& told = r.compute_ms_by_rank[rank];
-  told.median *= factor;
-  for (double& ms : told.parts) ms *= factor;
+  StepParts& reported = r.compute_ms_by_rank[rank];
+  reported.median *= factor;
+  for (double& ms : reported.parts) ms *= factor;
 }
 
 }  // namespace
@@ -45,8 +45,8 @@ TEST_CASE("stragglers: parts of the steps suffice to find a slow rank among many
   CHECK_THAT(straggler_text(r), Catch::StartsWith("straggler: rank 17 on h2 computes 1"));
   for (const StepParts& rank : r.compute_ms_by_rank) CHECK(rank.parts.size() == StepParts::kMost);
   // 64 ranks of 100 steps each, whose every step would be 6400 numbers.
-  const std::string told = result_to_json(r).at("compute_ms_by_rank").dump();
-  CHECK(told.size() < 10000);
+  const std::string reported = result_to_json(r).at("compute_ms_by_rank").dump();
+  CHECK(reported.size() < 10000);
 }
 
 TEST_CASE("stragglers: a slow rank is named with its host, its peers and other stages are not") {

@@ -1,9 +1,9 @@
 // Stands in for oneDNN where the build has none.
-#include "engine/backend/cpu/bf16_products.h"
+#include "engine/backend/cpu/bf16_gemms.h"
 
 namespace mbench::cpu {
 
-std::unique_ptr<Bf16Products> open_bf16_products() {
+std::unique_ptr<Bf16Gemms> open_bf16_gemms() {
   return nullptr;
 }
 

@@ -77,10 +77,10 @@ template <class A, class B, class C>
 void multiply(CudaOps& gpu, const AttentionShape& s, std::int64_t heads, Result result, const A& a,
               const B& b, const C& c) {
   for (std::int64_t i = 0; i < s.group; ++i) {
-    ops::Matmul product{a(i), b(i), c(i)};
-    product.batch = heads / s.group;
-    product.beta = result == Result::sum && i > 0 ? 1.0f : 0.0f;
-    compute(gpu, product);
+    ops::Matmul gemm{a(i), b(i), c(i)};
+    gemm.batch = heads / s.group;
+    gemm.beta = result == Result::sum && i > 0 ? 1.0f : 0.0f;
+    compute(gpu, gemm);
   }
 }
 

@@ -8,11 +8,11 @@ namespace mbench::cuda {
 template <>
 void compute(CudaOps& gpu, const ops::GroupedMatmul& op) {
   enqueue(gpu.kernels, op);
-  const auto what = op.product == ops::GroupedMatmul::Product::weight_gradient ? MatmulPlans::Varying::terms
+  const auto what = op.gemm == ops::GroupedMatmul::Gemm::weight_gradient ? MatmulPlans::Varying::terms
                                                                                : MatmulPlans::Varying::rows;
   for (std::int64_t e = 0; e < op.experts(); ++e) {
-    const ops::Matmul product = op.of(e);
-    if (op.offsets[e + 1] > op.offsets[e] && product.c.cols > 0) gpu.matmuls->run_varying(product, what);
+    const ops::Matmul gemm = op.of(e);
+    if (op.offsets[e + 1] > op.offsets[e] && gemm.c.cols > 0) gpu.matmuls->run_varying(gemm, what);
   }
 }
 

@@ -7,9 +7,9 @@ namespace mbench::cuda {
 
 template <class Stream>
 void enqueue(Stream& stream, const ops::GroupedMatmul& op) {
-  if (op.product != ops::GroupedMatmul::Product::weight_gradient || op.beta == 1) return;
+  if (op.gemm != ops::GroupedMatmul::Gemm::weight_gradient || op.beta == 1) return;
   for (std::int64_t e = 0; e < op.experts(); ++e)
-    if (const ops::Matmul product = op.of(e); product.a.cols == 0) enqueue(stream, product);
+    if (const ops::Matmul gemm = op.of(e); gemm.a.cols == 0) enqueue(stream, gemm);
 }
 
 }  // namespace mbench::cuda

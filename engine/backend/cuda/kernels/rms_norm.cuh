@@ -80,12 +80,12 @@ __global__ void __launch_bounds__(Ahead ? kAheadThreads : kNormGradThreads) rms_
       const Floats<V> xs = row.x.at(item, col), ds = row.dy.at(item, col), gamma = load_or<V>(a.gamma, col, 1.0f);
 #pragma unroll
       for (int k = 0; k < V; ++k) {
-        const float product = ds.v[k] * (xs.v[k] * rstd);
-        sum += product * gamma.v[k];
+        const float gemm = ds.v[k] * (xs.v[k] * rstd);
+        sum += gemm * gamma.v[k];
         if constexpr (Items > 0)
-          sum_gamma[item].v[k] += product;
+          sum_gamma[item].v[k] += gemm;
         else
-          dgamma[col + k] += product;
+          dgamma[col + k] += gemm;
       }
     });
     const Row<T, V, Ahead ? Items : 0> residual(a.residual.data != nullptr ? a.residual(r) : a.x(r), n);

@@ -222,15 +222,15 @@ __global__ void __launch_bounds__(kRouteWarps* kWarp) route_grad(RouteGradArgume
   const auto of_balance = [&](std::int64_t e) {
     return a.counts != nullptr ? (count_of(e) - mean) / all : 0.0f;
   };
-  float sum = 0, product = 0;
+  float sum = 0, gemm = 0;
   for (std::int64_t j = lane; j < a.k; j += kWarp) {
     const float score = scores.of(to_f32(logits[experts[j]]));
     sum += score;
-    product += score * dweights[j];
+    gemm += score * dweights[j];
   }
   sum = warp_reduce(sum, Sum()) + kLeastSum;
-  product = warp_reduce(product, Sum());
-  const float scale = a.renormalise ? a.scale / sum : a.scale, shared = a.renormalise ? product / sum : 0.0f;
+  gemm = warp_reduce(gemm, Sum());
+  const float scale = a.renormalise ? a.scale / sum : a.scale, shared = a.renormalise ? gemm / sum : 0.0f;
   float dot = 0;
   if (a.is_softmax) {
     for (std::int64_t j = lane; j < a.k; j += kWarp)

@@ -11,7 +11,7 @@ void compute(CudaOps& gpu, const ops::Matmul& op) {
   if (op.c.rows == 0 || op.c.cols == 0 || op.batch == 0) return;
   if (op.a.cols > 0) return gpu.matmuls->run(op);
   if (!op.has_epilogue()) return enqueue(gpu.kernels, op);
-  enqueue(gpu.kernels, ops::product_before_epilogue(op));
+  enqueue(gpu.kernels, ops::gemm_before_epilogue(op));
   ops::for_each_part_of_epilogue(op, [&](const auto& part) { compute(gpu, part); });
 }
 

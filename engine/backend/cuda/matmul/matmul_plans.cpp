@@ -302,17 +302,17 @@ void MatmulPlans::tune(Plan& plan, const Matmul& op) {
 }
 
 bool MatmulPlans::tune_separate(Plan& plan, const Matmul& op, const TuningOutput& output) {
-  const Matmul product = ops::product_before_epilogue(op);
+  const Matmul gemm = ops::gemm_before_epilogue(op);
   return pick(
       plan.separate, elements_of(op),
-      [&](const Algorithm& algorithm) { return multiply(plan, plan.separate, product, algorithm, output.to(product)); },
-      [&] { return std::array{fingerprints_.of(output.to(product), op.c.data.dtype(), extent_of(product.c, op.batch))}; });
+      [&](const Algorithm& algorithm) { return multiply(plan, plan.separate, gemm, algorithm, output.to(gemm)); },
+      [&] { return std::array{fingerprints_.of(output.to(gemm), op.c.data.dtype(), extent_of(gemm.c, op.batch))}; });
 }
 
 // Once the fused algorithm is known. Nothing that is added to changes: results go elsewhere, gradients of a bias to `sums`.
 void MatmulPlans::choose_epilogue(Plan& plan, const Matmul& op, const TuningOutput& output, const Tensor& sums) {
   if (!tune_separate(plan, op, output) || plan.separate.candidates.empty()) return;
-  const Matmul product = ops::product_before_epilogue(op);
+  const Matmul gemm = ops::gemm_before_epilogue(op);
   Matmul trial = op;
   if (sums) trial.bias_gradient = sums;
   GemmChoice choice{describe(op)};
@@ -322,7 +322,7 @@ void MatmulPlans::choose_epilogue(Plan& plan, const Matmul& op, const TuningOutp
       if (sums) compute(ops_, ops::Add{sums, sums, sums});
     });
     const float separate = time([&] {
-      need(multiply(plan, plan.separate, product, plan.separate.algorithm, output.to(product)), "cublasLtMatmul");
+      need(multiply(plan, plan.separate, gemm, plan.separate.algorithm, output.to(gemm)), "cublasLtMatmul");
       ops::for_each_part_of_epilogue(trial, [&](const auto& part) { compute(ops_, part); });
     });
     choice.fused = separate >= kClearly * fused;
@@ -349,8 +349,8 @@ void MatmulPlans::run(const Matmul& op) {
     if (sums) compute(ops_, ops::Add{op.bias_gradient, sums, op.bias_gradient});
     return;
   }
-  const Matmul product = ops::product_before_epilogue(op);
-  need(multiply(*plan, plan->separate, product, plan->separate.algorithm, address_of(product.c)),
+  const Matmul gemm = ops::gemm_before_epilogue(op);
+  need(multiply(*plan, plan->separate, gemm, plan->separate.algorithm, address_of(gemm.c)),
        "cublasLtMatmul");
   ops::for_each_part_of_epilogue(op, [&](const auto& part) { compute(ops_, part); });
 }

@@ -20,13 +20,13 @@ TEST_CASE("blas core: on a CPU with AVX2 products do not run on older kernels, a
   if (std::getenv("OPENBLAS_CORETYPE")) return;  // who sets it has chosen
   cpu::fit_blas_to_cpu();
   CHECK(std::getenv("OPENBLAS_CORETYPE") == nullptr);
-  const std::string told = blas_library();
-  INFO(told);
-  if (!told.starts_with("OpenBLAS") || told.find("DYNAMIC_ARCH") == std::string::npos) return;
+  const std::string reported = blas_library();
+  INFO(reported);
+  if (!reported.starts_with("OpenBLAS") || reported.find("DYNAMIC_ARCH") == std::string::npos) return;
   if (cpu::fitting_blas_cores().empty()) return;
   for (const char* old : {" Prescott ", " Core2 ", " Nehalem ", " Sandybridge ", " Barcelona "})
-    CHECK(told.find(old) == std::string::npos);
-  CHECK((told.find("older") != std::string::npos) == !cpu::replaced_blas_core().empty());
+    CHECK(reported.find(old) == std::string::npos);
+  CHECK((reported.find("older") != std::string::npos) == !cpu::replaced_blas_core().empty());
 }
 
 }  // namespace

@@ -108,7 +108,7 @@ struct Fixture {
   Values va = draw(p.m * p.k, 1), vb = draw(p.k * p.n, 2), vbias = draw(p.m, 3), vaux = draw(p.m * p.n, 4);
   Buffer a{va}, b{vb}, d{Values(p.m * p.n)}, bias{vbias}, aux{vaux};
   Fixture() { p.bias = bias.at, p.aux = aux.at; }
-  double product(std::size_t i, std::size_t j) const {
+  double gemm(std::size_t i, std::size_t j) const {
     double sum = 0;
     for (std::size_t x = 0; x < p.k; ++x) sum += double{va[x * p.m + i]} * vb[j * p.k + x];
     return sum;
@@ -129,7 +129,7 @@ TEST_CASE("several algorithms give the product, and not all of them the same bit
   do {
     REQUIRE(multiply(f.p, f.a, f.b, f.d, &found) == CUBLAS_STATUS_SUCCESS);
     results.push_back(f.d.get());
-    f.check(results.back(), [&](auto i, auto j) { return f.product(i, j); });
+    f.check(results.back(), [&](auto i, auto j) { return f.gemm(i, j); });
   } while (++f.p.algorithm < found);
   CHECK(found >= 2);
   CHECK(std::any_of(results.begin(), results.end(), [&](const Values& v) { return v != results[0]; }));
@@ -142,13 +142,13 @@ TEST_CASE("epilogues: bias, GELU and what it keeps, their gradients, sums of ope
     REQUIRE(multiply(f.p, f.a, f.b, f.d) == CUBLAS_STATUS_SUCCESS);
     return f.d.get();
   };
-  const auto plus_bias = [&](std::size_t i, std::size_t j) { return f.product(i, j) + f.vbias[i]; };
+  const auto plus_bias = [&](std::size_t i, std::size_t j) { return f.gemm(i, j) + f.vbias[i]; };
   f.check(run(CUBLASLT_EPILOGUE_BIAS), plus_bias);
   f.check(run(CUBLASLT_EPILOGUE_GELU_BIAS), [&](auto i, auto j) { return gelu(plus_bias(i, j)); });
   // The gradient's input is what is there before the forward's output replaces it.
   const auto slope = [](double x) { return (gelu(x + 1e-5) - gelu(x - 1e-5)) / 2e-5; };
   const auto grad = [&](std::size_t i, std::size_t j) {
-    return f.product(i, j) * slope(f.vaux[j * f.p.m + i]);
+    return f.gemm(i, j) * slope(f.vaux[j * f.p.m + i]);
   };
   f.check(run(CUBLASLT_EPILOGUE_DGELU), grad);
   f.check(run(CUBLASLT_EPILOGUE_DGELU_BGRAD), grad);
@@ -170,15 +170,15 @@ TEST_CASE("epilogues: bias, GELU and what it keeps, their gradients, sums of ope
     for (std::size_t x = 0; x < f.p.k; ++x) sum += f.va[x * f.p.m + i];
     REQUIRE(f.bias.get()[i] == Approx(sum).margin(5e-5));
   }
-  f.check(run(CUBLASLT_EPILOGUE_GELU_AUX), [&](auto i, auto j) { return gelu(f.product(i, j)); });
-  f.check(f.aux.get(), [&](auto i, auto j) { return f.product(i, j); });
+  f.check(run(CUBLASLT_EPILOGUE_GELU_AUX), [&](auto i, auto j) { return gelu(f.gemm(i, j)); });
+  f.check(f.aux.get(), [&](auto i, auto j) { return f.gemm(i, j); });
 }
 
 TEST_CASE("an algorithm that was found for another product serves this one when a check has said so") {
   Fixture f;
   CHECK(multiply(f.p, f.a, f.b, f.d, nullptr, 128) != CUBLAS_STATUS_SUCCESS);
   REQUIRE(multiply(f.p, f.a, f.b, f.d, nullptr, 128, true) == CUBLAS_STATUS_SUCCESS);
-  f.check(f.d.get(), [&](auto i, auto j) { return f.product(i, j); });
+  f.check(f.d.get(), [&](auto i, auto j) { return f.gemm(i, j); });
 }
 
 TEST_CASE("epilogues whose buffers are not as the documentation asks are refused") {

@@ -1,4 +1,4 @@
-#include "cli/told_by_ranks.h"
+#include "cli/reported_by_ranks.h"
 
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@
 namespace mbench::cli {
 namespace {
 
-constexpr std::string_view kTold = "{\"told\": ";
+constexpr std::string_view kReported = "{\"told\": ";
 
 sweeps::Command command_of(const RankJob& job, const sweeps::Launcher& launcher, const std::vector<std::string>& program) {
   Point ranks;  // as many of them as a layout of data parallelism has
@@ -40,14 +40,14 @@ void check_ranks_can_start(const RankJob& job, const sweeps::Launcher& launcher)
   command_of(job, launcher, {this_program()});
 }
 
-nlohmann::ordered_json told_by_ranks(const RankJob& job, const sweeps::Launcher& launcher) {
+nlohmann::ordered_json reported_by_ranks(const RankJob& job, const sweeps::Launcher& launcher) {
   std::vector<std::string> program = {this_program(), job.command};
   program.insert(program.end(), job.arguments.begin(), job.arguments.end());
   std::optional<sweeps::SessionFolder> session;
   if (sweeps::keeps_session_here(launcher)) session = sweeps::SessionFolder::make();
   if (session) program.insert(program.end(), {"--end-with", session->path()});
   const sweeps::Command command = command_of(job, launcher, program);
-  std::optional<nlohmann::ordered_json> told;
+  std::optional<nlohmann::ordered_json> reported;
   sweeps::HopelessLaunch launch;
   ProcessRequest process;
   process.argv = command.argv;
@@ -56,14 +56,14 @@ nlohmann::ordered_json told_by_ranks(const RankJob& job, const sweeps::Launcher&
   process.timeout_s = job.timeout_s;
   process.interrupt = job.interrupt;
   process.on_line = [&](std::string_view line) {
-    if (!line.starts_with(kTold)) return launch.take(line), false;
-    told = parse_json(line, "mbench " + job.command).at("told");
+    if (!line.starts_with(kReported)) return launch.take(line), false;
+    reported = parse_json(line, "mbench " + job.command).at("told");
     return true;
   };
   process.on_error_line = [&](std::string_view line) { return launch.take(line), false; };
   process.give_up = [&] { return launch.look(); };
   const ProcessEnd end = run_process(process);
-  if (told && end.how == ProcessEnd::How::exited && end.code == 0) return std::move(*told);
+  if (reported && end.how == ProcessEnd::How::exited && end.code == 0) return std::move(*reported);
   if (end.how == ProcessEnd::How::interrupted) fail(ErrorKind::launch_failed, job.command, "{}", job.if_interrupted);
   const sweeps::Failure failure = sweeps::explain_failure(end, launcher, "", job.timeout_s);
   fail(failure.outcome == Outcome::timeout ? ErrorKind::timed_out : ErrorKind::launch_failed, job.command, "{}; got it from: {}", failure.reason,
@@ -71,7 +71,7 @@ nlohmann::ordered_json told_by_ranks(const RankJob& job, const sweeps::Launcher&
 }
 
 void tell_as_rank(const nlohmann::ordered_json& found) {
-  fmt::print("{}{}}}\n", kTold, found.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  fmt::print("{}{}}}\n", kReported, found.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 }  // namespace mbench::cli

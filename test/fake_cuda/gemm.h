@@ -38,7 +38,7 @@ struct Order {
   std::uint64_t chunk = 0;  // 0: all at once
 };
 
-struct Product {
+struct Gemm {
   Description description;
   Layout a, b, c, d;
   float alpha = 1, beta = 0;
@@ -56,6 +56,6 @@ bool is_fp8(cudaDataType_t type);
 // Of the element (inner, outer) of an FP8 operand, `inner` along k.
 float scale_at(const void* scales, std::int32_t mode, const Layout& layout, std::uint64_t inner,
                std::uint64_t outer);
-void compute(const Product& p);
+void compute(const Gemm& p);
 
 }  // namespace fake_cuda

@@ -1,4 +1,4 @@
-#include "test/fake_cuda/product.h"
+#include "test/fake_cuda/gemm.h"
 
 #include <algorithm>
 #include <bit>
@@ -88,7 +88,7 @@ void add_terms(std::vector<float>& sum, const std::vector<float>& a, const std::
     }
 }
 
-std::vector<float> multiply(const Product& p, std::int64_t batch) {
+std::vector<float> multiply(const Gemm& p, std::int64_t batch) {
   const std::size_t m = p.m(), n = p.n(), k = p.k();
   const bool tf = p.description.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && p.a.type == CUDA_R_32F;
   auto a = unpacked(p.A, p.a, p.description.op_a, batch, tf);
@@ -132,7 +132,7 @@ std::size_t size_of(cudaDataType_t type) {
   return type == CUDA_R_32F ? 4 : is_fp8(type) ? 1 : 2;
 }
 
-void compute(const Product& p) {
+void compute(const Gemm& p) {
   const Description& e = p.description;
   const auto m = static_cast<std::int64_t>(p.m()), n = static_cast<std::int64_t>(p.n());
   const cudaDataType_t aux_type = e.aux_type == -1 ? p.d.type : static_cast<cudaDataType_t>(e.aux_type);

@@ -18,11 +18,11 @@ struct Block {
   std::int64_t first, count;
 };
 
-std::vector<Block> blocks_of(std::int64_t rows, std::int64_t products) {
+std::vector<Block> blocks_of(std::int64_t rows, std::int64_t gemms) {
   std::vector<Block> blocks;
-  for (std::int64_t i = 0; i < products; ++i) {
-    const std::int64_t first = rows * i / products;
-    blocks.push_back({first, rows * (i + 1) / products - first});
+  for (std::int64_t i = 0; i < gemms; ++i) {
+    const std::int64_t first = rows * i / gemms;
+    blocks.push_back({first, rows * (i + 1) / gemms - first});
   }
   return blocks;
 }
@@ -34,10 +34,10 @@ ops::Matrix columns(const Tensor& t, const Block& b) {
 
 }  // namespace
 
-Tensor Linear::forward_apart(Context& c, const Tensor& x, Saved& saved) const {
+Tensor Linear::forward_separate(Context& c, const Tensor& x, Saved& saved) const {
   const Tensor w = rows(weight_->value);
   Tensor y;
-  for (const Block& block : blocks_of(w.shape()[0], products_)) {
+  for (const Block& block : blocks_of(w.shape()[0], gemms_)) {
     const Tensor& whole = saved.gathered.emplace_back(communicate(c, input_.forward, x));
     if (!y) y = c.activation({whole.shape()[0], whole.shape()[1], w.shape()[0]}, "linear output");
     run(c.device, ops::Matmul{ops::Matrix(whole), ops::Matrix(w.slice(block.first, block.count)).t(), columns(y, block)});
@@ -45,13 +45,13 @@ Tensor Linear::forward_apart(Context& c, const Tensor& x, Saved& saved) const {
   return communicate(c, output_.forward, y);
 }
 
-Tensor Linear::backward_apart(Context& c, const Tensor& dy, Saved& saved) const {
+Tensor Linear::backward_separate(Context& c, const Tensor& dy, Saved& saved) const {
   if (bias_) run(c.device, ops::BiasGrad{dy, rows(bias_->gradient)});
   const Tensor dproduct = communicate(c, output_.backward, dy), w = rows(weight_->value);
   WeightGradient made(c, *weight_, rows(weight_->gradient));
   Tensor sum;
   std::size_t i = 0;
-  for (const Block& block : blocks_of(w.shape()[0], products_)) {
+  for (const Block& block : blocks_of(w.shape()[0], gemms_)) {
     const Tensor whole = std::exchange(saved.gathered[i++], Tensor());
     Tensor dx = c.activation(whole.shape(), "linear input gradient");
     run(c.device, ops::Matmul{columns(dproduct, block), ops::Matrix(w.slice(block.first, block.count)), ops::Matrix(dx)});

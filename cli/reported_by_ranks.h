@@ -27,7 +27,7 @@ void check_ranks_can_start(const RankJob& job, const sweeps::Launcher& launcher)
 
 // Starts the ranks as a sweep starts those of a point, with a folder of its own for what their MPI keeps, and returns what tell_as_rank
 // told. launch_failed or timed_out, with the reason and the command, where nothing was told or the ranks did not end well.
-nlohmann::ordered_json told_by_ranks(const RankJob& job, const sweeps::Launcher& launcher);
+nlohmann::ordered_json reported_by_ranks(const RankJob& job, const sweeps::Launcher& launcher);
 
 // By rank 0, once.
 void tell_as_rank(const nlohmann::ordered_json& found);

@@ -68,7 +68,7 @@ struct MemoryEvent {
   Category category{};
   Action::Kind maker{};  // of free_saved and send
   std::uint32_t block = 0;
-  std::uint32_t name = 0;  // of the allocation: StepTapes::names
+  std::uint32_t name = 0;  // of the allocation: StepEvents::names
   std::size_t size = 0;    // rounded
   bool operator==(const MemoryEvent&) const = default;
 };
@@ -82,14 +82,14 @@ struct TensorName {
   bool operator==(const TensorName&) const = default;
 };
 
-struct Tape {
+struct ActionEvents {
   std::vector<ClockEvent> clock;
   std::vector<MemoryEvent> memory;
   bool keeps = false;  // makes or frees a block that is kept: once, not in every micro batch
 };
 
 // A group of the ranks that are simulated: those of one class talk to their own peers, or classes meet.
-struct TapeGroup {
+struct RecordedGroup {
   std::string name;  // in a trace
   Axes axes;
   int number = 0;  // among all groups, which every rank makes in the same order
@@ -100,36 +100,36 @@ struct TapeGroup {
 
 // A step of a rank. The first and the last micro batch are as they were recorded; those between do what the second did where it was
 // recorded, else what the first did backward (before the gradients were reduced) and the last did forward.
-struct RecordedStepTapes {
-  Tape begin, end;
+struct RecordedStep {
+  ActionEvents begin, end;
   struct Of {
-    Tape first, last;
+    ActionEvents first, last;
     // The second micro batch's. Or of a backward whose first one makes what is kept: those between do to clocks what the first did, to
     // memory what the last.
-    std::optional<Tape> between;
+    std::optional<ActionEvents> between;
   };
   std::map<std::pair<Action::Kind, int>, Of> actions;  // by kind and chunk
 
-  const Tape& of(const Action& a, int micro_batches) const {
+  const ActionEvents& of(const Action& a, int micro_batches) const {
     const Of& both = actions.at({a.kind, a.chunk});
     if (a.micro == 0) return both.first;
     if (a.micro == micro_batches - 1) return both.last;
     return between(a.kind, both);
   }
-  static const Tape& between(Action::Kind kind, const Of& both) {
+  static const ActionEvents& between(Action::Kind kind, const Of& both) {
     if (both.between) return *both.between;
     return kind == Action::Kind::backward ? both.first : both.last;
   }
 };
 
 // The first step of a class of ranks, and what it takes to know of the others.
-struct StepTapes : RecordedStepTapes {
-  Tape setup;
+struct StepEvents : RecordedStep {
+  ActionEvents setup;
   // Where the first step leaves behind what it has made (a buffer that all share, a placeholder): what each later step does to
   // memory, which finds that there and leaves memory as it was. This is the steady state. To clocks all do the same.
-  std::optional<RecordedStepTapes> later;
+  std::optional<RecordedStep> later;
   std::array<std::size_t, kCategories> left{};  // bytes that are there then
-  std::vector<TapeGroup> groups;
+  std::vector<RecordedGroup> groups;
   std::vector<TensorName> names;  // of MemoryEvent::name
   std::uint32_t pendings = 0, copies = 0, kept = 0;
   // Elements that the rank has of each weight tensor's optimizer state, in the order of the model; an expert's weights are of their own.

@@ -1,4 +1,4 @@
-#include "engine/backend/cpu/bf16_products.h"
+#include "engine/backend/cpu/bf16_gemms.h"
 
 #include <fmt/format.h>
 #include <omp.h>
@@ -47,10 +47,10 @@ dnnl::matmul::primitive_desc implementation(const dnnl::engine& engine, const dn
 }
 #endif
 
-class Product final : public Bf16Product {
+class Gemm final : public Bf16Gemm {
  public:
   // Without code where oneDNN has only its reference.
-  Product(const Bf16Shape& s, const dnnl::engine& engine, dnnl::stream& stream) : stream_(stream) {
+  Gemm(const Bf16Shape& s, const dnnl::engine& engine, dnnl::stream& stream) : stream_(stream) {
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     dnnl::post_ops after;
@@ -99,27 +99,27 @@ class Product final : public Bf16Product {
   std::size_t scratch_bytes_ = 0;
 };
 
-class OneDnn final : public Bf16Products {
+class OneDnn final : public Bf16Gemms {
  public:
   bool matrix_units() const override { return has(dnnl::cpu_isa::avx512_core_amx); }
-  Bf16Product* find(const Bf16Shape& shape) override {
+  Bf16Gemm* find(const Bf16Shape& shape) override {
     // A primitive is cut for the threads that there are as it is made.
     const Key key{shape, omp_get_max_threads()};
-    auto found = products_.find(key);
-    if (found == products_.end()) {
-      if (products_.size() >= kMost) drop_oldest();
-      found = products_.try_emplace(key, std::make_unique<Product>(shape, engine_, stream_)).first;
+    auto found = gemms_.find(key);
+    if (found == gemms_.end()) {
+      if (gemms_.size() >= kMost) drop_oldest();
+      found = gemms_.try_emplace(key, std::make_unique<Gemm>(shape, engine_, stream_)).first;
     }
     found->second.last_used = ++uses_;
-    Product& product = *found->second.product;
-    return product ? &product : nullptr;
+    Gemm& gemm = *found->second.gemm;
+    return gemm ? &gemm : nullptr;
   }
 
  private:
   using Key = std::pair<Bf16Shape, int>;
   struct Kept {
-    explicit Kept(std::unique_ptr<Product> p) : product(std::move(p)) {}
-    std::unique_ptr<Product> product;
+    explicit Kept(std::unique_ptr<Gemm> p) : gemm(std::move(p)) {}
+    std::unique_ptr<Gemm> gemm;
     std::uint64_t last_used = 0;
   };
   // Each is some ten KiB of code, and takes a millisecond to make. Training steps of static shapes have a few dozen; learned
@@ -127,20 +127,20 @@ class OneDnn final : public Bf16Products {
   static constexpr std::size_t kMost = 1024;
 
   void drop_oldest() {
-    products_.erase(std::min_element(products_.begin(), products_.end(), [](const auto& x, const auto& y) {
+    gemms_.erase(std::min_element(gemms_.begin(), gemms_.end(), [](const auto& x, const auto& y) {
       return x.second.last_used < y.second.last_used;
     }));
   }
 
   dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream_{engine_};
-  std::map<Key, Kept> products_;
+  std::map<Key, Kept> gemms_;
   std::uint64_t uses_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<Bf16Products> open_bf16_products() {
+std::unique_ptr<Bf16Gemms> open_bf16_gemms() {
   if (bf16_instructions().empty()) return nullptr;
   return std::make_unique<OneDnn>();
 }

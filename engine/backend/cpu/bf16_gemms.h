@@ -25,28 +25,28 @@ struct Bf16Shape {
   auto operator<=>(const Bf16Shape&) const = default;
 };
 
-class Bf16Product {
+class Bf16Gemm {
  public:
-  virtual ~Bf16Product() = default;
+  virtual ~Bf16Gemm() = default;
   virtual std::size_t scratch_bytes() const = 0;
   // Called outside of parallel regions: it uses all threads. `scratch` is aligned to a cache line; `bias` is null where the shape has none.
   virtual void run(const void* a, const void* b, void* c, const void* bias, void* scratch) = 0;
 };
 
-class Bf16Products {
+class Bf16Gemms {
  public:
-  virtual ~Bf16Products() = default;
+  virtual ~Bf16Gemms() = default;
   // Code for products of that shape, made at the first call and kept; valid until the next call. Null for a form that oneDNN
   // has but its reference for, which is slower than widening.
-  virtual Bf16Product* find(const Bf16Shape& shape) = 0;
+  virtual Bf16Gemm* find(const Bf16Shape& shape) = 0;
   // Whether they run on matrix units, at ten times the rate of f32 and more (AMX), rather than twice it (AVX512_BF16).
   virtual bool matrix_units() const = 0;
 };
 
 // Null where this CPU or this build has none.
-std::unique_ptr<Bf16Products> open_bf16_products();
+std::unique_ptr<Bf16Gemms> open_bf16_gemms();
 
-// "AMX" or "AVX512_BF16": what open_bf16_products() would use. Empty if it would be null.
+// "AMX" or "AVX512_BF16": what open_bf16_gemms() would use. Empty if it would be null.
 std::string bf16_instructions();
 // Whether products by them are faster than in f32: on AMX, and where AVX512_BF16 multiplies at twice the rate of f32 (AMD). Intel's
 // runs in one of the two units that f32 has, so that at best it keeps pace.
